@@ -1,0 +1,57 @@
+"""What came out of a sweep: tidy frames, leaderboard, best checkpoint, export and plots.
+
+Every function takes a ``ResultGrid`` or the path of a sweep folder (``runs/<name>``). A folder is
+read from its JSON files alone: no Ray, no pickle, finished or not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.best import BestCheckpoint, best_checkpoint, best_trial
+    from analysis.export import export_best
+    from analysis.frames import curves_frame, trials_frame
+    from analysis.plots import plot_learning_curves
+    from analysis.ranking import leaderboard
+    from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
+
+__all__ = [
+    "BestCheckpoint",
+    "ResultsError",
+    "Sweep",
+    "TrialRecord",
+    "best_checkpoint",
+    "best_trial",
+    "curves_frame",
+    "export_best",
+    "leaderboard",
+    "load_sweep",
+    "plot_learning_curves",
+    "trials_frame",
+]
+
+_HOME = {
+    "BestCheckpoint": "best",
+    "ResultsError": "records",
+    "Sweep": "records",
+    "TrialRecord": "records",
+    "best_checkpoint": "best",
+    "best_trial": "best",
+    "curves_frame": "frames",
+    "export_best": "export",
+    "leaderboard": "ranking",
+    "load_sweep": "records",
+    "plot_learning_curves": "plots",
+    "trials_frame": "frames",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, so that the command line does not pay for pandas before it has something to analyse.
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

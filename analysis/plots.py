@@ -1,0 +1,131 @@
+"""Learning curves as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.ranking import finite, ranked
+from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
+from analysis.rows import ResultsError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from ray.tune import ResultGrid
+
+_LABELS = {
+    ENV_STEPS: "environment steps",
+    ITERATION: "training iteration",
+    "time_total_s": "training time (s)",
+    "episode_return_mean": "mean episode return",
+    "episode_len_mean": "mean episode length (steps)",
+    "evaluation/episode_return_mean": "mean episode return (evaluation)",
+    "env_steps_per_second": "environment steps per second",
+}
+_MIN_FOR_MEDIAN = 3
+"""Below so many running trials the median says nothing: early stopping leaves the best ones."""
+
+Curve = tuple[np.ndarray, np.ndarray]
+
+
+def plot_learning_curves(
+    results: ResultGrid | Sweep | str | Path,
+    metric: str = "episode_return_mean",
+    out: str | Path = "learning_curves.png",
+    *,
+    mode: str = "max",
+    x: str = ENV_STEPS,
+) -> Path:
+    """Draws the metric of every trial over training: the best one and the median stand out.
+
+    The median at a step is that of the trials that got so far; it ends where fewer than three of
+    them did.
+
+    Args:
+        results: A ``ResultGrid`` or the path of a sweep folder.
+        metric: The flat name of the metric on the y axis.
+        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
+        mode: ``"max"`` or ``"min"``: what is best.
+        x: The x axis: ``num_env_steps_sampled_lifetime``, ``training_iteration`` or
+            ``time_total_s``. Where no trial reported it, the training iteration is used.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        ResultsError: No trial reported a finite value of ``metric``, or the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    sweep = load_sweep(results)
+    order = [trial for trial, score in ranked(sweep, metric, mode) if score.found]
+    if not order:
+        raise ResultsError(f"{sweep.path}: every value of {metric!r} is NaN or infinite")
+    if not any(x in trial.frame for trial in order):
+        x = ITERATION
+    curves = [curve for trial in order if len((curve := _curve(trial, x, metric))[0])]
+
+    # No pyplot: it keeps global state and picks a backend for the whole process.
+    figure = Figure(figsize=(8.0, 4.8), dpi=144, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    _draw(axes, curves, order[0].trial_id)
+    axes.set_xlabel(_LABELS.get(x, x))
+    axes.set_ylabel(_LABELS.get(metric, metric))
+    count = f"{len(order)} trial" + ("s" if len(order) > 1 else "")
+    axes.set_title(f"{sweep.name}: {count}", fontsize="medium", loc="left")
+
+    target = Path(out).expanduser().resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target)
+    except (OSError, ValueError) as error:  # ValueError: an ending that names no known format
+        raise ResultsError(f"{target}: cannot write the plot ({error})") from error
+    return target
+
+
+def _draw(axes: Axes, curves: list[Curve], best_id: str) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    best, others = curves[0], curves[1:]
+    for number, (steps, values) in enumerate(others):
+        marker = "o" if len(steps) == 1 else None
+        label = "other trials" if number == 0 else None
+        axes.plot(steps, values, color="0.72", lw=1.0, marker=marker, ms=3, label=label, zorder=1)
+    median = _median(curves)
+    if median is not None:
+        axes.plot(*median, color="#1b1b1b", lw=2.0, ls="--", label="median", zorder=2)
+    marker = "o" if len(best[0]) == 1 else None
+    axes.plot(*best, color="#0b6bcb", lw=2.4, marker=marker, label=f"best: {best_id}", zorder=3)
+    axes.grid(True, color="0.9", lw=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.01)
+    if max(steps.max() for steps, _ in curves) >= 10_000:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.legend(frameon=False, loc="best", fontsize="small")
+
+
+def _curve(trial: TrialRecord, x: str, metric: str) -> Curve:
+    values = finite(trial.frame.get(metric))
+    steps = finite(trial.frame.get(x))
+    rows = values.index.intersection(steps.index)
+    return steps[rows].to_numpy(), values[rows].to_numpy()
+
+
+def _median(curves: list[Curve]) -> Curve | None:
+    """The median over trials on one grid of steps; each trial counts only between its own ends."""
+    if len(curves) < _MIN_FOR_MEDIAN:
+        return None
+    grid = np.unique(np.concatenate([steps for steps, _ in curves]))
+    if len(grid) > 512:
+        grid = np.linspace(grid[0], grid[-1], 512)
+    # [trials, grid], NaN where a trial had not begun or had ended.
+    table = np.stack([np.interp(grid, *c, left=np.nan, right=np.nan) for c in curves])
+    enough = np.isfinite(table).sum(axis=0) >= _MIN_FOR_MEDIAN
+    if not enough.any():
+        return None
+    return grid[enough], np.nanmedian(table[:, enough], axis=0)

@@ -1,0 +1,248 @@
+"""A sweep as records, one per trial: read from a folder's JSON files or a ``ResultGrid``."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from analysis.rows import ResultsError, read_json, read_rows
+
+if TYPE_CHECKING:
+    from ray.tune import ResultGrid
+
+ITERATION = "training_iteration"
+ENV_STEPS = "num_env_steps_sampled_lifetime"
+POLICY = Path("policies", "default_policy")
+"""Where a checkpoint keeps the exported policy."""
+
+
+@dataclass(frozen=True)
+class CheckpointRecord:
+    """A checkpoint folder that exists, and the result that was reported when it was taken."""
+
+    path: Path
+    metrics: dict[str, Any]
+
+
+@dataclass
+class TrialRecord:
+    """One trial: what it was asked to do and everything it reported.
+
+    Attributes:
+        trial_id: Tune's id.
+        path: The trial's folder.
+        status: Tune's word for it: ``TERMINATED``, ``ERROR``, ``RUNNING``, ``PENDING``, ``PAUSED``.
+            A sweep that was killed leaves trials that say ``RUNNING``.
+        config: The nested config that the trial used last.
+        searched: The flat names (``model/vf_share_layers``) of what the search set.
+        frame: One row per training iteration, in order, a column per metric.
+        row_configs: The config of each row where it changed on the way (PBT), else None.
+        checkpoints: Those whose result is known, oldest first.
+        unplaced: Checkpoint folders that do not say at which iteration they were taken.
+    """
+
+    trial_id: str
+    path: Path
+    status: str
+    config: dict[str, Any]
+    searched: tuple[str, ...]
+    frame: pd.DataFrame
+    row_configs: list[dict[str, Any]] | None = None
+    checkpoints: list[CheckpointRecord] = field(default_factory=list)
+    unplaced: list[Path] = field(default_factory=list)
+
+
+@dataclass
+class Sweep:
+    """All trials of a sweep, in the order in which they were created."""
+
+    name: str
+    path: Path
+    trials: list[TrialRecord]
+
+    def require_metric(self, metric: str) -> None:
+        """Checks that some trial reported ``metric``.
+
+        Raises:
+            ResultsError: No trial did; the message names the nearest metrics.
+        """
+        known = sorted({str(c) for trial in self.trials for c in trial.frame.columns})
+        if metric in known:
+            return
+        if not known:
+            raise ResultsError(f"{self.path}: no trial has reported a result yet")
+        near = difflib.get_close_matches(metric, known, n=3, cutoff=0.4)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise ResultsError(f"{self.path}: no trial reported the metric {metric!r}{hint}")
+
+
+def load_sweep(results: ResultGrid | Sweep | str | Path) -> Sweep:
+    """Reads a sweep.
+
+    Args:
+        results: A ``ResultGrid`` (what ``Tuner.fit`` returns), the path of a sweep folder
+            (``runs/<name>``: running, finished, killed or moved from elsewhere), or a `Sweep` that
+            was read before.
+
+    Raises:
+        ResultsError: The folder does not exist or holds no sweep.
+    """
+    if isinstance(results, Sweep):
+        return results
+    if isinstance(results, str | Path):
+        return _sweep_from_folder(Path(results).expanduser().resolve())
+    if hasattr(results, "experiment_path") and hasattr(results, "get_best_result"):
+        return _sweep_from_grid(results)
+    raise ResultsError(
+        f"results must be a ResultGrid or the path of a sweep folder, not {type(results).__name__}"
+    )
+
+
+def _sweep_from_folder(path: Path) -> Sweep:
+    if not path.is_dir():
+        near = difflib.get_close_matches(path.name, _sweeps_in(path.parent), n=3, cutoff=0.4)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise ResultsError(f"{path}: there is no such sweep folder{hint}")
+    states = _tune_states(path)
+    folders = {p.name: p for p in sorted(path.iterdir()) if _is_trial_folder(p)}
+    if not states and not folders:
+        inside = _sweeps_in(path)
+        hint = f"; it contains the sweeps {', '.join(inside)}" if inside else ""
+        raise ResultsError(
+            f"{path}: not a sweep folder (no experiment_state-*.json and no trial folders){hint}"
+        )
+    trials = []
+    for state in states:
+        folder = folders.pop(str(state.get("relative_logdir")), None)
+        folder = folder or path / str(state.get("relative_logdir"))
+        trials.append(_trial_from_folder(folder, state))
+    # Tune's snapshot is up to some seconds old: a killed sweep may hold younger trials than it
+    # names.
+    trials += [_trial_from_folder(folder, {}) for folder in folders.values()]
+    return Sweep(path.name, path, trials)
+
+
+def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
+    frame, configs = read_rows(folder)
+    params = read_json(folder / "params.json")
+    config = configs[-1] if configs else (state.get("config") or params or {})
+    status = str(state.get("status") or ("RUNNING" if len(frame) else "PENDING"))
+    if status in ("RUNNING", "PENDING", "PAUSED"):
+        # The folder is younger than the snapshot: believe what the trial itself wrote.
+        if len(frame) and bool(frame.iloc[-1].get("done", False)):
+            status = "TERMINATED"
+        elif (folder / "error.txt").exists() and not len(frame):
+            status = "ERROR"
+    trial = TrialRecord(
+        trial_id=str(state.get("trial_id") or _id_of(folder, frame)),
+        path=folder,
+        status=status,
+        config=config,
+        searched=tuple(str(name) for name in state.get("evaluated_params") or ()),
+        frame=frame,
+        row_configs=configs if any(c != config for c in configs) else None,
+    )
+    for path in _checkpoint_folders(folder):
+        metrics = _row_of_checkpoint(path, frame)
+        if metrics is None:
+            trial.unplaced.append(path)
+        else:
+            trial.checkpoints.append(CheckpointRecord(path, metrics))
+    return trial
+
+
+def _sweep_from_grid(grid: ResultGrid) -> Sweep:
+    # Statuses and ids are only in the analysis that the grid wraps; its trials are in the grid's
+    # order.
+    trials = []
+    for number, tune_trial in enumerate(grid._experiment_analysis.trials):
+        result = grid[number]
+        folder = Path(result.path)
+        searched = tuple(str(name) for name in tune_trial.evaluated_params or ())
+        state = {
+            "trial_id": tune_trial.trial_id,
+            "status": tune_trial.status,
+            "config": tune_trial.config,
+            "evaluated_params": searched,
+        }
+        trial = _trial_from_folder(folder, state)
+        if not folder.is_dir() and result.metrics_dataframe is not None:  # remote storage
+            frame = result.metrics_dataframe
+            trial.frame = frame.loc[:, [c for c in frame if not str(c).startswith("config/")]]
+        # Tune knows the result of each checkpoint, also of trainables whose checkpoints do not say.
+        known = {c.path.name: c for c in trial.checkpoints}
+        for checkpoint, metrics in result.best_checkpoints or ():
+            path = Path(checkpoint.path)
+            if not path.is_dir():
+                path = folder / path.name  # the sweep was moved since
+            if path.is_dir():
+                known[path.name] = CheckpointRecord(path, dict(metrics))
+        trial.checkpoints = [known[name] for name in sorted(known)]
+        trial.unplaced = [path for path in trial.unplaced if path.name not in known]
+        trials.append(trial)
+    path = Path(grid.experiment_path)
+    return Sweep(path.name, path, trials)
+
+
+def _tune_states(path: Path) -> list[dict[str, Any]]:
+    """The states of the trials in Tune's newest snapshot; its pickled parts stay unread."""
+    for file in sorted(path.glob("experiment_state-*.json"), reverse=True):
+        snapshot = read_json(file)
+        if not isinstance(snapshot, dict):
+            continue  # torn by a kill: the one before it is whole
+        try:
+            return [json.loads(state) for state, _ in snapshot["trial_data"]]
+        except (KeyError, TypeError, ValueError):
+            continue
+    return []
+
+
+def _is_trial_folder(path: Path) -> bool:
+    names = ("result.json", "progress.csv", "params.json")
+    return path.is_dir() and any((path / name).exists() for name in names)
+
+
+def _sweeps_in(path: Path) -> list[str]:
+    if not path.is_dir():
+        return []
+    return sorted(p.name for p in path.iterdir() if any(p.glob("experiment_state-*.json")))
+
+
+def _id_of(folder: Path, frame: pd.DataFrame) -> str:
+    return str(frame["trial_id"].iloc[-1]) if "trial_id" in frame and len(frame) else folder.name
+
+
+def _checkpoint_folders(folder: Path) -> Iterator[Path]:
+    yield from sorted(p for p in folder.glob("checkpoint_*") if p.is_dir())
+
+
+def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None:
+    """The row reported when the checkpoint was taken, by what the checkpoint says of itself."""
+    checkpoint = read_json(path / "checkpoint.json")
+    policy = read_json(path / POLICY / "policy.json")
+    for key, source in ((ITERATION, checkpoint), (ENV_STEPS, checkpoint), (ENV_STEPS, policy)):
+        value = _find(source, key)
+        if value is None or key not in frame:
+            continue
+        rows = frame[frame[key] == value]
+        if len(rows):
+            row = rows.iloc[-1]
+            return {str(name): row[name] for name in frame.columns}
+    return None
+
+
+def _find(source: Any, key: str) -> int | None:
+    """``key`` at the top of a JSON object, or in one of the objects directly below."""
+    if not isinstance(source, dict):
+        return None
+    for level in (source, *(v for v in source.values() if isinstance(v, dict))):
+        value = level.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None

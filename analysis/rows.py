@@ -1,0 +1,134 @@
+"""A trial's result rows, read from ``result.json`` (a JSON object a line) or ``progress.csv``."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+logger = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+
+class ResultsError(ValueError):
+    """The results of a sweep cannot be read, or do not hold what was asked for."""
+
+
+def read_rows(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Reads everything that a trial reported.
+
+    Args:
+        folder: The trial's folder.
+
+    Returns:
+        A frame with one row per ``training_iteration`` in order and a column per metric (nested
+        ones joined by ``/``), without the config; and the nested config of each row. Both are empty
+        where the trial reported nothing.
+    """
+    rows = _json_rows(folder / "result.json")
+    if not rows:
+        rows = _csv_rows(folder / "progress.csv")
+    rows = _one_timeline(rows)
+    configs = [row.pop("config", None) or {} for row in rows]
+    if any(isinstance(value, dict) for row in rows for value in row.values()):
+        return pd.json_normalize(rows, sep="/"), configs
+    return pd.DataFrame(rows), configs
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; None where it is absent, torn or not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"model": {"lr": 1}}`` -> ``{"model/lr": 1}``. An empty dict stays a value."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            flat.update(flatten(value, f"{prefix}{key}/"))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _json_rows(path: Path) -> list[Row]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    rows, torn = [], 0
+    for line in filter(str.strip, text.split("\n")):
+        row = _parse(line)
+        if row is None:
+            torn += 1
+        else:
+            rows.append(row)
+    if torn:
+        logger.warning(
+            "%s: left out %d torn line(s) (the run was killed while writing)", path, torn
+        )
+    return rows
+
+
+def _parse(line: str) -> Row | None:
+    # A kill tears the last line, and the resumed run appends its first row right behind it. So the
+    # row may begin later in the line: at the first place from which the rest is a whole result.
+    start = 0
+    while start >= 0:
+        try:
+            row = json.loads(line[start:])
+        except ValueError:
+            row = None
+        if isinstance(row, dict) and (start == 0 or "training_iteration" in row):
+            return row
+        start = line.find('{"', start + 1)
+    return None
+
+
+def _csv_rows(path: Path) -> list[Row]:
+    try:
+        frame = pd.read_csv(path, dtype={"trial_id": str}, on_bad_lines="skip")
+    except (OSError, ValueError):
+        return []
+    rows: list[Row] = []
+    for record in frame.to_dict(orient="records"):
+        row: Row = {str(k): v for k, v in record.items() if not str(k).startswith("config/")}
+        row["config"] = _nest(
+            {str(k)[7:]: v for k, v in record.items() if str(k).startswith("config/")}
+        )
+        rows.append(row)
+    return rows
+
+
+def _nest(flat: dict[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        *parents, leaf = name.split("/")
+        level = nested
+        for parent in parents:
+            level = level.setdefault(parent, {})
+        level[leaf] = value
+    return nested
+
+
+def _one_timeline(rows: list[Row]) -> list[Row]:
+    """Keeps the rows of the run that counts.
+
+    A resumed trial continues from its checkpoint and writes the iterations since then again (``[1,
+    2, 3, 3, 4]``). A row therefore replaces every earlier one of the same or a later iteration:
+    those belong to the run that was cut off.
+    """
+    kept: list[Row] = []
+    for number, row in enumerate(rows, start=1):
+        iteration = row.setdefault("training_iteration", number)
+        while kept and kept[-1]["training_iteration"] >= iteration:
+            kept.pop()
+        kept.append(row)
+    return kept

@@ -1,0 +1,48 @@
+"""How to search: from a spec to a `ray.tune.Tuner`, its results, and the best policy.
+
+Example:
+    >>> spec = load_spec("quickstart", ["num_samples=4"])
+    >>> results = run(spec)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from experiments.errors import PreflightError, SpecError, SweepError
+    from experiments.runner import resume, run
+    from experiments.schema import SweepSpec
+    from experiments.spec import load_spec, make_spec
+    from experiments.tuner import build_tuner
+
+_HOME = {
+    "PreflightError": "errors",
+    "SpecError": "errors",
+    "SweepError": "errors",
+    "SweepSpec": "schema",
+    "build_tuner": "tuner",
+    "load_spec": "spec",
+    "make_spec": "spec",
+    "resume": "runner",
+    "run": "runner",
+}
+
+__all__ = [
+    "PreflightError",
+    "SpecError",
+    "SweepError",
+    "SweepSpec",
+    "build_tuner",
+    "load_spec",
+    "make_spec",
+    "resume",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

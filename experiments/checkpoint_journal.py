@@ -1,0 +1,103 @@
+"""A line per checkpoint in the trial's folder, written the moment that Tune learns of it.
+
+Tune deletes old checkpoints at once, but notes the new ones only in its next snapshot: a driver
+killed in between would resume a trial from a checkpoint that no longer exists. The journal tells
+which checkpoints are complete, and holds the result that Tune restores along with each.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ray.tune.utils.util import SafeFallbackEncoder
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+logger = logging.getLogger(__name__)
+
+JOURNAL = "checkpoints.jsonl"
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """A complete checkpoint: its folder's name in the trial's folder, and the result it is of."""
+
+    checkpoint: str
+    result: dict[str, Any]
+
+    @property
+    def index(self) -> int:
+        """The running number of the checkpoint, e.g. 3 of `checkpoint_000003`."""
+        return int(self.checkpoint.rpartition("_")[2])
+
+
+def append(trial: Trial, checkpoint_path: str) -> None:
+    """Notes that `checkpoint_path` is complete and belongs to the trial's last result."""
+    result = {k: v for k, v in (trial.last_result or {}).items() if k != "config"}
+    entry = {"checkpoint": Path(checkpoint_path).name, "result": result}
+    line = json.dumps(entry, cls=SafeFallbackEncoder) + "\n"
+    with Path(trial.storage.trial_fs_path, JOURNAL).open("a", encoding="utf-8") as stream:
+        stream.write(line)
+
+
+def read(trial: Trial) -> list[JournalEntry]:
+    """Returns the noted checkpoints that still exist, oldest first."""
+    folder = Path(trial.storage.trial_fs_path)
+    try:
+        lines = (folder / JOURNAL).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    entries: dict[str, JournalEntry] = {}
+    for line in lines:
+        try:
+            data = json.loads(line)
+            entry = JournalEntry(data["checkpoint"], data["result"])
+        except (ValueError, KeyError, TypeError):
+            continue  # the line that the kill cut short
+        if (folder / entry.checkpoint).is_dir():
+            entries.pop(entry.checkpoint, None)  # written again by a resumed trial: now the newest
+            entries[entry.checkpoint] = entry
+    return list(entries.values())
+
+
+def adopt(trial: Trial) -> JournalEntry | None:
+    """Brings the checkpoints that a resumed trial knows of in line with those on disk.
+
+    Checkpoints that were deleted after Tune's snapshot are forgotten, those made after it become
+    known.
+
+    Returns:
+        The newest checkpoint's entry, if there is one.
+    """
+    from ray.train._internal.session import _TrainingResult
+    from ray.tune import Checkpoint
+
+    entries = read(trial)
+    manager = trial.run_metadata.checkpoint_manager
+    latest = manager.latest_checkpoint_result
+    known = {
+        Path(kept.checkpoint.path).name
+        for kept in [*manager.best_checkpoint_results, *([latest] if latest else [])]
+    }
+    manager._checkpoint_results = [
+        kept for kept in manager._checkpoint_results if Path(kept.checkpoint.path).is_dir()
+    ]
+    if latest is not None and not Path(latest.checkpoint.path).is_dir():
+        manager._latest_checkpoint_result = None
+    for entry in entries:
+        if entry.checkpoint in known:
+            continue
+        path = str(Path(trial.storage.trial_fs_path, entry.checkpoint))
+        checkpoint = Checkpoint(path, filesystem=trial.storage.storage_filesystem)
+        manager.register_checkpoint(_TrainingResult(checkpoint, dict(entry.result)))
+    if entries:
+        newest = max(entry.index for entry in entries)
+        trial.storage.current_checkpoint_index = max(trial.storage.current_checkpoint_index, newest)
+    trial.invalidate_json_state()
+    trial.run_metadata.invalidate_cache()
+    return entries[-1] if entries else None

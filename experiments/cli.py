@@ -1,0 +1,305 @@
+"""The command `tunescape`.
+
+Nothing heavy is imported here: `tunescape --help` answers at once. Each command imports what it
+needs, and every error that its user can mend is one message on stderr and exit status 2.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Hyperparameter experiments in reinforcement learning.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_verbosity = 0
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the spec: config.lr=3e-4."),
+]
+NameOption = Annotated[str | None, typer.Option(help="Name of the sweep and of its folder.")]
+StorageOption = Annotated[str | None, typer.Option(help="Folder that holds the sweep's folder.")]
+AddressOption = Annotated[
+    str | None, typer.Option(help="Ray cluster to join (ip:port); by default one is started here.")
+]
+
+
+@app.callback()
+def _options(
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="Say more; -vv shows tracebacks.")
+    ] = 0,
+) -> None:
+    global _verbosity
+    _verbosity = max(_verbosity, verbose)
+
+
+@app.command()
+def run(
+    spec: Annotated[str, typer.Argument(help="A YAML file, or the name of a spec (see `list`).")],
+    set_: SetOption = None,
+    num_samples: Annotated[int | None, typer.Option(help="Number of trials.")] = None,
+    storage: StorageOption = None,
+    address: AddressOption = None,
+    name: NameOption = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Which experiment of a file that holds several.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the spec and show what would run.")
+    ] = False,
+) -> None:
+    """Run a sweep."""
+    from experiments.spec import load_spec
+
+    overrides = list(set_ or [])
+    options = {
+        "num_samples": num_samples,
+        "storage": storage,
+        "resources.address": address,
+        "name": name,
+    }
+    overrides += [f"{key}={_quoted(value)}" for key, value in options.items() if value is not None]
+    sweep = load_spec(spec, overrides, experiment=experiment)
+    if dry_run:
+        _show_plan(sweep)
+    else:
+        _run(sweep)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="Folder of a sweep: runs/<name>.")],
+    retry_errored: Annotated[
+        bool, typer.Option("--retry-errored", help="Run failed trials again, too.")
+    ] = False,
+    address: AddressOption = None,
+) -> None:
+    """Continue a sweep that was cut off. Finished trials are kept."""
+    from experiments.runner import load_sweep_spec, resume_sweep
+
+    outcome = resume_sweep(
+        folder,
+        retry_errored=retry_errored,
+        address=address,
+        console=_errors(),
+        verbosity=_verbosity,
+    )
+    _finish(outcome, load_sweep_spec(outcome.folder))
+
+
+@app.command()
+def train(
+    algo: Annotated[str, typer.Option("--algo", "--run", help="Algorithm, e.g. PPO.")],
+    env: Annotated[str | None, typer.Option(help="Environment, e.g. CartPole-v1.")] = None,
+    stop: Annotated[
+        str, typer.Option(help="Stop criteria: '{\"num_env_steps_sampled_lifetime\": 100000}'.")
+    ] = "{}",
+    config: Annotated[str, typer.Option(help="Settings: '{\"lr\": 3e-4}'.")] = "{}",
+    name: NameOption = None,
+    storage: StorageOption = None,
+    address: AddressOption = None,
+    checkpoint_freq: Annotated[
+        int | None, typer.Option(help="Iterations between checkpoints; 0 saves at the end only.")
+    ] = None,
+    set_: SetOption = None,
+) -> None:
+    """Train one algorithm on one environment."""
+    from experiments.single import single_trial_spec
+
+    _run(
+        single_trial_spec(
+            algo,
+            env,
+            stop=stop,
+            config=config,
+            name=name,
+            storage=storage,
+            address=address,
+            checkpoint_freq=checkpoint_freq,
+            overrides=set_ or [],
+        )
+    )
+
+
+@app.command()
+def evaluate(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="A policy, a checkpoint, or a sweep's folder (its best).")
+    ],
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 0,
+    env: Annotated[
+        str | None, typer.Option(help="Environment; by default the one it was trained on.")
+    ] = None,
+    explore: Annotated[
+        bool, typer.Option("--explore", help="Sample actions instead of taking the best.")
+    ] = False,
+) -> None:
+    """Play episodes with a trained policy."""
+    from experiments.evaluate import evaluate_folder, show_evaluation
+
+    result, environment = evaluate_folder(
+        checkpoint, episodes=episodes, seed=seed, env=env, explore=explore
+    )
+    show_evaluation(result, environment, _output())
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder of a sweep: runs/<name>.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder to write; by default best/.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="By default the sweep's objective.")] = None,
+    mode: Annotated[str | None, typer.Option(help="max or min.")] = None,
+) -> None:
+    """Export the best policy of a sweep."""
+    from analysis import export_best
+    from experiments.metrics import canonical_metric
+    from experiments.paths import BEST_FOLDER
+    from experiments.runner import load_sweep_spec
+    from experiments.summary import shown_path
+
+    spec = load_sweep_spec(folder.expanduser().absolute())
+    target = export_best(
+        folder,
+        output or folder / BEST_FOLDER,
+        canonical_metric(metric) if metric else spec.objective.metric,
+        mode or spec.objective.mode,
+    )
+    _output().print(f"Exported to {shown_path(target)}", highlight=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_() -> None:
+    """List the algorithms, search spaces and specs that there are."""
+    from experiments.spec import spec_names
+    from search_spaces.loader import space_names
+    from trainables.registry import algorithm_names
+
+    console = _output()
+    for title, names in (
+        ("Algorithms", algorithm_names()),
+        ("Search spaces", space_names()),
+        ("Specs", spec_names()),
+    ):
+        console.print(f"{title}: {', '.join(names)}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def ui(
+    folder: Annotated[
+        Path, typer.Argument(help="A sweep's folder, or the folder that holds sweeps.")
+    ] = Path("runs"),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
+) -> None:
+    """Start the MLflow UI, on this machine only."""
+    from experiments.tracking_ui import serve
+
+    raise typer.Exit(serve(folder, port, _output()))
+
+
+def main() -> None:
+    """Run the command line; the entry point `tunescape`."""
+    arguments = _take_verbosity(sys.argv[1:])
+    # Specs may name environments and trainables in modules of the current folder.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        app(args=arguments, prog_name="tunescape")
+    except KeyboardInterrupt:
+        _fail("interrupted", EXIT_INTERRUPTED)
+    except Exception as error:
+        if _verbosity >= 2 or not _is_users(error):
+            raise
+        _fail(str(error), EXIT_USAGE)
+
+
+def _is_users(error: Exception) -> bool:
+    """Whether the error is about what the user gave us, and says so by itself."""
+    from analysis.rows import ResultsError
+    from experiments.errors import ExperimentError, SpecError
+    from trainables.core.settings import ConfigError
+
+    return isinstance(error, (ExperimentError, SpecError, ConfigError, ResultsError))
+
+
+def _take_verbosity(arguments: list[str]) -> list[str]:
+    """Take `-v` and `-vv` out, wherever they stand."""
+    global _verbosity
+    _verbosity = 0
+    rest = []
+    for argument in arguments:
+        if argument in ("-v", "-vv", "-vvv", "--verbose"):
+            _verbosity += argument.count("v") if not argument.startswith("--") else 1
+        else:
+            rest.append(argument)
+    return rest
+
+
+def _fail(message: str, status: int) -> None:
+    from rich.console import Console
+
+    console = Console(stderr=True, soft_wrap=True)
+    console.print("Error:", style="bold red", end=" ")
+    console.print(message, highlight=False, markup=False)
+    raise SystemExit(status)
+
+
+def _run(spec: Any) -> None:
+    from experiments.runner import run_sweep
+
+    _finish(run_sweep(spec, console=_errors(), verbosity=_verbosity), spec)
+
+
+def _finish(outcome: Any, spec: Any) -> None:
+    from experiments.summary import show_outcome
+
+    show_outcome(outcome, spec, _output())
+    if outcome.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if outcome.all_failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show_plan(spec: Any) -> None:
+    from experiments.plan import show_plan
+
+    show_plan(spec, _output())
+
+
+def _output() -> Any:
+    from experiments.terminal import make_console
+
+    return make_console()
+
+
+def _errors() -> Any:
+    from experiments.terminal import make_console
+
+    return make_console(stderr=True)
+
+
+def _quoted(value: object) -> str:
+    """A command-line value as YAML: text stays text, whatever it looks like."""
+    import json
+
+    return json.dumps(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The Ray that a sweep runs on: one started for it on this machine, or a cluster that is joined."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from experiments.errors import PreflightError
+from experiments.schema import Resources
+
+# Why each is set, in this process and, through Ray, in its workers:
+_ENVIRONMENT = {
+    # Paths in a config mean what they meant where the sweep was started.
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    # CSV drops late metrics and TensorBoard syncs the disk at every result: we add JSON ourselves.
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # Tune's own progress output; ours is a callback.
+    "RAY_AIR_NEW_OUTPUT": "0",
+    # A trial's traceback is in its folder, its cause in the summary.
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    # A result without the objective is the searcher's and scheduler's business, not a crash.
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # Snapshots are forced by checkpoints; that is meant.
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+_DEFAULTS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "1",
+}
+
+
+def prepare_environment() -> None:
+    """Set the environment variables that Tune and Ray read. Call it before Ray starts."""
+    os.environ.update(_ENVIRONMENT)
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
+    """Use the Ray that runs already, or start or join one and leave it at the end.
+
+    Args:
+        resources: The spec's `resources`.
+        verbosity: 0 is quiet; from 2 the workers' output is shown.
+
+    Raises:
+        PreflightError: The cluster cannot be reached.
+    """
+    prepare_environment()
+    import ray
+
+    _set_log_levels(verbosity)
+    if ray.is_initialized():
+        yield
+        return
+    options: dict[str, Any] = {"log_to_driver": verbosity >= 2, "logging_level": logging.ERROR}
+    if resources.address is None:
+        options |= {
+            "address": "local",
+            "num_cpus": resources.num_cpus,
+            "num_gpus": resources.num_gpus,
+            "include_dashboard": False,
+        }
+    else:
+        options["address"] = resources.address
+    try:
+        ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        where = resources.address or "this machine"
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise PreflightError(f"Ray on {where} cannot be used: {cause}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def nodes() -> list[dict[str, float]]:
+    """The resources of each live node."""
+    import ray
+
+    return [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+
+
+def local_node(resources: Resources) -> dict[str, float]:
+    """The resources that a Ray started on this machine would have, without starting it."""
+    cpus = resources.num_cpus or _usable_cpus()
+    return {"CPU": float(cpus), "GPU": float(resources.num_gpus or 0)}
+
+
+def total(resources: list[dict[str, float]], name: str) -> float:
+    """The sum of one resource."""
+    return sum(node.get(name, 0.0) for node in resources)
+
+
+def shown(resources: Mapping[str, float]) -> str:
+    """Resources in words, e.g. `4 CPU, 1 GPU`; nothing else is of interest in an error."""
+    amounts = {
+        name: value
+        for name, value in resources.items()
+        if value and not name.startswith(("node:", "memory", "object_store_memory"))
+    }
+    return ", ".join(f"{value:g} {name}" for name, value in amounts.items()) or "nothing"
+
+
+def _usable_cpus() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1
+
+
+def _set_log_levels(verbosity: int) -> None:
+    level = logging.ERROR if verbosity < 2 else logging.INFO
+    logging.getLogger("ray.tune").setLevel(level)
+    # "Trials did not complete: …" repeats what the summary says.
+    logging.getLogger("ray.tune.tune").setLevel(logging.CRITICAL if verbosity < 2 else level)

@@ -1,0 +1,367 @@
+"""A sweep that survives being killed at any moment.
+
+Tune saves a sweep's state at most every 10 seconds, leaves the scheduler's state out, and copies it
+in a way that a kill can tear. `durable` closes the three gaps:
+
+- the sweep is saved within about 0.1 s of every trial that is made, starts, ends or fails,
+- the scheduler's state (ASHA's rungs, ...) is saved and restored with it,
+- for sweeps in a local folder each save is a transaction (`experiments.snapshot`), and checkpoints
+  are noted when they are made (`experiments.checkpoint_journal`). A remote storage path
+  (`s3://...`) keeps Tune's own copy, whose files are each replaced whole.
+
+So a trial's last row is in the sweep's folder only if the saved state has it as finished.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import io
+import logging
+import pickle
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.fs
+from ray import cloudpickle, tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import TrialScheduler
+
+from experiments import checkpoint_journal
+from experiments.snapshot import SnapshotSyncer, reconcile
+from experiments.trial_info import PRUNED, flatten
+
+if TYPE_CHECKING:
+    from ray.tune import Checkpoint
+    from ray.tune.execution.tune_controller import TuneController
+
+__all__ = ["SweepKeeper", "durable", "reconcile"]
+
+logger = logging.getLogger(__name__)
+
+_MIN_PERIOD_S = 0.1
+_MAX_SHARE = 5.0  # save at most every 5 x the time that saving takes: 1/6 of the driver's time
+
+
+def durable(scheduler: TrialScheduler) -> tuple[TrialScheduler, SweepKeeper]:
+    """Makes a sweep survive a kill of its driver.
+
+    Both returned objects go into the same Tuner; the callback comes first in the list, so that the
+    loggers after it see the key `pruned` that it adds to a trial's last result.
+
+    Args:
+        scheduler: any Tune scheduler; it is not changed.
+
+    Returns:
+        A scheduler that behaves as `scheduler` does (and is an instance of its class), and the
+        callback that saves the sweep.
+
+    Example:
+        >>> scheduler, keeper = durable(ASHAScheduler(max_t=100))  # doctest: +SKIP
+        >>> tune.Tuner(
+        ...     PPO,
+        ...     tune_config=tune.TuneConfig(scheduler=scheduler, ...),
+        ...     run_config=tune.RunConfig(callbacks=[keeper, ...]),
+        ... )  # doctest: +SKIP
+    """
+    kept = object.__new__(_durable_class(type(scheduler)))
+    kept.__dict__.update(scheduler.__dict__)
+    keeper = SweepKeeper(kept)
+    kept.__dict__["_keeper"] = keeper
+    return kept, keeper
+
+
+class _Durable:
+    """What `durable` puts in front of a scheduler's class: it tells the keeper what happens."""
+
+    _keeper: SweepKeeper
+
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
+        if self._keeper.expects_add(trial):
+            super().on_trial_add(tune_controller, trial)  # type: ignore[misc]
+
+    def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
+        self._keeper.forget(trial)
+        super().on_trial_error(tune_controller, trial)  # type: ignore[misc]
+
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]
+    ) -> str:
+        decision: str = super().on_trial_result(tune_controller, trial, result)  # type: ignore[misc]
+        if decision == TrialScheduler.STOP and not self._at_end(result):
+            self._keeper.note_pruned(trial)
+        return decision
+
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
+        # Every step of Tune's loop comes by here, after new trials were made and before any starts.
+        self._keeper.attach(getattr(tune_controller, "_tune_controller", tune_controller))
+        return super().choose_trial_to_run(tune_controller)  # type: ignore[misc,no-any-return]
+
+    def _at_end(self, result: dict[str, Any]) -> bool:
+        """Tells whether the scheduler ended a trial because it had run its full time."""
+        limit = getattr(self, "_max_t", None)
+        spent = result.get(getattr(self, "_time_attr", ""))
+        return limit is not None and spent is not None and spent >= limit
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _new_durable, (type(self).__mro__[2],), self.__dict__
+
+
+@functools.cache
+def _durable_class(base: type) -> type:
+    return type(base.__name__, (_Durable, base), {"__doc__": base.__doc__})
+
+
+def _new_durable(base: type) -> Any:
+    return object.__new__(_durable_class(base))
+
+
+class SweepKeeper(tune.Callback):
+    """Saves the sweep's state, the scheduler's included, whenever something happened to a trial.
+
+    Args:
+        scheduler: the scheduler made by `durable`.
+    """
+
+    def __init__(self, scheduler: TrialScheduler) -> None:
+        self.scheduler = scheduler
+        self._resuming = False  # between set_state() and Tune's first step
+        self._saved: bytes | None = None  # the scheduler's state, until trials exist to refer to
+        self._added: set[str] = set()  # trials that the scheduler knows
+        self._restored: set[str] = set()  # of these, those it will be told of again
+        self._deferred: list[Trial] = []  # new trials, made before the state could be restored
+        self._pruned: set[str] = set()
+        self._controller: TuneController | None = None
+        self._syncer: SnapshotSyncer | None = None
+        self._in_save: set[str] = set()  # trials, with their folders, in the last save
+        self._dirty = True
+        self._last_save = float("-inf")
+        self._save_time_s = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_controller": None, "_syncer": None, "_last_save": float("-inf")}
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        return {"scheduler": self._scheduler_state(), "added": sorted(self._added)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._resuming = True
+        self._saved = state["scheduler"]
+        self._added = set(state["added"])
+        self._restored = set(self._added) if self._saved is not None else set()
+
+    def _scheduler_state(self) -> bytes | None:
+        if self._saved is not None:
+            return self._saved
+        state = {k: v for k, v in self.scheduler.__dict__.items() if k != "_keeper"}
+        stream = io.BytesIO()
+        try:
+            _TrialPickler(stream).dump(state)
+        except Exception as error:  # e.g. a scheduler that holds a lock: resume without its state
+            if self._last_save == float("-inf"):
+                logger.warning(
+                    "The state of the scheduler %s cannot be saved (%s): a resumed sweep starts "
+                    "it anew.",
+                    type(self.scheduler).__name__,
+                    error,
+                )
+            return None
+        return stream.getvalue()
+
+    # -- told by the scheduler -------------------------------------------------------------------
+
+    def expects_add(self, trial: Trial) -> bool:
+        """Tells whether the scheduler is to be told of this trial now.
+
+        Not of one that its restored state already holds: it would lose what it knew of it.
+        """
+        self._dirty = True
+        if trial.trial_id in self._restored:
+            self._restored.remove(trial.trial_id)
+            return False
+        self._added.add(trial.trial_id)
+        if self._saved is not None:
+            self._deferred.append(trial)
+            return False
+        return True
+
+    def forget(self, trial: Trial) -> None:
+        """Notes that the scheduler gave up a trial; it is told again if the trial recovers."""
+        self._dirty = True
+        self._added.discard(trial.trial_id)
+
+    def note_pruned(self, trial: Trial) -> None:
+        """Notes that the scheduler ended a trial before its time."""
+        self._pruned.add(trial.trial_id)
+
+    def attach(self, controller: TuneController) -> None:
+        """Takes hold of Tune's loop at its first step; completes a resume."""
+        if self._controller is controller:
+            return
+        self._controller = controller
+        self._take_over_sync(controller)
+        if self._resuming:
+            self._resuming = False
+            self._restore_scheduler(controller)
+            for trial in controller.get_trials():
+                if self._syncer is not None and not trial.is_finished():
+                    self._resume_trial(controller, trial)
+
+    def _take_over_sync(self, controller: TuneController) -> None:
+        manager = controller._checkpoint_manager
+        storage = manager._storage
+        if not isinstance(storage.storage_filesystem, pyarrow.fs.LocalFileSystem):
+            return
+        # A copy, as trials share the original with their workers.
+        manager._storage = copy.copy(storage)
+        manager._storage.syncer = self._syncer = SnapshotSyncer(
+            storage.experiment_driver_staging_path, held=self._unfinished_folders
+        )
+        # Tune would save after every `num_to_keep` checkpoints of a trial, and warn that it does
+        # so too often; the journal makes that needless.
+        manager._sync_every_n_trial_checkpoints = None
+
+    def _restore_scheduler(self, controller: TuneController) -> None:
+        saved, self._saved = self._saved, None
+        if saved is None:
+            return
+        trials = {trial.trial_id: trial for trial in controller.get_trials()}
+        to_add = self._deferred
+        try:
+            self.scheduler.__dict__.update(_TrialUnpickler(io.BytesIO(saved), trials).load())
+        except Exception as error:  # e.g. pickled by another version
+            logger.warning("The scheduler's state is lost (%s): it starts anew.", error)
+            to_add = list(trials.values())
+        self._deferred = []
+        for trial in to_add:
+            self.scheduler.on_trial_add(controller._wrapped(), trial)
+
+    def _resume_trial(self, controller: TuneController, trial: Trial) -> None:
+        if not trial.relative_logdir:
+            return  # it never started
+        newest = checkpoint_journal.adopt(trial)
+        if newest is not None and newest.result.get("done"):
+            self._finish(controller, trial, newest.result)
+
+    def _finish(self, controller: TuneController, trial: Trial, result: dict[str, Any]) -> None:
+        """Ends a trial whose last checkpoint was made, but whose end was not saved any more."""
+        trial.update_last_result({**result, "config": trial.config})
+        flat = flatten(trial.last_result)
+        told = {"iteration": controller._iteration, "trials": controller.get_trials()}
+        controller._callbacks.on_trial_result(**told, trial=trial, result=trial.last_result)
+        self.scheduler.on_trial_complete(controller._wrapped(), trial, flat)
+        controller.search_alg.on_trial_complete(trial.trial_id, result=flat)
+        controller._callbacks.on_trial_complete(**told, trial=trial)
+        controller._set_trial_status(trial, Trial.TERMINATED)
+        controller._live_trials.discard(trial)
+        controller._mark_trial_to_checkpoint(trial)
+
+    # -- Tune's hooks ----------------------------------------------------------------------------
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        self._dirty = True
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
+    ) -> None:
+        self._dirty = True
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        self._dirty = True
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        self._dirty = True
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
+    ) -> None:
+        if result.get("done"):
+            result.setdefault(PRUNED, trial.trial_id in self._pruned)
+
+    def on_checkpoint(
+        self,
+        iteration: int,
+        trials: list[Trial],
+        trial: Trial,
+        checkpoint: Checkpoint,
+        **_: Any,
+    ) -> None:
+        if self._syncer is None:
+            self._dirty = True
+            return
+        # A checkpoint that is noted has its rows on disk, and a last row that is on disk has its
+        # checkpoint noted. From a trial that the saved state lacks nothing may be on disk.
+        steps = [self._save_rows, self._note_checkpoint]
+        for step in reversed(steps) if (trial.last_result or {}).get("done") else steps:
+            step(trial, checkpoint)
+
+    def _save_rows(self, trial: Trial, checkpoint: Checkpoint) -> None:
+        if self._syncer is None or trial.trial_id not in self._in_save:
+            self._dirty = True
+            return
+        storage = trial.storage
+        self._syncer.sync_trial(
+            storage.experiment_driver_staging_path,
+            storage.experiment_fs_path,
+            trial.relative_logdir,
+        )
+
+    def _note_checkpoint(self, trial: Trial, checkpoint: Checkpoint) -> None:
+        try:
+            checkpoint_journal.append(trial, checkpoint.path)
+        except OSError as error:
+            logger.error("Checkpoint %s could not be noted: %s", checkpoint.path, error)
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **_: Any) -> None:
+        # The one place where no event is half handled: trials, searcher and scheduler agree.
+        if self._controller is None:
+            return
+        period_s = max(_MIN_PERIOD_S, _MAX_SHARE * self._save_time_s)
+        if not self._dirty or time.monotonic() - self._last_save < period_s:
+            return
+        start = time.monotonic()
+        self._dirty = False
+        try:
+            self._controller.checkpoint(force=True)
+        except Exception as error:
+            logger.error("The sweep's state could not be saved: %s", error)
+        else:
+            self._in_save = {trial.trial_id for trial in trials if trial.relative_logdir}
+        self._last_save = time.monotonic()
+        self._save_time_s = self._last_save - start
+
+    def _unfinished_folders(self) -> set[str]:
+        """Returns the folders of trials with their last row but not yet their last checkpoint.
+
+        A kill between the two would leave a trial that looks finished but has no policy.
+        """
+        if self._controller is None:
+            return set()
+        return {
+            trial.relative_logdir
+            for trial in self._controller.get_live_trials()
+            if trial.is_saving and (trial.run_metadata.last_result or {}).get("done")
+        }
+
+
+class _TrialPickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Pickles trials by their id: a resumed sweep has new objects for the same trials."""
+
+    def persistent_id(self, obj: Any) -> Any:
+        return ("trial", obj.trial_id) if isinstance(obj, Trial) else None
+
+
+class _TrialUnpickler(pickle.Unpickler):
+    """Reads what `_TrialPickler` wrote into Tune's own (trusted) state."""
+
+    def __init__(self, stream: io.BytesIO, trials: dict[str, Trial]) -> None:
+        super().__init__(stream)
+        self._trials = trials
+
+    def persistent_load(self, reference: Any) -> Any:
+        kind, trial_id = reference
+        if kind != "trial" or trial_id not in self._trials:
+            raise pickle.UnpicklingError(f"the saved scheduler refers to an unknown {reference}")
+        return self._trials[trial_id]

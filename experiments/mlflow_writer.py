@@ -1,0 +1,376 @@
+"""The one thread that talks to MLflow, so that the Tune loop never waits for it.
+
+Requests are queued, rows of one run are merged into batches, and a tracking server that does not
+answer delays the thread, not the sweep. Nothing here raises into the caller.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+logger = logging.getLogger(__name__)
+
+MAX_BATCH_METRICS = 1000  # MLflow's limit for one log_batch
+MAX_BATCH_PARAMS = 100
+MAX_PARAM_LENGTH = 6000
+MAX_TAG_LENGTH = 5000
+
+# MLflow's own defaults would hang on a dead server for minutes; ours give up within seconds and
+# the thread tries again later. A value set by the user wins.
+_ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+_PERMANENT_ERRORS = frozenset(
+    {
+        "BAD_REQUEST",
+        "INVALID_PARAMETER_VALUE",
+        "INVALID_STATE",
+        "NOT_FOUND",
+        "PERMISSION_DENIED",
+        "RESOURCE_ALREADY_EXISTS",
+        "RESOURCE_DOES_NOT_EXIST",
+        "UNAUTHENTICATED",
+    }
+)
+_MAX_ATTEMPTS = 3  # of a request that fails although the server answers
+
+
+@dataclass
+class Row:
+    """The metrics of one result: `values` at env step `step`, reported at `timestamp_ms`."""
+
+    step: int
+    timestamp_ms: int
+    values: dict[str, float]
+
+
+@dataclass
+class _Request:
+    """A call to make, in order, on the thread; `run` is the key of the run that it concerns."""
+
+    run: str | None
+    call: Callable[[], None] | None = None  # None: write `rows`
+    rows: list[Row] = field(default_factory=list)
+    num_metrics: int = 0
+    attempts: int = 0
+
+
+class MLflowWriter:
+    """Queues requests and carries them out on a daemon thread, in order.
+
+    Args:
+        tracking_uri: MLflow's tracking URI, e.g. `sqlite:////abs/runs/mlflow.db` or `http://...`.
+        write_rows: carries out a merged batch of metric rows of one run, on the thread.
+        flush_interval_s: least seconds between two rounds of writing; rows merge meanwhile.
+        max_pending_metrics: above this many waiting values the oldest rows are dropped.
+    """
+
+    def __init__(
+        self,
+        tracking_uri: str,
+        write_rows: Callable[[str | None, list[Row]], None],
+        *,
+        flush_interval_s: float = 0.5,
+        max_pending_metrics: int = 200_000,
+    ) -> None:
+        self.tracking_uri = tracking_uri
+        self.reachable = True
+        self._write_rows = write_rows
+        self._flush_interval_s = flush_interval_s
+        self._max_pending_metrics = max_pending_metrics
+        self._client: MlflowClient | None = None
+        self._queue: deque[_Request] = deque()
+        self._mergeable: dict[str | None, _Request] = {}  # the request new rows may still join
+        self._num_pending_metrics = 0
+        self._num_dropped = 0
+        self._warned: set[str] = set()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._disabled = False
+        self._thread = threading.Thread(target=self._work, name="mlflow-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def client(self) -> MlflowClient:
+        """The connected client; only for calls that run on the thread."""
+        assert self._client is not None, "requests run after the client was made"
+        return self._client
+
+    # -- called from the Tune loop ---------------------------------------------------------------
+
+    def submit(self, run: str | None, call: Callable[[], None]) -> None:
+        """Queues `call`; rows of `run` queued earlier are written before it, later ones after."""
+        with self._changed:
+            if self._closing or self._disabled:
+                return
+            self._mergeable.pop(run, None)
+            self._queue.append(_Request(run, call))
+            self._changed.notify_all()
+
+    def submit_row(self, run: str | None, row: Row) -> None:
+        """Queues a row of metrics, merging it with waiting rows of the same run."""
+        with self._changed:
+            if self._closing or self._disabled or not row.values:
+                return
+            request = self._mergeable.get(run)
+            if request is None or request.num_metrics + len(row.values) > MAX_BATCH_METRICS:
+                request = self._mergeable[run] = _Request(run)
+                self._queue.append(request)
+            request.rows.append(row)
+            request.num_metrics += len(row.values)
+            self._num_pending_metrics += len(row.values)
+            if self._num_pending_metrics > self._max_pending_metrics:
+                self._drop_oldest_rows()
+            self._changed.notify_all()
+
+    def close(self, timeout_s: float = 60.0, unreachable_timeout_s: float = 5.0) -> bool:
+        """Writes what is queued, then ends the thread; returns whether all was written.
+
+        Args:
+            timeout_s: longest wait while the server answers.
+            unreachable_timeout_s: longest wait while it does not.
+        """
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        start = time.monotonic()
+        while self._thread.is_alive():
+            waited = time.monotonic() - start
+            if waited > (timeout_s if self.reachable else unreachable_timeout_s):
+                break
+            self._thread.join(timeout=0.05)
+        with self._changed:
+            num_left = len(self._queue)
+            self._disabled = True  # a thread still stuck in a request ends after it
+        complete = num_left == 0 and self._num_dropped == 0 and not self._thread.is_alive()
+        if not complete:
+            logger.warning(
+                "MLflow at %s: %d requests and %d metric values of this sweep could not be "
+                "written. The results in the sweep's folder are complete.",
+                self.tracking_uri,
+                num_left,
+                self._num_dropped,
+            )
+        return complete
+
+    # -- the thread ------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        delay_s = 1.0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closing)
+                if self._disabled or not self._queue:
+                    return
+                if not self._closing:  # let rows gather, unless close() interrupts
+                    self._changed.wait_for(lambda: self._closing, timeout=self._flush_interval_s)
+            if self._flush():
+                delay_s = 1.0
+                continue
+            with self._changed:
+                if self._closing or self._disabled:
+                    return
+                self._changed.wait_for(lambda: self._closing, timeout=delay_s)
+            delay_s = min(60.0, 2 * delay_s)
+
+    def _flush(self) -> bool:
+        """Carries out what is queued; returns False if the server does not answer."""
+        while True:
+            with self._changed:
+                if not self._queue or self._disabled:
+                    return True
+                request = self._queue.popleft()
+                if self._mergeable.get(request.run) is request:
+                    del self._mergeable[request.run]
+            try:
+                if self._client is None:
+                    self._client = connect(self.tracking_uri)
+                if request.call is not None:
+                    request.call()
+                else:
+                    self._write_rows(request.run, request.rows)
+            except ImportError as error:
+                self._disable(f"MLflow cannot be imported ({error}): pip install mlflow")
+                return True
+            except Exception as error:  # nothing that MLflow does may end a sweep
+                if not self._handle(request, error):
+                    return False
+            else:
+                self._num_pending_metrics -= request.num_metrics
+                if not self.reachable:
+                    self.reachable = True
+                    logger.warning("MLflow at %s answers again.", self.tracking_uri)
+
+    def _handle(self, request: _Request, error: Exception) -> bool:
+        """Drops or requeues a failed request; returns False if the server does not answer."""
+        request.attempts += 1
+        code = getattr(error, "error_code", "")
+        if _is_connection_error(error):
+            self.reachable = False
+            self.warn_once(
+                "unreachable",
+                f"MLflow at {self.tracking_uri} cannot be reached ({_first_line(error)}). The "
+                "sweep goes on; its results are logged to MLflow once it answers.",
+            )
+        elif code in _PERMANENT_ERRORS or request.attempts >= _MAX_ATTEMPTS:
+            self.warn_once(
+                f"refused {code}",
+                f"MLflow at {self.tracking_uri} refused a request, which is dropped "
+                f"({_first_line(error)}).",
+            )
+            self._num_dropped += request.num_metrics
+            self._num_pending_metrics -= request.num_metrics
+            return True
+        with self._changed:
+            self._queue.appendleft(request)
+        return False
+
+    def _drop_oldest_rows(self) -> None:
+        oldest = next(request for request in self._queue if request.call is None)
+        self._queue.remove(oldest)
+        if self._mergeable.get(oldest.run) is oldest:
+            del self._mergeable[oldest.run]
+        self._num_pending_metrics -= oldest.num_metrics
+        self._num_dropped += oldest.num_metrics
+        self.warn_once(
+            "full",
+            f"MLflow at {self.tracking_uri} is too slow or down: the oldest metrics waiting for it "
+            "are dropped. The results in the sweep's folder are complete.",
+        )
+
+    def _disable(self, reason: str) -> None:
+        self.warn_once("disabled", f"{reason}. The sweep goes on without MLflow.")
+        with self._changed:
+            self._disabled = True
+            self._queue.clear()
+
+    def warn_once(self, kind: str, message: str) -> None:
+        """Logs `message` as a warning unless one of the same kind was logged before."""
+        if kind not in self._warned:
+            self._warned.add(kind)
+            logger.warning(message)
+
+
+def connect(tracking_uri: str) -> MlflowClient:
+    """Returns a client for `tracking_uri`; makes or migrates an SQLite schema, once and quietly."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    # Quiet first: MLflow announces every table that it makes.
+    for noisy in ("alembic", "mlflow.store.db.utils", "mlflow.tracking"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    from mlflow.tracking import MlflowClient
+
+    # MLflow sets levels of its own on import.
+    for noisy in ("alembic", "mlflow.store.db.utils"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    return MlflowClient(tracking_uri=tracking_uri)
+
+
+def log_rows(client: MlflowClient, run_id: str, rows: Iterable[Row]) -> None:
+    """Writes rows of metrics, at most 1,000 values a request."""
+    from mlflow.entities import Metric
+
+    metrics = [
+        Metric(_key(name), value, row.timestamp_ms, row.step)
+        for row in rows
+        for name, value in row.values.items()
+    ]
+    for start in range(0, len(metrics), MAX_BATCH_METRICS):
+        client.log_batch(run_id, metrics=metrics[start : start + MAX_BATCH_METRICS])
+
+
+def log_params_and_tags(
+    client: MlflowClient, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]
+) -> None:
+    """Writes parameters and tags, cutting what is longer than MLflow takes."""
+    from mlflow.entities import Param, RunTag
+
+    all_params = [Param(_key(k), _cut(v, MAX_PARAM_LENGTH)) for k, v in params.items()]
+    all_tags = [RunTag(_key(k), _cut(v, MAX_TAG_LENGTH)) for k, v in tags.items()]
+    step = MAX_BATCH_PARAMS
+    for start in range(0, max(len(all_params), len(all_tags)), step):
+        client.log_batch(
+            run_id,
+            params=all_params[start : start + step],
+            tags=all_tags[start : start + step],
+        )
+
+
+def find_runs(client: MlflowClient, experiment_id: str, tag: str, value: str) -> list[Any]:
+    """Returns all runs of an experiment whose tag `tag` is `value`."""
+    runs: list[Any] = []
+    token: str | None = None
+    while True:
+        page = client.search_runs(
+            [experiment_id],
+            filter_string=f"tags.`{tag}` = '{value}'",
+            max_results=1000,
+            page_token=token,
+        )
+        runs.extend(page)
+        token = page.token
+        if not token:
+            return runs
+
+
+def ensure_experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
+    """Returns the id of the experiment `name`, making it, or restoring it from the bin, if need be.
+
+    Two sweeps may start at once, so a lost race to make it counts as found.
+    """
+    from mlflow.exceptions import MlflowException
+
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        try:
+            return str(client.create_experiment(name, artifact_location=artifact_location))
+        except MlflowException as error:
+            experiment = client.get_experiment_by_name(name)
+            if error.error_code != "RESOURCE_ALREADY_EXISTS" or experiment is None:
+                raise
+    if experiment.lifecycle_stage == "deleted":
+        client.restore_experiment(experiment.experiment_id)
+    return str(experiment.experiment_id)
+
+
+def _is_connection_error(error: BaseException | None) -> bool:
+    """Tells whether no answer came, walking through what wrapped the cause."""
+    while error is not None:
+        if isinstance(error, (ConnectionError, TimeoutError)):
+            return True
+        module, name = type(error).__module__.partition(".")[0], type(error).__name__
+        if module in {"requests", "urllib3"} and ("Connection" in name or "Timeout" in name):
+            return True
+        if module == "sqlalchemy" and name == "OperationalError":  # locked, or not to be opened
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _key(name: str) -> str:
+    """Makes a name that MLflow accepts: its characters, a plain relative path, at most 250 long."""
+    clean = "".join(c if c.isalnum() or c in "_-. :/" else "_" for c in str(name))
+    return posixpath.normpath(clean).lstrip("./")[:250] or "_"
+
+
+def _cut(value: str, length: int) -> str:
+    return value if len(value) <= length else value[: length - 3] + "..."
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return _cut(lines[0] if lines else type(error).__name__, 300)

@@ -1,0 +1,57 @@
+"""What a sweep would do, shown by `tunescape run --dry-run`. Ray is not started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.cluster import local_node, shown
+from experiments.paths import sweep_dir, tracking_uri
+from experiments.preflight import check_resources, trial_resources
+from experiments.schema import SweepSpec
+from experiments.spec import dump_spec, spec_space
+from experiments.trainable import resolve_trainable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_EXAMPLES = 3
+
+
+def show_plan(spec: SweepSpec, console: Console) -> None:
+    """Print the complete spec, the resources, the folders and some configurations.
+
+    Raises:
+        PreflightError: This machine could not run a trial (a cluster is not asked).
+    """
+    from experiments.search import total_trials
+    from experiments.tuner import max_concurrent_trials
+
+    space = spec_space(spec)
+    trainable: Any = resolve_trainable(spec.trainable)
+    if spec.resources.address is None:
+        check_resources(trainable, spec, space, [local_node(spec.resources)])
+    lines = [
+        dump_spec(spec).rstrip(),
+        "",
+        f"# trials: {total_trials(spec, space)}, {max_concurrent_trials(spec, trainable)} at a "
+        f"time, each with {shown(trial_resources(trainable, spec, space))}",
+        f"# folder: {sweep_dir(spec)}",
+    ]
+    if spec.mlflow.enabled:
+        lines.append(f"# MLflow: {tracking_uri(spec)}")
+    lines += [f"# a trial may have: {example}" for example in _examples(spec)]
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def _examples(spec: SweepSpec) -> list[dict[str, Any]]:
+    space = spec_space(spec)
+    if not space:
+        return []
+    generator = np.random.default_rng(spec.seed)
+    points = list(space.grid_points(whole=spec.search.algorithm == "grid"))
+    return [
+        space.config({**space.sample(generator), **points[index % len(points)]})
+        for index in range(min(_EXAMPLES, max(len(points), spec.num_samples)))
+    ]

@@ -1,0 +1,239 @@
+"""Run or resume a sweep: checks first, then Tune, then what came out."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cluster import nodes, ray_session
+from experiments.errors import ExperimentError, PreflightError, SweepError
+from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
+from experiments.preflight import check_resources, check_storage, check_tracking
+from experiments.schema import SweepSpec
+from experiments.snapshot import reconcile
+from experiments.spec import load_spec, spec_space
+from experiments.trainable import resolve_trainable
+
+if TYPE_CHECKING:
+    from ray.tune import ResultGrid
+    from rich.console import Console
+
+    from experiments.tuner import PreparedSweep
+
+
+@dataclass
+class Outcome:
+    """How a sweep ended.
+
+    Attributes:
+        results: Tune's results.
+        folder: The sweep's folder.
+        interrupted: Whether Ctrl-C cut it off.
+        failures: Trial id and cause of each trial that failed.
+        num_trials: Trials that were begun.
+        best: The exported policy, if there is one.
+        note: Why there is no exported policy, if there is none.
+    """
+
+    results: ResultGrid
+    folder: Path
+    interrupted: bool
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    num_trials: int = 0
+    best: Path | None = None
+    note: str = ""
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether no trial succeeded."""
+        return self.num_trials > 0 and len(self.failures) == self.num_trials
+
+
+def run(spec: SweepSpec) -> ResultGrid:
+    """Run a sweep and return Tune's results.
+
+    Starts a Ray on this machine (or joins `resources.address`) unless one runs already, and leaves
+    it at the end.
+
+    Raises:
+        SpecError: The spec asks for what is not supported.
+        PreflightError: The machine, the storage or the cluster cannot run it.
+    """
+    return run_sweep(spec).results
+
+
+def resume(folder: str | Path) -> ResultGrid:
+    """Continue a sweep that was cut off, from its folder; finished trials are kept."""
+    return resume_sweep(folder).results
+
+
+def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int = 0) -> Outcome:
+    """Like `run`, with how the sweep ended.
+
+    Args:
+        spec: The sweep.
+        console: Where progress and warnings are shown; by default the terminal's stderr.
+        verbosity: 0 is quiet, from 2 workers' output is shown.
+    """
+    from experiments.tuner import prepare_tuner
+
+    console = console or _default_console()
+    check_storage(storage_dir(spec), sweep_dir(spec))
+    _check_tracking(spec, console)
+    with ray_session(spec.resources, verbosity=verbosity):
+        trainable: Any = resolve_trainable(spec.trainable)
+        check_resources(trainable, spec, spec_space(spec), nodes())
+        sweep = prepare_tuner(spec, console=console)
+        return _fit(spec, sweep, sweep_dir(spec))
+
+
+def resume_sweep(
+    folder: str | Path,
+    *,
+    retry_errored: bool = False,
+    address: str | None = None,
+    console: Console | None = None,
+    verbosity: int = 0,
+) -> Outcome:
+    """Like `resume`, with how the sweep ended.
+
+    Args:
+        folder: The sweep's folder, `runs/<name>`.
+        retry_errored: Whether failed trials go on from their latest checkpoint.
+        address: A cluster to join instead of the spec's.
+        console: Where progress is shown.
+        verbosity: See `run_sweep`.
+    """
+    from experiments.tuner import RefuseRestart, restore_tuner
+
+    console = console or _default_console()
+    path = Path(folder).expanduser().absolute()
+    spec = load_sweep_spec(path)
+    reconcile(path)
+    if address is not None:
+        spec.resources.address = address
+    if not any(path.glob("experiment_state-*.json")):
+        raise SweepError(
+            f"{path}: the sweep was cut off before Tune saved anything; "
+            f"delete the folder and run {path / SPEC_FILE} again"
+        )
+    _check_tracking(spec, console)
+    with ray_session(spec.resources, verbosity=verbosity):
+        trainable: Any = resolve_trainable(spec.trainable)
+        check_resources(trainable, spec, spec_space(spec), nodes())
+        sweep = restore_tuner(spec, path, retry_errored=retry_errored, console=console)
+        with RefuseRestart():
+            return _fit(spec, sweep, path)
+
+
+def load_sweep_spec(folder: Path) -> SweepSpec:
+    """The spec of a sweep's folder, with `storage` and `name` where the folder is now.
+
+    Raises:
+        SweepError: It is not a sweep's folder.
+    """
+    if not folder.is_dir():
+        raise SweepError(f"{folder}: no such folder; expected that of a sweep, e.g. runs/<name>")
+    if not (folder / SPEC_FILE).is_file():
+        raise SweepError(f"{folder} is not a sweep's folder: it has no {SPEC_FILE}")
+    spec = load_spec(folder / SPEC_FILE)
+    spec.storage, spec.name = str(folder.parent), folder.name
+    return spec
+
+
+def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path) -> Outcome:
+    status = "KILLED"
+    try:
+        results, interrupted = _interruptible(sweep.tuner.fit)
+        outcome = _outcome(results, folder, interrupted)
+        status = "KILLED" if interrupted else "FAILED" if outcome.all_failed else "FINISHED"
+        if not outcome.all_failed:
+            _export(spec, sweep, outcome)
+        return outcome
+    except ExperimentError:
+        status = "FAILED"
+        raise
+    except Exception as error:
+        status = "FAILED"
+        raise SweepError(
+            f"the sweep stopped: {_first_cause(error)}; its finished trials are kept: "
+            f"`tunescape resume {folder}` continues it"
+        ) from error
+    finally:
+        if sweep.mlflow is not None:
+            sweep.mlflow.close(status)
+
+
+def _interruptible(fit: Callable[[], ResultGrid]) -> tuple[ResultGrid, bool]:
+    """Call `fit`; tell whether Ctrl-C ended it.
+
+    Tune puts its own handler in place of Python's, and puts Python's back when it is used. It does
+    not when it is not used, and would swallow every later Ctrl-C.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return fit(), False
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        results = fit()
+        return results, signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _outcome(results: ResultGrid, folder: Path, interrupted: bool) -> Outcome:
+    from experiments.trial_info import error_cause
+
+    trials = list(results._experiment_analysis.trials or [])
+    failures = [(trial.trial_id, error_cause(trial)) for trial in trials if trial.status == "ERROR"]
+    return Outcome(results, folder, interrupted, failures, len(trials))
+
+
+def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
+    """Copy the best checkpoint's policy to `best/`, and tell MLflow."""
+    from analysis import ResultsError, best_checkpoint, export_best
+    from experiments.paths import BEST_FOLDER
+
+    metric, mode = spec.objective.metric, spec.objective.mode
+    try:
+        best = best_checkpoint(outcome.results, metric, mode)
+        outcome.best = export_best(outcome.results, outcome.folder / BEST_FOLDER, metric, mode)
+    except ResultsError as error:
+        outcome.note = str(error)
+        return
+    if sweep.mlflow is not None:
+        sweep.mlflow.log_best(best.trial.trial_id, str(outcome.best), checkpoint=str(best.path))
+
+
+def _check_tracking(spec: SweepSpec, console: Console) -> None:
+    if not spec.mlflow.enabled:
+        return
+    problem = check_tracking(tracking_uri(spec))
+    if problem is None:
+        return
+    if spec.mlflow.required:
+        raise PreflightError(f"{problem} (and mlflow.required is true)")
+    console.print(
+        f"Warning: {problem}; the sweep runs without it, and all results are kept in "
+        f"{sweep_dir(spec)}",
+        style="yellow",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _first_cause(error: BaseException) -> str:
+    """One line on what went wrong first: Tune's own cleaning up may have failed after it."""
+    while error.__context__ is not None:
+        error = error.__context__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def _default_console() -> Console:
+    from experiments.terminal import make_console
+
+    return make_console(stderr=True)

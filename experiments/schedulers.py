@@ -1,0 +1,21 @@
+"""Trial schedulers of a spec: FIFO and asynchronous successive halving."""
+
+from __future__ import annotations
+
+from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
+
+from experiments.schema import AshaScheduler, SweepSpec
+
+
+def build_scheduler(spec: SweepSpec) -> TrialScheduler:
+    """The scheduler that a spec asks for. Metric and mode come from the tune config."""
+    options = spec.scheduler
+    if not isinstance(options, AshaScheduler):
+        return FIFOScheduler()
+    return AsyncHyperBandScheduler(
+        time_attr=options.time_attr,
+        max_t=options.max_t,
+        grace_period=options.grace_period,
+        reduction_factor=options.reduction_factor,
+        brackets=options.brackets,
+    )

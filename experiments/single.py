@@ -1,0 +1,75 @@
+"""The sweep of one trial that `tunescape train` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from experiments.errors import SpecError
+from experiments.schema import SweepSpec
+from experiments.spec import check_document
+from search_spaces.documents import Document, parse
+
+
+def single_trial_spec(
+    algo: str,
+    env: str | None,
+    *,
+    stop: str = "{}",
+    config: str = "{}",
+    name: str | None = None,
+    storage: str | None = None,
+    address: str | None = None,
+    checkpoint_freq: int | None = None,
+    overrides: Iterable[str] = (),
+) -> SweepSpec:
+    """The spec of a single training run.
+
+    Args:
+        algo: An algorithm's name.
+        env: The environment; None if the config names it.
+        stop: Stop criteria, as JSON or YAML text.
+        config: Settings, as JSON or YAML text. A `grid_search` in it makes several trials.
+        name: By default the algorithm, the environment and the time.
+        storage: The folder that holds the sweep's folder.
+        address: A Ray cluster to join.
+        checkpoint_freq: Iterations between checkpoints.
+        overrides: Further assignments, as of `tunescape run --set`.
+
+    Raises:
+        SpecError: Something is wrong with one of them.
+    """
+    settings = _mapping(config, "--config")
+    if env is not None:
+        settings["env"] = env
+    data: dict[str, Any] = {
+        "name": name or _name(algo, settings.get("env")),
+        "trainable": algo,
+        "config": settings,
+        "stop": _mapping(stop, "--stop"),
+    }
+    if storage is not None:
+        data["storage"] = storage
+    if address is not None:
+        data["resources"] = {"address": address}
+    if checkpoint_freq is not None:
+        data["checkpoint"] = {"frequency": checkpoint_freq}
+    document = Document(data, "command line")
+    for assignment in overrides:
+        document.set(assignment)
+    if not document.data["stop"]:
+        raise SpecError("--stop is missing: a run without a stop criterion never ends")
+    return check_document(document)
+
+
+def _mapping(text: str, option: str) -> dict[str, Any]:
+    value, _ = parse(text, option)
+    if not isinstance(value, dict):
+        raise SpecError(f"{option} {text}: expected a mapping such as '{{\"key\": 1}}'")
+    return value
+
+
+def _name(algo: str, env: object) -> str:
+    environment = "".join(c if c.isalnum() or c in "_-" else "-" for c in str(env)).strip("-")
+    return f"{algo}_{environment}_{datetime.now():%Y-%m-%d_%H-%M-%S}".replace(":", "-")

@@ -1,0 +1,253 @@
+"""What the trainable, the metrics and the search make of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments.metrics import canonical_metric
+from experiments.schema import AshaScheduler, SweepSpec
+from search_spaces.documents import Document, KeyPath, SpecError
+from search_spaces.domains import Grid, is_domain
+from search_spaces.space import SearchSpace, SpaceKeyError, assign
+
+_DRAWS = 20  # configurations drawn to see whether a space holds a valid one
+
+
+def take_grids_from_config(document: Document) -> SearchSpace:
+    """Move `{grid_search: […]}` entries, as the older form writes them, out of the config."""
+    found = SearchSpace()
+
+    def visit(node: dict[str, Any], path: tuple[str, ...]) -> None:
+        nonlocal found
+        for key, value in list(node.items()):
+            here = (*path, key)
+            if is_domain(value) and ("grid_search" in value):
+                entry: dict[str, Any] = {}
+                assign(entry, here, value)
+                part = Document(entry, document.source)
+                part.lines = {(): document.line(("config", *here))}
+                found = found.merged(SearchSpace.parse_document(part, ()))
+                del node[key]
+            elif isinstance(value, dict):
+                visit(value, here)
+
+    visit(document.data["config"], ())
+    return found
+
+
+def check_config(document: Document, config_class: Any) -> dict[str, Any]:
+    """Check the fixed settings against the trainable's; returns them by canonical name."""
+    config = document.data["config"]
+    for key, value in config.items():
+        try:
+            config_class.check({key: value})
+        except ValueError as error:
+            hint = ""
+            if is_domain(value):
+                hint = " (a domain belongs under search_space)"
+            elif key in SweepSpec.model_fields:
+                hint = " (it is a key of the spec itself: write it without indentation)"
+            raise document.error(
+                _blame(value, ("config", key), str(error)), f"config: {error}{hint}"
+            ) from None
+    try:
+        checked: dict[str, Any] = config_class.check(config)
+    except ValueError as error:
+        raise document.error(("config",), f"config: {error}") from None
+    return checked
+
+
+def _blame(value: Any, path: KeyPath, message: str) -> KeyPath:
+    """The deepest key of a nested setting that the message mentions."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if repr(key) in message or message.startswith(f"{key} ") or f".{key} " in message:
+                return _blame(inner, (*path, key), message)
+    return path
+
+
+def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
+    """Make each environment once, here, unless the trials run on another machine."""
+    envs: list[tuple[KeyPath, Any]] = []
+    if spec.config.get("env") is not None:
+        envs.append((("config", "env"), spec.config["env"]))
+    for parameter in space.parameters:
+        if parameter.path == ("env",):
+            values = parameter.domain.probes()
+            envs.extend((("search_space", "env"), value) for value in values)
+    if not envs:
+        raise document.error(
+            ("config",), f"config.env is missing: {spec.trainable} needs an environment"
+        )
+    if spec.resources.address is not None:
+        return
+    from trainables.runtime.envs import make_vector_env
+
+    for place, env in envs:
+        try:
+            make_vector_env(env, spec.config.get("env_config")).close()
+        except ValueError as error:
+            raise document.error(place, f"{'.'.join(map(str, place))}: {error}") from None
+
+
+def check_space(
+    document: Document,
+    space: SearchSpace,
+    config_class: Any,
+    root: tuple[str, ...] = ("search_space",),
+) -> SearchSpace:
+    """Check every key and bound against the trainable's settings; returns canonical names."""
+    try:
+        return space.check(config_class)
+    except SpaceKeyError as error:
+        place: KeyPath = (*root, error.key)
+        if place not in document.lines and place not in document.settings:
+            place = (*root, *error.key.split("."))
+        raise document.error(place, f"search_space: {error.key}: {error}") from None
+
+
+def join_spaces(
+    document: Document, base: SearchSpace, inline: SearchSpace, grids: SearchSpace
+) -> SearchSpace:
+    """The whole space. A setting fixed in the config leaves a named space, else it is an error."""
+    config = document.data["config"]
+    for part, root in ((inline, ("search_space",)), (grids, ("config",))):
+        for parameter in part.parameters:
+            if _holds(config, parameter.path):
+                raise document.error(
+                    (*root, parameter.key),
+                    f"{parameter.key} is searched, and fixed under config; remove one of the two",
+                )
+    own = inline.merged(grids)
+    if len(own.keys) < len(inline.keys) + len(grids.keys):
+        twice = sorted(set(inline.keys) & set(grids.keys))
+        raise document.error(("search_space", twice[0]), f"{twice[0]} is also searched in config")
+    fixed = {p.key for p in base.parameters if _holds(config, p.path)}
+    return base.without(fixed).merged(own)
+
+
+def _holds(config: dict[str, Any], path: tuple[str, ...]) -> bool:
+    node: Any = config
+    for key in path:
+        if not isinstance(node, dict) or key not in node:
+            return False
+        node = node[key]
+    return True
+
+
+def check_together(
+    document: Document, spec: SweepSpec, space: SearchSpace, config_class: Any
+) -> None:
+    """Settings that only fail in combination: at least one drawn configuration must be valid."""
+    generator = np.random.default_rng(spec.seed or 0)
+    grid = next(space.grid_points())
+    problem = ""
+    for _ in range(_DRAWS if space else 1):
+        drawn = space.config({**grid, **space.sample(generator)})
+        try:
+            config_class.from_dict(_deep_merge(spec.config, drawn)).validate()
+            return
+        except ValueError as error:
+            problem = str(error)
+    every = f" (so is each of {_DRAWS} configurations drawn from the space)" if space else ""
+    raise document.error(("config",), f"config: {problem}{every}")
+
+
+def _deep_merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in other.items():
+        mine = result.get(key)
+        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
+        result[key] = _deep_merge(mine, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def rename_metrics(document: Document) -> None:
+    """Legacy metric names become canonical ones; unknown ones are errors."""
+    data = document.data
+
+    def rename(holder: str, key: str) -> None:
+        section = data.get(holder)
+        if isinstance(section, dict) and isinstance(section.get(key), str):
+            section[key] = _metric(document, (holder, key), section[key])
+
+    rename("objective", "metric")
+    rename("scheduler", "time_attr")
+    stop: dict[str, Any] = {}
+    for name, value in data["stop"].items():
+        metric = _metric(document, ("stop", name), name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise document.error(
+                ("stop", name), f"stop: {name} = {value!r} is not a number; "
+                "a trial ends when the metric reaches a number"
+            )  # fmt: skip
+        if metric in stop:
+            raise document.error(("stop", name), f"stop: {metric} is given twice")
+        stop[metric] = value
+        document.lines.setdefault(("stop", metric), document.line(("stop", name)))
+    data["stop"] = stop
+
+
+def _metric(document: Document, place: KeyPath, name: str) -> str:
+    try:
+        metric = canonical_metric(name)
+    except SpecError as error:
+        raise document.error(place, f"{place[0]}: {error}") from None
+    if metric.startswith("evaluation/") and not document.data["config"].get("evaluation_interval"):
+        raise document.error(
+            place, f"{place[0]}: {metric} is only reported with config.evaluation_interval set"
+        )
+    return metric
+
+
+def check_search(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
+    """Whether the search algorithm can search this space."""
+    algorithm = spec.search.algorithm
+    if algorithm == "optuna":
+        if not space:
+            raise document.error(("search",), "search: optuna needs a search_space")
+        for parameter in space.parameters:
+            if isinstance(parameter.domain, Grid):
+                raise document.error(
+                    ("search_space", parameter.key),
+                    f"{parameter.key}: optuna cannot search a grid; write choice instead, or use "
+                    "the search random or grid",
+                )
+    if algorithm == "grid":
+        try:
+            next(space.grid_points(whole=True))
+        except SpecError as error:
+            raise document.error(("search_space",), f"search_space: {error}") from None
+        if spec.num_samples != 1:
+            raise document.error(
+                ("num_samples",), "num_samples: a grid search runs every combination once"
+            )
+
+
+def complete_scheduler(document: Document, spec: SweepSpec) -> None:
+    """Fill in ASHA's budgets from the stop criteria, and check them."""
+    scheduler = spec.scheduler
+    if not isinstance(scheduler, AshaScheduler):
+        return
+    place: KeyPath = ("scheduler",)
+    limit = spec.stop.get(scheduler.time_attr)
+    if scheduler.max_t is None:
+        if limit is None or limit < 1:
+            raise document.error(
+                place, f"scheduler: asha needs max_t, or stop.{scheduler.time_attr}"
+            )
+        scheduler.max_t = int(limit)
+    if scheduler.grace_period is None:
+        scheduler.grace_period = max(1, int(scheduler.max_t / scheduler.reduction_factor**2))
+    if scheduler.grace_period > scheduler.max_t:
+        raise document.error(
+            (*place, "grace_period"),
+            f"scheduler: grace_period = {scheduler.grace_period} is above max_t = "
+            f"{scheduler.max_t} ({scheduler.time_attr})",
+        )
+    if limit is None:
+        # A trial that reaches max_t is finished, not stopped early: say so to everyone who asks.
+        spec.stop = {**spec.stop, scheduler.time_attr: scheduler.max_t}

@@ -1,0 +1,169 @@
+"""The shape of a spec: its keys, shorthands, types and ranges."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from experiments.schema import (
+    SCHEDULERS,
+    SEARCHES,
+    AshaScheduler,
+    FifoScheduler,
+    GridSearch,
+    OptunaSearch,
+    RandomSearch,
+    SweepSpec,
+)
+from experiments.trainable import resolve_trainable
+from search_spaces.documents import Document, KeyPath, SpecError, nearest
+from search_spaces.loader import load_space_document
+from search_spaces.space import SearchSpace
+
+_TAGGED: dict[str, dict[str, type[BaseModel]]] = {
+    "search": {"grid": GridSearch, "random": RandomSearch, "optuna": OptunaSearch},
+    "scheduler": {"fifo": FifoScheduler, "asha": AshaScheduler},
+}
+
+
+def expand_shorthands(document: Document) -> None:
+    """`search: optuna` -> a mapping; `seeds: [0]` -> `seed: 0`; null sections -> empty."""
+    data = document.data
+    for key, allowed in (("search", SEARCHES), ("scheduler", SCHEDULERS)):
+        value = data.get(key)
+        if isinstance(value, str):
+            value = data[key] = {"algorithm": value}
+        if not isinstance(value, dict):
+            continue
+        name = value.get("algorithm")
+        if name not in allowed:
+            place = (key, "algorithm") if "algorithm" in value else (key,)
+            problem = f"unknown {key} algorithm {name!r}" if name else "missing key 'algorithm'"
+            raise document.error(
+                place, f"{key}: {problem}; allowed: {', '.join(allowed)}{nearest(name, allowed)}"
+            )
+    if "seeds" in data:
+        seeds = data.pop("seeds")
+        if isinstance(seeds, list) and len(seeds) == 1 and "seed" not in data:
+            data["seed"] = seeds[0]
+        else:
+            raise document.error(
+                ("seeds",),
+                f"seeds = {seeds!r}: several seeds per configuration are not supported yet; "
+                "write one, e.g. seed: 0",
+            )
+
+
+def take_space_by_name(document: Document) -> SearchSpace:
+    """The space that `search_space: ppo` or its key `base` names; changes to it stay in place."""
+    value = document.data.get("search_space")
+    place: KeyPath = ("search_space",)
+    if isinstance(value, dict) and "base" in value:
+        place = ("search_space", "base")
+        name = value.pop("base")
+        removed = {key for key, entry in value.items() if entry is None}
+    elif isinstance(value, str):
+        name, removed = value, set()
+        document.data["search_space"] = {}
+    else:
+        return SearchSpace()
+    if not isinstance(name, str):
+        raise document.error(place, f"{name!r} is not the name of a search space")
+    try:
+        outer = load_space_document(name)
+    except SpecError as error:
+        raise document.error(place, str(error)) from None
+    space = SearchSpace.parse_document(outer, ("parameters",))
+    for key in removed:
+        if key not in space.keys:
+            hint = nearest(key, space.keys)
+            raise document.error(
+                ("search_space", key), f"{key!r} is not in the search space {name!r}{hint}"
+            )
+        del document.data["search_space"][key]
+    return space.without(removed)
+
+
+def require_known_keys(document: Document) -> None:
+    """Unknown top-level keys, before anything below them is looked at."""
+    known = list(SweepSpec.model_fields)
+    for key in document.data:
+        if key not in known:
+            raise document.error((key,), _unknown_key(document, key, known))
+
+
+def _unknown_key(document: Document, key: str, known: list[str]) -> str:
+    try:
+        config_class = getattr(trainable_of(document), "config_class", None)
+        settings = list(config_class.settings()) if config_class is not None else []
+    except (SpecError, AttributeError):
+        settings = []
+    if key in settings:
+        return f"unknown key {key!r}; it is a setting of the trainable: write it under config"
+    return f"unknown key {key!r}; allowed: {', '.join(known)}{nearest(key, known)}"
+
+
+def require_mapping(document: Document, key: str) -> None:
+    """An absent section becomes an empty one; anything but a mapping is an error."""
+    value = document.data.get(key)
+    if value is None:
+        document.data[key] = {}
+    elif not isinstance(value, dict):
+        raise document.error((key,), f"{key} = {value!r} is not a mapping")
+
+
+def trainable_of(document: Document) -> type:
+    """The class that the spec names."""
+    name = document.data.get("trainable", SweepSpec.model_fields["trainable"].default)
+    try:
+        return resolve_trainable(name)
+    except ValueError as error:
+        raise document.error(("trainable",), f"trainable: {error}") from None
+
+
+def validate(document: Document) -> SweepSpec:
+    """Types and ranges of every key; the first problem in the file's order is the error."""
+    try:
+        return SweepSpec.model_validate(document.data)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    located = [(_data_path(problem["loc"]), problem) for problem in problems]
+    path, problem = min(located, key=lambda item: document.line(item[0]))
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    raise document.error(path, _describe(path, problem) + more)
+
+
+def _data_path(location: tuple[str | int, ...]) -> KeyPath:
+    """Pydantic's location without the tags of its unions."""
+    if len(location) > 1 and location[0] in _TAGGED and location[1] in _TAGGED[str(location[0])]:
+        return (location[0], *location[2:])
+    return tuple(part for part in location if part not in ("float", "int"))
+
+
+def _describe(path: KeyPath, problem: Any) -> str:
+    dotted = ".".join(str(part) for part in path)
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        known = _fields_at(path[:-1], problem["loc"])
+        where = ".".join(str(part) for part in path[:-1])
+        hint = nearest(path[-1], known)
+        return f"{where}: unknown key {path[-1]!r}; allowed: {', '.join(known)}{hint}"
+    if kind == "missing":
+        return f"missing key {dotted!r}"
+    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    verb = "allowed" if problem["msg"].startswith("Input should be ") else "error"
+    return f"{dotted} = {problem['input']!r} is not allowed; {verb}: {message}"
+
+
+def _fields_at(path: KeyPath, location: tuple[str | int, ...]) -> list[str]:
+    model: Any = SweepSpec
+    for depth, key in enumerate(path):
+        if key in _TAGGED and depth == 0:
+            model = _TAGGED[str(key)][str(location[1])]
+        else:
+            annotation = model.model_fields[str(key)].annotation
+            options = [annotation, *typing.get_args(annotation)]
+            model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
+    return list(model.model_fields)

@@ -1,0 +1,124 @@
+"""What the terminal shows when a sweep has ended: leaderboard, failures, the next commands."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.errors import SweepError
+from experiments.schema import ENV_STEPS, SweepSpec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from experiments.runner import Outcome
+
+_TOP = 10
+
+
+def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
+    """Print the leaderboard, the failures and what to do next."""
+    if not outcome.all_failed and outcome.num_trials:
+        _show_leaderboard(outcome, spec, console)
+    _show_failures(outcome, console)
+    if outcome.best is not None:
+        console.print(f"Best policy: {shown_path(outcome.best)}", highlight=False, soft_wrap=True)
+    elif outcome.note:
+        console.print(f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True)
+    if outcome.interrupted:
+        console.print("Interrupted: everything that was finished is kept.", highlight=False)
+    for line in next_commands(outcome, spec):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
+    """The commands that make sense now, one a line with what each does."""
+    commands = []
+    if spec.mlflow.enabled:
+        commands.append((_command("ui", outcome.folder), "compare the trials in MLflow"))
+    if outcome.best is not None:
+        commands.append((_command("evaluate", outcome.best), "play episodes with the best policy"))
+    if outcome.interrupted:
+        commands.append((_command("resume", outcome.folder), "continue the sweep"))
+    elif outcome.failures:
+        retry = f"{_command('resume', outcome.folder)} --retry-errored"
+        commands.append((retry, "run the failed trials again from their latest checkpoints"))
+    else:
+        commands.append((_command("resume", outcome.folder), "continues a sweep that was cut off"))
+    width = max(len(command) for command, _ in commands)
+    return ["Next:", *(f"  {command:<{width}}  # {what}" for command, what in commands)]
+
+
+def shown_path(path: Path) -> str:
+    """The path relative to the current folder if it lies below it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _command(name: str, path: Path) -> str:
+    return f"tunescape {name} {shlex.quote(shown_path(path))}"
+
+
+def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
+    from analysis import ResultsError, leaderboard
+
+    metric, mode = spec.objective.metric, spec.objective.mode
+    try:
+        frame = leaderboard(outcome.results, metric, mode, top=_TOP)
+    except ResultsError as error:
+        raise SweepError(str(error)) from None
+    console.print(_table(frame, metric, outcome.num_trials))
+
+
+def _table(frame: Any, metric: str, num_trials: int) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    title = f"{metric}, the best {len(frame)} of {num_trials} trials"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    settings = [column for column in frame.columns if column.startswith("config/")]
+    table.add_column("#", justify="right")
+    table.add_column("trial", no_wrap=True)
+    for name in ("best", "last", "env steps"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for column in settings:
+        table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
+    for row in frame.to_dict("records"):
+        table.add_row(
+            _cell(row["rank"]),
+            str(row["trial_id"]),
+            _cell(row["best"]),
+            _cell(row["last"]),
+            _cell(row[ENV_STEPS]),
+            *(_cell(row[column]) for column in settings),
+        )
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None or str(value) in ("nan", "<NA>"):
+        return "–"
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
+
+
+def _show_failures(outcome: Outcome, console: Console) -> None:
+    """One line for each cause, however many trials share it."""
+    if not outcome.failures:
+        return
+    causes = Counter(cause for _, cause in outcome.failures)
+    first = {cause: trial for trial, cause in reversed(outcome.failures)}
+    total = len(outcome.failures)
+    console.print(f"{total} of {outcome.num_trials} trials failed:", highlight=False)
+    for cause, count in causes.most_common():
+        trials = f"{count} trials, e.g. {first[cause]}" if count > 1 else f"trial {first[cause]}"
+        console.print(f"  {trials}: {cause}", highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,78 @@
+"""The MLflow UI over the store that a sweep wrote to."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.errors import ExperimentError
+from experiments.paths import SPEC_FILE, default_tracking_uri, tracking_uri
+from experiments.runner import load_sweep_spec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+HOST = "127.0.0.1"
+
+
+def serve(folder: Path, port: int, console: Console) -> int:
+    """Run the UI until it is interrupted.
+
+    Args:
+        folder: A sweep's folder, or the folder that holds sweeps.
+        port: Port on the loopback interface.
+        console: Where the address is shown.
+
+    Returns:
+        The server's exit status.
+
+    Raises:
+        ExperimentError: There is no store, or the port is taken.
+    """
+    uri = store_of(folder)
+    if uri.startswith(("http://", "https://")):
+        console.print(f"This sweep is tracked at {uri}", highlight=False)
+        return 0
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise ExperimentError(
+                f"port {port} on {HOST} cannot be used: {error.strerror}; choose one with --port"
+            ) from None
+    console.print(f"MLflow UI: http://{HOST}:{port} (Ctrl-C stops it)", highlight=False)
+    server = subprocess.Popen(ui_command(uri, port))
+    try:
+        return server.wait()
+    except KeyboardInterrupt:
+        server.terminate()
+        server.wait()
+        return 0
+
+
+def store_of(folder: Path) -> str:
+    """The tracking URI of a sweep's folder, or of a folder that holds sweeps."""
+    folder = folder.expanduser().absolute()
+    if (folder / SPEC_FILE).is_file():
+        uri = tracking_uri(load_sweep_spec(folder))
+    else:
+        uri = default_tracking_uri(folder)
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():
+        raise ExperimentError(
+            f"{folder}: no MLflow database here ({uri.removeprefix('sqlite:///')}); "
+            "give the folder of a sweep or the one that holds sweeps"
+        )
+    return uri
+
+
+def ui_command(uri: str, port: int) -> list[str]:
+    """The command line of the server."""
+    return [
+        *(sys.executable, "-m", "mlflow", "ui"),
+        *("--backend-store-uri", uri),
+        *("--host", HOST, "--port", str(port)),
+    ]

@@ -1,0 +1,112 @@
+"""What a Tune trial says about itself: how it ended, why it failed, which numbers it reported."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from numbers import Number
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+#: Key of a trial's last result: True if a scheduler ended the trial before its stop criterion.
+PRUNED = "pruned"
+
+# What Tune adds to every result about the process and the clock, not about the training.
+_BOOKKEEPING = frozenset(
+    {
+        "date",
+        "done",
+        "experiment_tag",
+        "hostname",
+        "iterations_since_restore",
+        "node_ip",
+        "pid",
+        "should_checkpoint",
+        "time_since_restore",
+        "timestamp",
+        "trial_id",
+        PRUNED,
+    }
+)
+
+# The head of an exception's line in a traceback: `package.module.SomeError: ...`.
+_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b")
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns `nested` as one level of `/`-joined keys; empty mappings stay as values.
+
+    Args:
+        nested: a config or a result, with mappings as values at any depth.
+        prefix: what every key starts with, ending in `/` unless empty.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        if isinstance(value, Mapping) and value:
+            flat.update(flatten(value, f"{prefix}{key}/"))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
+    """Returns the metrics of a Tune result and the keys whose values are not finite.
+
+    Booleans, Tune's book-keeping (process ids, node addresses, time stamps) and the config are not
+    metrics and are left out.
+
+    Args:
+        result: what Tune hands to callbacks, flat or nested.
+
+    Returns:
+        The finite numeric values by flat key, and the keys of NaN and infinite values.
+    """
+    finite: dict[str, float] = {}
+    non_finite: list[str] = []
+    for key, value in flatten({k: v for k, v in result.items() if k != "config"}).items():
+        if isinstance(value, bool) or not isinstance(value, Number) or key in _BOOKKEEPING:
+            continue
+        number = float(value)  # type: ignore[arg-type]
+        if math.isfinite(number):
+            finite[key] = number
+        else:
+            non_finite.append(key)
+    return finite, non_finite
+
+
+def was_pruned(trial: Trial) -> bool:
+    """Tells whether a terminated trial was ended early by a scheduler.
+
+    `experiments.durability.durable` sees the scheduler's decision and writes it into the last
+    result (key `pruned`). Without it the rule is: the trial has stop criteria and met none of them.
+    That rule takes a trainable that ends itself (`done=True`) for a pruned one.
+    """
+    result = trial.last_result or {}
+    if PRUNED in result:
+        return bool(result[PRUNED])
+    criteria = {k: v for k, v in (trial.stopping_criterion or {}).items() if k != "done"}
+    flat = flatten(result)
+    return bool(criteria) and not any(
+        key in flat and flat[key] >= limit for key, limit in criteria.items()
+    )
+
+
+def error_cause(trial: Trial) -> str:
+    """Returns the line of a failed trial's last traceback that names the exception."""
+    try:
+        text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "unknown error"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if _EXCEPTION_LINE.match(line)]
+    return (named or lines or ["unknown error"])[-1]
+
+
+def error_path(trial: Trial) -> str:
+    """Returns where a failed trial's traceback is kept: `error.txt` in the trial's folder."""
+    name = trial.run_metadata.error_filename or "error.txt"
+    return str(Path(trial.storage.trial_fs_path, name))

@@ -1,0 +1,233 @@
+"""From a spec to a `tune.Tuner`, new or restored."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cluster import local_node, nodes, prepare_environment, total
+from experiments.errors import SweepError
+from experiments.paths import (
+    SPEC_FILE,
+    artifact_location,
+    storage_dir,
+    sweep_dir,
+    tracking_uri,
+)
+from experiments.preflight import trial_resources
+from experiments.schema import SweepSpec
+from experiments.spec import dump_spec, spec_space
+from experiments.trainable import resolve_trainable
+
+if TYPE_CHECKING:
+    from ray import tune
+    from rich.console import Console
+
+    from experiments.mlflow_logger import MLflowLogger
+
+
+@dataclass
+class PreparedSweep:
+    """A Tuner and the objects in it that are still needed when it has run."""
+
+    tuner: tune.Tuner
+    mlflow: MLflowLogger | None
+    total_trials: int
+
+
+def build_tuner(spec: SweepSpec) -> tune.Tuner:
+    """A `tune.Tuner` that runs the sweep; `fit()` it in a process with Ray running.
+
+    Writes the sweep's folder: the spec, and Tune's description of the sweep.
+    """
+    return prepare_tuner(spec).tuner
+
+
+def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> PreparedSweep:
+    """Like `build_tuner`, with what the runner needs afterwards."""
+    prepare_environment()
+    from ray import tune
+    from ray.tune.logger import JsonLoggerCallback
+
+    from experiments.durability import durable
+    from experiments.progress import Progress
+    from experiments.schedulers import build_scheduler
+    from experiments.search import build_search, total_trials
+
+    space = spec_space(spec)
+    trainable: Any = resolve_trainable(spec.trainable)
+    metric, mode = spec.objective.metric, spec.objective.mode
+    count = total_trials(spec, space)
+
+    folder = sweep_dir(spec)
+    folder.mkdir(parents=True, exist_ok=True)
+    spec_file = folder / SPEC_FILE
+    spec_file.write_text(dump_spec(spec), encoding="utf-8")
+
+    search = build_search(spec, space, max_concurrent_trials(spec, trainable))
+    scheduler, keeper = durable(build_scheduler(spec))
+    mlflow = _mlflow_logger(spec, spec_file) if spec.mlflow.enabled else None
+    # The keeper comes first: it adds to results what the others read.
+    callbacks: list[tune.Callback] = [keeper, JsonLoggerCallback()]
+    if mlflow is not None:
+        callbacks.append(mlflow)
+    callbacks.append(Progress(metric, mode, total_trials=count, name=spec.name, console=console))
+
+    config = dict(spec.config)
+    if spec.seed is not None and "seed" in _settings(trainable):
+        config.setdefault("seed", spec.seed)
+    tuner = tune.Tuner(
+        trainable,
+        param_space=config,
+        tune_config=tune.TuneConfig(
+            metric=metric,
+            mode=mode,
+            search_alg=search,
+            scheduler=scheduler,
+            num_samples=count,
+            time_budget_s=spec.time_budget_s,
+            reuse_actors=spec.resources.reuse_actors,
+            trial_name_creator=_trial_name,
+            trial_dirname_creator=_trial_folder,
+        ),
+        run_config=tune.RunConfig(
+            name=spec.name,
+            storage_path=str(storage_dir(spec)),
+            stop=dict(spec.stop),
+            callbacks=callbacks,
+            checkpoint_config=tune.CheckpointConfig(
+                num_to_keep=spec.checkpoint.num_to_keep,
+                checkpoint_score_attribute=metric,
+                checkpoint_score_order=mode,
+                checkpoint_frequency=spec.checkpoint.frequency,
+                checkpoint_at_end=spec.checkpoint.at_end,
+            ),
+            failure_config=tune.FailureConfig(max_failures=spec.max_failures),
+            verbose=0,
+        ),
+    )
+    return PreparedSweep(tuner, mlflow, count)
+
+
+def restore_tuner(
+    spec: SweepSpec, folder: Path, *, retry_errored: bool = False, console: Console | None = None
+) -> PreparedSweep:
+    """The Tuner of a sweep that was cut off, with the searcher, scheduler and logger it had.
+
+    Args:
+        spec: The sweep's spec, as it lies in the folder.
+        folder: The sweep's folder, `runs/<name>`; it may have been moved.
+        retry_errored: Whether trials that failed go on from their latest checkpoint.
+        console: Where progress is shown.
+
+    Raises:
+        SweepError: The folder's state cannot be read.
+    """
+    prepare_environment()
+    from ray import tune
+
+    from experiments.mlflow_logger import MLflowLogger
+    from experiments.progress import Progress
+    from experiments.search import total_trials
+
+    trainable: Any = resolve_trainable(spec.trainable)
+    try:
+        tuner = tune.Tuner.restore(str(folder), trainable=trainable, resume_errored=retry_errored)
+    except Exception as error:  # unpickling a damaged file may raise anything
+        raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error
+    # Tune offers no public way to see the callbacks of a restored Tuner.
+    internal: Any = tuner._local_tuner
+    run_config = internal.get_run_config()
+    mlflow = next((c for c in run_config.callbacks if isinstance(c, MLflowLogger)), None)
+    count = total_trials(spec, spec_space(spec))
+    metric, mode = spec.objective.metric, spec.objective.mode
+    progress = Progress(metric, mode, total_trials=count, name=spec.name, console=console)
+    run_config.callbacks = [
+        progress if isinstance(c, Progress) else c for c in run_config.callbacks
+    ]
+    return PreparedSweep(tuner, mlflow, count)
+
+
+def max_concurrent_trials(spec: SweepSpec, trainable: Any) -> int:
+    """How many trials run at a time: the spec's number, or as many as the CPUs and GPUs hold."""
+    if spec.max_concurrent is not None:
+        return spec.max_concurrent
+    import ray
+
+    available = nodes() if ray.is_initialized() else [local_node(spec.resources)]
+    needed = trial_resources(trainable, spec, spec_space(spec))
+    fits = [total(available, name) // amount for name, amount in needed.items() if amount > 0]
+    return max(1, int(min(fits, default=1)))
+
+
+class RefuseRestart(logging.Filter):
+    """Ends a resume whose state Tune cannot read.
+
+    Tune logs that and then starts the whole sweep anew in the same folder. The record is the only
+    sign it gives, so that is where we stop it.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Raise on Tune's notice that the state could not be restored."""
+        if str(record.msg).startswith("Failed to restore the run state"):
+            cause = record.exc_info[1] if record.exc_info else None
+            raise SweepError(f"the state of the sweep cannot be read: {cause}")
+        return True
+
+    def __enter__(self) -> RefuseRestart:
+        _controller_logger().addFilter(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _controller_logger().removeFilter(self)
+
+
+def _controller_logger() -> logging.Logger:
+    return logging.getLogger("ray.tune.execution.tune_controller")
+
+
+def _mlflow_logger(spec: SweepSpec, spec_file: Path) -> MLflowLogger:
+    from experiments.mlflow_logger import MLflowLogger
+
+    return MLflowLogger(
+        tracking_uri(spec),
+        spec.name,
+        experiment_name=spec.mlflow.experiment_name,
+        artifact_location=artifact_location(spec),
+        tags={"tunescape.spec": spec.name, **spec.mlflow.tags},
+        params=_sweep_params(spec),
+        spec_path=str(spec_file),
+        metric=spec.objective.metric,
+        mode=spec.objective.mode,
+    )
+
+
+def _sweep_params(spec: SweepSpec) -> dict[str, Any]:
+    """What describes the sweep as a whole; the trials' settings are in the child runs."""
+    return {
+        "trainable": spec.trainable,
+        "num_samples": spec.num_samples,
+        "seed": spec.seed,
+        "search": spec.search.model_dump(),
+        "scheduler": spec.scheduler.model_dump(),
+        "stop": spec.stop,
+        "config": spec.config,
+        "search_space": {name: str(entry) for name, entry in spec.search_space.items()},
+    }
+
+
+def _settings(trainable: Any) -> dict[str, Any]:
+    config_class = getattr(trainable, "config_class", None)
+    return dict(config_class.settings()) if config_class is not None else {}
+
+
+# Functions of the module: they travel in Tune's pickled state.
+def _trial_name(trial: Any) -> str:
+    return f"{trial.trainable_name}_{trial.trial_id}"
+
+
+def _trial_folder(trial: Any) -> str:
+    number = str(trial.experiment_tag or "0").split("_")[0]
+    return f"{int(number):04d}_{trial.trial_id}" if number.isdigit() else str(trial.trial_id)

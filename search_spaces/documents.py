@@ -1,0 +1,207 @@
+"""YAML documents that remember the line of every key, so that an error can point at it.
+
+Differences from `yaml.safe_load`: a key that occurs twice is an error (YAML keeps the last one
+silently), `3e-4` is a number (YAML 1.1 reads a string), and an alias that contains itself is
+refused. No tag builds anything but plain Python values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+KeyPath = tuple[str | int, ...]
+
+# YAML 1.2's floats: unlike YAML 1.1's, the point and the exponent's sign may be missing.
+_FLOAT = re.compile(
+    r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?"
+    r"|[0-9][0-9_]*[eE][-+]?[0-9]+"
+    r"|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?"
+    r"|\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+)
+
+
+class SpecError(ValueError):
+    """What a user wrote in a spec, a search space or on the command line cannot be used."""
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with YAML 1.2's floats."""
+
+
+# The resolvers that begin with YAML 1.1's float pattern are replaced, not extended.
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:float"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+
+
+@dataclass
+class Document:
+    """Parsed YAML: plain `data`, and where each key came from.
+
+    Attributes:
+        data: The mapping that the document holds.
+        source: How the document is named in errors, usually its file.
+        lines: Line (from 1) of each key, by its path in `data`.
+        settings: Command-line text of each key that `--set` replaced, by its path.
+    """
+
+    data: dict[str, Any]
+    source: str
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    settings: dict[KeyPath, str] = field(default_factory=dict)
+
+    def where(self, path: KeyPath) -> str:
+        """`file:line` of the key at `path`, or of its nearest parent with a known place."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.settings:
+                return f"--set {self.settings[path[:end]]}"
+            if path[:end] in self.lines:
+                return f"{self.source}:{self.lines[path[:end]]}"
+        return self.source
+
+    def line(self, path: KeyPath) -> int:
+        """Line of the key at `path`, or of its nearest parent with a known line."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.lines:
+                return self.lines[path[:end]]
+        return 1
+
+    def error(self, path: KeyPath, message: str) -> SpecError:
+        """An error about the key at `path`, which names the file and the line."""
+        return SpecError(f"{self.where(path)}: {message}")
+
+    def set(self, assignment: str) -> None:
+        """Apply one `a.b=value`; the value is parsed as YAML.
+
+        Raises:
+            SpecError: The text is no assignment, or a parent of the key is not a mapping.
+        """
+        dotted, equals, text = assignment.partition("=")
+        keys = tuple(dotted.strip().split("."))
+        if not equals or not all(keys):
+            raise SpecError(f"--set {assignment}: write KEY=VALUE, e.g. --set config.lr=3e-4")
+        try:
+            value, _ = parse(text, "value")
+        except SpecError as error:
+            raise SpecError(f"--set {assignment}: {error}") from None
+        parent: Any = self.data
+        for depth, key in enumerate(keys[:-1], start=1):
+            if parent.get(key) is None:
+                parent[key] = {}
+            parent = parent[key]
+            if not isinstance(parent, dict):
+                raise SpecError(
+                    f"--set {assignment}: {'.'.join(keys[:depth])} is {parent!r}, not a mapping"
+                )
+        parent[keys[-1]] = value
+        self.settings[keys] = assignment
+
+
+def load_document(path: str | Path) -> Document:
+    """Read a YAML file that holds a mapping.
+
+    Raises:
+        SpecError: The file cannot be read, is not YAML, or holds no mapping.
+    """
+    source = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SpecError(f"{source}: no such file{_sibling_hint(Path(path))}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SpecError(f"{source}: cannot be read: {reason}") from None
+    data, lines = parse(text, source)
+    if not isinstance(data, dict):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise SpecError(f"{source}: holds {found}; expected a mapping of keys to values")
+    return Document(data, source, lines)
+
+
+def parse(text: str, source: str) -> tuple[Any, dict[KeyPath, int]]:
+    """Parse YAML text to plain Python values and the line of each key.
+
+    Raises:
+        SpecError: The text is not YAML, has a duplicate key, an object tag or a cyclic alias.
+    """
+    loader = _Loader(text)
+    lines: dict[KeyPath, int] = {}
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None, lines
+        return _build(loader, node, (), lines, source, ()), lines
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{source}:{mark.line + 1}" if mark is not None else source
+        problem = getattr(error, "problem", None) or str(error)
+        raise SpecError(f"{place}: not valid YAML: {problem}") from None
+    finally:
+        loader.dispose()
+
+
+def nearest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """`; did you mean 'x'?` for the known name nearest to `name`, or nothing."""
+    matches = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def _build(
+    loader: _Loader,
+    node: yaml.Node,
+    path: KeyPath,
+    lines: dict[KeyPath, int],
+    source: str,
+    ancestors: Sequence[int],
+) -> Any:
+    if id(node) in ancestors:
+        raise SpecError(f"{source}:{node.start_mark.line + 1}: an alias contains itself")
+    ancestors = (*ancestors, id(node))
+    if isinstance(node, yaml.MappingNode):
+        seen = [_key(loader, key, source) for key, _ in node.value if not _is_merge(key)]
+        for index, key in enumerate(seen):
+            if key in seen[:index]:
+                line = [k for k, _ in node.value if not _is_merge(k)][index].start_mark.line + 1
+                raise SpecError(f"{source}:{line}: the key {key!r} is given twice")
+        loader.flatten_mapping(node)
+        result: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = _key(loader, key_node, source)
+            lines[(*path, key)] = key_node.start_mark.line + 1
+            result[key] = _build(loader, value_node, (*path, key), lines, source, ancestors)
+        return result
+    if isinstance(node, yaml.SequenceNode):
+        items = []
+        for index, item in enumerate(node.value):
+            lines[(*path, index)] = item.start_mark.line + 1
+            items.append(_build(loader, item, (*path, index), lines, source, ancestors))
+        return items
+    return loader.construct_object(node)
+
+
+def _is_merge(node: yaml.Node) -> bool:
+    return bool(node.tag == "tag:yaml.org,2002:merge")
+
+
+def _key(loader: _Loader, node: yaml.Node, source: str) -> str:
+    key = loader.construct_object(node) if isinstance(node, yaml.ScalarNode) else None
+    if not isinstance(key, str):
+        line = node.start_mark.line + 1
+        raise SpecError(f"{source}:{line}: the key {key!r} is not text; put it in quotes")
+    return key
+
+
+def _sibling_hint(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f" (and no folder {folder})"
+    return nearest(path.name, [p.name for p in folder.iterdir() if p.suffix in (".yaml", ".yml")])

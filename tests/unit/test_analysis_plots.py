@@ -1,0 +1,64 @@
+"""The learning-curve plot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from analysis_sweeps import make_sweep, row
+
+from analysis import ResultsError, plot_learning_curves
+from analysis.plots import _median
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    trials = {}
+    for number in range(5):
+        length = 4 + 4 * number
+        values = [10.0 * i / (1 + number) for i in range(1, length)]
+        trials[f"t{number}"] = {"rows": [row(i, v) for i, v in enumerate(values, start=1)]}
+    trials["nan"] = {"rows": [row(1, float("nan"))]}
+    trials["one"] = {"rows": [row(1, 3.0)]}
+    return make_sweep(tmp_path, trials)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_file_comes_out(sweep: Path, tmp_path: Path, ending: str) -> None:
+    out = plot_learning_curves(
+        sweep, "episode_return_mean", tmp_path / "plots" / f"curves.{ending}"
+    )
+    assert out == tmp_path / "plots" / f"curves.{ending}"
+    content = out.read_bytes()
+    assert content.startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+    assert len(content) > 5_000
+
+
+def test_median_counts_each_trial_only_where_it_ran() -> None:
+    ramps = [(np.array([0.0, n]), np.array([0.0, n])) for n in (2.0, 4.0, 4.0, 8.0)]
+    flat = (np.array([0.0, 4.0]), np.array([1.0, 1.0]))
+    median = _median([*ramps, flat])
+    assert median is not None
+    steps, values = median
+    # At 2: ramps give 2, 2, 2, 2 and the flat one 1. At 4 the first ramp has ended: 4, 4, 4, 1.
+    assert steps.tolist() == [0.0, 2.0, 4.0]
+    assert values.tolist() == [0.0, 2.0, 4.0]
+    assert _median(ramps[:2]) is None
+
+
+def test_errors(sweep: Path, tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="cannot write the plot"):
+        plot_learning_curves(sweep, out=tmp_path / "curves.nonsense")
+    with pytest.raises(ResultsError, match="no trial reported the metric 'reward'"):
+        plot_learning_curves(sweep, "reward", tmp_path / "x.png")
+
+
+def test_matplotlib_is_imported_only_to_plot() -> None:
+    code = (
+        "import analysis, sys; analysis.plot_learning_curves; analysis.leaderboard;"
+        "analysis.export_best; assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

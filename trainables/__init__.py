@@ -1,0 +1,42 @@
+"""Reinforcement-learning algorithms, each a Ray Tune `Trainable`.
+
+Nothing heavy is imported until a name is used: `from trainables import PPO, PPOConfig`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainables.algorithm import Algorithm as Algorithm
+    from trainables.core.config import AlgorithmConfig as AlgorithmConfig
+    from trainables.core.policy import Policy as Policy
+    from trainables.ppo import PPO as PPO
+    from trainables.ppo import PPOConfig as PPOConfig
+
+_ELSEWHERE = {
+    "Algorithm": "trainables.algorithm",
+    "AlgorithmConfig": "trainables.core.config",
+    "Policy": "trainables.core.policy",
+}
+_ALGORITHMS = ("PPO",)
+
+__all__ = ["PPO", "Algorithm", "AlgorithmConfig", "PPOConfig", "Policy"]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+    algorithm = name.removesuffix("Config")
+    if algorithm in _ALGORITHMS:
+        from trainables.registry import get_algorithm
+
+        algorithm_class = get_algorithm(algorithm)
+        return algorithm_class.config_class if name.endswith("Config") else algorithm_class
+    raise AttributeError(f"module 'trainables' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Tensors, spaces and settings: no Ray, and no environment is stepped."""

@@ -1,0 +1,131 @@
+"""`Learner`: the networks of one module, their optimiser and one gradient step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainables.core.batch import Batch, minibatches
+from trainables.core.model_config import OptimizerConfig
+
+Metrics = dict[str, Tensor]
+LossFn = Callable[[Any, Batch], tuple[Tensor, Metrics]]
+"""From the module's output and a minibatch to the scalar loss and detached scalars to report."""
+
+
+class Learner:
+    """Updates one module by gradient steps on a loss.
+
+    Args:
+        module: The networks; called with a minibatch's `features`.
+        optimizer: The `optimizer` dict of the config.
+        grad_clip: Bound of the gradients, None for none.
+        grad_clip_by: "value", "norm" or "global_norm".
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizer: dict[str, Any],
+        grad_clip: float | None = None,
+        grad_clip_by: str = "global_norm",
+    ):
+        self.module = module
+        self.parameters = [p for p in module.parameters() if p.requires_grad]
+        self.optimizer = make_optimizer(self.parameters, optimizer)
+        self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
+
+    def set_lr(self, lr: float) -> None:
+        """Set the learning rate of the steps to come."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+
+    def update_step(self, batch: Batch, loss_fn: LossFn) -> Metrics:
+        """One gradient step on one minibatch; returns scalars that stay on the device."""
+        loss, metrics = loss_fn(self.module(batch["features"]), batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        metrics["grad_norm"] = self._clip_gradients()
+        self.optimizer.step()
+        return metrics
+
+    def update(
+        self,
+        batch: Batch,
+        loss_fn: LossFn,
+        *,
+        num_epochs: int = 1,
+        minibatch_size: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> dict[str, float]:
+        """Several epochs of minibatch steps.
+
+        Args:
+            batch: Columns `[B, …]`; `features` is what the module is called with.
+            loss_fn: The loss.
+            num_epochs: Passes over the rows.
+            minibatch_size: Rows of a gradient step at most; None takes all.
+            generator: CPU generator of the permutations; None keeps the order.
+
+        Returns:
+            Means of the reported scalars over all gradient steps.
+        """
+        steps = [
+            self.update_step(minibatch, loss_fn)
+            for minibatch in minibatches(batch, num_epochs, minibatch_size, generator)
+        ]
+        # One transfer at the end: an .item() per step would wait for the device each time.
+        means = torch.stack([torch.stack(list(step.values())) for step in steps]).mean(0)
+        return dict(zip(steps[0], means.tolist(), strict=True))
+
+    def _clip_gradients(self) -> Tensor:
+        """Clip in place; returns the global norm before clipping."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        if self._grad_clip is not None and self._grad_clip_by == "global_norm":
+            return nn.utils.clip_grad_norm_(self.parameters, self._grad_clip)
+        norm = nn.utils.get_total_norm(gradients)
+        if self._grad_clip is not None and self._grad_clip_by == "value":
+            nn.utils.clip_grad_value_(self.parameters, self._grad_clip)
+        elif self._grad_clip is not None:
+            for parameter in self.parameters:
+                nn.utils.clip_grad_norm_([parameter], self._grad_clip)
+        return norm
+
+    def get_state(self) -> dict[str, Any]:
+        """What the optimiser has learned. Rates and the like are settings, not state."""
+        return {"optimizer": self.optimizer.state_dict()["state"]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s; this learner's own settings stay."""
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+
+
+def make_optimizer(
+    parameters: list[nn.Parameter], settings: dict[str, Any]
+) -> torch.optim.Optimizer:
+    """The optimiser that the `optimizer` dict of a config describes, fused into one kernel."""
+    options = OptimizerConfig(**OptimizerConfig.check(settings))
+    decay = options.weight_decay
+    betas = (options.beta1, options.beta2)
+    if options.type == "adam":
+        return torch.optim.Adam(
+            parameters, betas=betas, eps=options.eps, weight_decay=decay, fused=True
+        )
+    if options.type == "adamw":
+        return torch.optim.AdamW(
+            parameters, betas=betas, eps=options.eps, weight_decay=decay, fused=True
+        )
+    if options.type == "rmsprop":
+        return torch.optim.RMSprop(
+            parameters,
+            alpha=options.decay,
+            eps=options.eps,
+            momentum=options.momentum,
+            weight_decay=decay,
+            foreach=True,
+        )
+    return torch.optim.SGD(parameters, momentum=options.momentum, weight_decay=decay, fused=True)

@@ -1,0 +1,92 @@
+"""Actor-critic module: a policy and a value function over flat features."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from trainables.core.distributions import DiagGaussian, Distribution
+from trainables.core.model_config import ModelConfig
+from trainables.core.networks import mlp
+
+
+class ActorCriticOutput(NamedTuple):
+    """What a loss sees of the module.
+
+    Attributes:
+        dist_inputs: Parameters of the action distribution, `[B, num_inputs]`.
+        values: V(obs), `[B]`.
+    """
+
+    dist_inputs: Tensor
+    values: Tensor
+
+
+class ActorCritic(nn.Module):
+    """MLP policy and value function, with separate or shared hidden layers.
+
+    Args:
+        num_features: Width of the preprocessed observation.
+        distribution: Of the actions; its `num_inputs` is the policy's output width.
+        model: The `model` dict of the config.
+        generator: Random stream of the initial weights.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        distribution: Distribution,
+        model: dict[str, Any],
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__()
+        settings = ModelConfig(**ModelConfig.check(model))
+        hiddens, activation = settings.fcnet_hiddens, settings.fcnet_activation
+        init: dict[str, Any] = {
+            "initializer": settings.fcnet_initializer,
+            "generator": generator,
+        }
+        last = hiddens[-1] if hiddens else num_features
+        is_gaussian = isinstance(distribution, DiagGaussian)
+        self._free_log_std = is_gaussian and settings.free_log_std
+        num_outputs = distribution.num_inputs // (2 if self._free_log_std else 1)
+
+        self.encoder = mlp(num_features, hiddens, activation, **init)
+        self.policy_head = mlp(
+            last, [], activation, num_outputs=num_outputs, output_gain=0.01, **init
+        )
+        if is_gaussian and not self._free_log_std:
+            with torch.no_grad():  # the second half of the outputs is log sigma
+                bias = self.policy_head.get_parameter("0.bias")
+                bias[num_outputs // 2 :] += settings.initial_log_std
+        if self._free_log_std:
+            self.log_std = nn.Parameter(torch.full((num_outputs,), settings.initial_log_std))
+        self._shares_layers = settings.vf_share_layers
+        if not self._shares_layers:
+            self.value_encoder = mlp(num_features, hiddens, activation, **init)
+        self.value_head = mlp(last, [], activation, num_outputs=1, output_gain=1.0, **init)
+
+    def forward(self, features: Tensor) -> ActorCriticOutput:
+        """Distribution inputs and values of features `[B, num_features]`."""
+        hidden = self.encoder(features)
+        value_hidden = hidden if self._shares_layers else self.value_encoder(features)
+        return ActorCriticOutput(
+            self._dist_inputs(hidden), self.value_head(value_hidden).squeeze(-1)
+        )
+
+    def dist_inputs(self, features: Tensor) -> Tensor:
+        """Distribution inputs alone, `[..., num_inputs]`: all that acting needs."""
+        return self._dist_inputs(self.encoder(features))
+
+    def value(self, features: Tensor) -> Tensor:
+        """Values alone, `[...]`."""
+        encoder = self.encoder if self._shares_layers else self.value_encoder
+        return self.value_head(encoder(features)).squeeze(-1)
+
+    def _dist_inputs(self, hidden: Tensor) -> Tensor:
+        outputs = self.policy_head(hidden)
+        if not self._free_log_std:
+            return outputs
+        return torch.cat([outputs, self.log_std.expand_as(outputs)], -1)

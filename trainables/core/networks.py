@@ -1,0 +1,66 @@
+"""Multilayer perceptrons."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "tanh": nn.Tanh,
+    "relu": nn.ReLU,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "leaky_relu": nn.LeakyReLU,
+    "linear": nn.Identity,
+}
+
+
+def mlp(
+    num_inputs: int,
+    hiddens: list[int],
+    activation: str,
+    *,
+    num_outputs: int | None = None,
+    output_gain: float = 1.0,
+    initializer: str = "orthogonal",
+    generator: torch.Generator | None = None,
+) -> nn.Sequential:
+    """Layers `num_inputs -> hiddens… (-> num_outputs)`, an activation after each hidden one.
+
+    Args:
+        num_inputs: Width of the input.
+        hiddens: Widths of the hidden layers.
+        activation: One of `ACTIVATIONS` in core.model_config.
+        num_outputs: Width of a last linear layer; None leaves it out.
+        output_gain: Gain of the last layer's orthogonal initialisation.
+        initializer: "orthogonal" (gain sqrt(2), zero biases) or "default" (PyTorch's).
+        generator: Random stream of the initial weights.
+    """
+    layers: list[nn.Module] = []
+    widths = [num_inputs, *hiddens]
+    for fan_in, fan_out in pairwise(widths):
+        layers.append(_linear(fan_in, fan_out, math.sqrt(2), initializer, generator))
+        if activation != "linear":
+            layers.append(_ACTIVATIONS[activation]())
+    if num_outputs is not None:
+        layers.append(_linear(widths[-1], num_outputs, output_gain, initializer, generator))
+    return nn.Sequential(*layers)
+
+
+def _linear(
+    fan_in: int, fan_out: int, gain: float, initializer: str, generator: torch.Generator | None
+) -> nn.Linear:
+    layer = nn.utils.skip_init(nn.Linear, fan_in, fan_out)
+    if initializer == "orthogonal":
+        nn.init.orthogonal_(layer.weight, gain, generator=generator)
+        nn.init.zeros_(layer.bias)
+    else:
+        bound = 1 / math.sqrt(fan_in)
+        nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return layer

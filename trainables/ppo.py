@@ -1,0 +1,260 @@
+"""Proximal policy optimisation (Schulman et al., 2017, arXiv 1707.06347)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from trainables.algorithm import Algorithm
+from trainables.core.batch import Batch, Rollout, as_tensor
+from trainables.core.config import AlgorithmConfig
+from trainables.core.connectors import clip_rewards
+from trainables.core.distributions import Distribution
+from trainables.core.learner import Metrics
+from trainables.core.modules import ActorCriticOutput
+from trainables.core.policy import Policy
+from trainables.core.returns import discounted_returns, explained_variance, gae
+from trainables.core.settings import ConfigError, setting
+
+
+@dataclass
+class PPOConfig(AlgorithmConfig):
+    """Settings of PPO. The defaults are the paper's style, not those of any other library."""
+
+    use_critic: bool = setting(
+        True, "training", "subtract a learned value function; False: plain returns"
+    )
+    use_gae: bool = setting(
+        True, "training", "generalised advantage estimation; False: returns minus values"
+    )
+    lambda_: float = setting(0.95, "training", "GAE lambda", ge=0, le=1)
+    use_kl_loss: bool = setting(
+        False, "training", "penalise the KL divergence from the policy that sampled"
+    )
+    kl_coeff: float = setting(
+        0.2, "training", "initial weight of the KL penalty; adapts to kl_target", ge=0
+    )
+    kl_target: float = setting(
+        0.01, "training", "KL divergence per iteration that kl_coeff adapts to, nats", gt=0
+    )
+    clip_param: float | list[Any] = setting(
+        0.2, "training", "clip range of the probability ratio, epsilon", gt=0, schedule=True
+    )
+    vf_loss_coeff: float = setting(0.5, "training", "weight of the value loss, c1", ge=0)
+    vf_clip_param: float | None = setting(
+        None,
+        "training",
+        "upper bound of a row's squared value error (no gradient above it); None: unbounded",
+        gt=0,
+    )
+    entropy_coeff: float | list[Any] = setting(
+        0.0, "training", "weight of the entropy bonus, c2", ge=0, schedule=True
+    )
+    normalize_advantages: bool = setting(
+        True, "training", "advantages of each minibatch get mean 0 and standard deviation 1"
+    )
+    # What differs from the base class by default.
+    num_epochs: int = setting(10, "training", "passes over the train batch", ge=1)
+    minibatch_size: int | None = setting(
+        256, "training", "rows of one gradient step; None takes the whole batch", ge=1
+    )
+    grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
+
+    def validate(self) -> None:
+        super().validate()
+        self.validate_train_batch_size_vs_rollout_fragment_length()
+        if self.use_gae and not self.use_critic:
+            raise ConfigError("use_gae = True needs a value function: set use_critic=True")
+
+
+class PPO(Algorithm):
+    """Several epochs of minibatch steps on the clipped surrogate, then fresh samples."""
+
+    config_class = PPOConfig
+    config: PPOConfig
+
+    def setup(self, config: dict[str, Any]) -> None:
+        super().setup(config)
+        # Learned state, not a setting: under PBT a clone goes on with its donor's.
+        self.kl_coeff = self.config.kl_coeff
+
+    def training_step(self) -> dict[str, float]:
+        rollouts = self.sample()  # {module id: Rollout [T, N]}
+        with self.timers("learn"):
+            batches = {
+                m: with_advantages(r, self.policies[m], self.config) for m, r in rollouts.items()
+            }
+            losses = {m: self._loss(self.policies[m].distribution) for m in batches}
+            self.learners.set_lr(self.scheduled(self.config.lr))
+            results = self.learners.update(
+                batches,
+                losses,
+                num_epochs=self.config.num_epochs,
+                minibatch_size=self.config.minibatch_size,
+                shuffle=self.config.shuffle_batch_per_epoch,
+            )
+        self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
+        self.env_runners.sync_weights()
+        return self._metrics(batches, results)
+
+    def _loss(self, distribution: Distribution) -> Any:
+        config = self.config
+        coefficients = PPOCoefficients(
+            clip=self.scheduled(config.clip_param),
+            entropy=self.scheduled(config.entropy_coeff),
+            kl=self.kl_coeff if config.use_kl_loss else 0.0,
+            value=config.vf_loss_coeff if config.use_critic else 0.0,
+            value_clip=config.vf_clip_param,
+            normalize_advantages=config.normalize_advantages,
+        )
+        return lambda output, batch: ppo_loss(output, batch, distribution, coefficients)
+
+    def _metrics(
+        self, batches: dict[str, Batch], results: dict[str, dict[str, float]]
+    ) -> dict[str, float]:
+        config = self.config
+        metrics: dict[str, float] = {}
+        for module_id, result in results.items():
+            batch = batches[module_id]
+            if config.use_critic:
+                result["vf_explained_var"] = explained_variance(
+                    batch["values"], batch["value_targets"]
+                ).item()
+            if config.use_kl_loss:
+                result["curr_kl_coeff"] = self.kl_coeff
+                self.kl_coeff = adapted_kl_coeff(self.kl_coeff, result["mean_kl"], config.kl_target)
+            result["curr_lr"] = self.scheduled(config.lr)
+            result["curr_entropy_coeff"] = self.scheduled(config.entropy_coeff)
+            metrics |= {f"learner/{module_id}/{name}": value for name, value in result.items()}
+        return metrics
+
+    def get_learned_state(self) -> dict[str, Any]:
+        return {"kl_coeff": self.kl_coeff}
+
+    def set_learned_state(self, state: dict[str, Any]) -> None:
+        self.kl_coeff = float(state["kl_coeff"])
+
+
+@torch.no_grad()
+def with_advantages(rollout: Rollout, policy: Policy, config: PPOConfig) -> Batch:
+    """The rows of a rollout that are trained on, with advantages and value targets.
+
+    Args:
+        rollout: `[T, N]`.
+        policy: The policy that sampled it; its filter statistics are still the same.
+        config: gamma, lambda and what estimator to use.
+
+    Returns:
+        Columns `[B, …]`, B the number of valid rows: features, actions, logp, advantages, values,
+        value_targets, and dist_inputs if the KL penalty needs them.
+    """
+    tensor = {
+        name: as_tensor(getattr(rollout, name), policy.device)
+        for name in ("obs", "actions", "logp", "rewards", "terminated", "continues", "valid")
+    }
+    features = policy.features(tensor["obs"])  # [T+1, N, F]: also of the last successors
+    rewards = clip_rewards(tensor["rewards"], config.clip_rewards)
+    terminated, continues = tensor["terminated"], tensor["continues"]
+    if config.use_critic:
+        all_values = policy.module.value(features)
+        values, next_values = all_values[:-1], all_values[1:]
+        lambda_ = config.lambda_ if config.use_gae else 1.0
+        advantages = gae(rewards, values, next_values, terminated, continues, config.gamma, lambda_)
+    else:
+        values = torch.zeros_like(rewards)
+        # Without a critic there is nothing to bootstrap from where a fragment or episode is cut.
+        advantages = discounted_returns(rewards, values, terminated, continues, config.gamma)
+    columns = {
+        "features": features[:-1],
+        "actions": tensor["actions"],
+        "logp": tensor["logp"],
+        "advantages": advantages,
+        "values": values,
+        "value_targets": advantages + values,
+    }
+    if config.use_kl_loss:
+        columns["dist_inputs"] = policy.module.dist_inputs(features[:-1])
+    valid = tensor["valid"].flatten().nonzero().squeeze(1)
+    # Feed-forward losses do not depend on order, so invalid rows are left out rather than masked.
+    return {name: column.flatten(0, 1).index_select(0, valid) for name, column in columns.items()}
+
+
+class PPOCoefficients(NamedTuple):
+    """The numbers in the loss of one iteration."""
+
+    clip: float
+    entropy: float
+    kl: float
+    value: float
+    value_clip: float | None
+    normalize_advantages: bool
+
+
+def ppo_loss(
+    output: ActorCriticOutput,
+    batch: Batch,
+    distribution: Distribution,
+    coefficients: PPOCoefficients,
+) -> tuple[Tensor, Metrics]:
+    """Clipped surrogate (eq. 7) + value loss (eq. 9) - entropy bonus (+ KL penalty, eq. 8).
+
+    Args:
+        output: Of the module on the minibatch: `dist_inputs [B, …]`, `values [B]`.
+        batch: actions, logp, advantages, value_targets (and dist_inputs), `[B, …]`.
+        distribution: Of the actions.
+        coefficients: Clip range and weights.
+
+    Returns:
+        The scalar loss, and detached scalars to report.
+    """
+    logp, entropy = distribution.logp_and_entropy(output.dist_inputs, batch["actions"])
+    advantages = batch["advantages"]
+    if coefficients.normalize_advantages:
+        std, mean = torch.std_mean(advantages)
+        advantages = (advantages - mean) / (std + 1e-8)
+    log_ratio = logp - batch["logp"]
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1 - coefficients.clip, 1 + coefficients.clip)
+    policy_loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+    mean_entropy = entropy.mean()
+    loss = policy_loss - coefficients.entropy * mean_entropy
+
+    value_error = (output.values - batch["value_targets"]).square()
+    if coefficients.value_clip is not None:
+        value_error = value_error.clamp_max(coefficients.value_clip)
+    value_loss = value_error.mean()
+    if coefficients.value:
+        loss = loss + coefficients.value * value_loss
+
+    with torch.no_grad():
+        # E[(r - 1) - log r] >= 0 estimates KL(old || new) with little variance (Schulman, 2020).
+        approx_kl = ((ratio - 1) - log_ratio).mean()
+        clip_fraction = (clipped != ratio).float().mean()
+    metrics = {
+        "policy_loss": policy_loss.detach(),
+        "vf_loss": value_loss.detach(),
+        "entropy": mean_entropy.detach(),
+        "approx_kl": approx_kl,
+        "clip_fraction": clip_fraction,
+    }
+    if "dist_inputs" in batch:
+        mean_kl = distribution.kl(batch["dist_inputs"], output.dist_inputs).mean()
+        loss = loss + coefficients.kl * mean_kl
+        metrics["mean_kl"] = mean_kl.detach()
+    metrics["total_loss"] = loss.detach()
+    return loss, metrics
+
+
+def adapted_kl_coeff(kl_coeff: float, mean_kl: float, kl_target: float) -> float:
+    """The KL penalty's next weight: stronger far above the target, weaker far below it."""
+    if mean_kl > 2.0 * kl_target:
+        return kl_coeff * 1.5
+    if mean_kl < 0.5 * kl_target:
+        return kl_coeff * 0.5
+    return kl_coeff
+
+
+PPOConfig.algo_class = PPO

@@ -1,0 +1,1 @@
+"""Environments, actors and evaluation: knows no algorithm by name."""

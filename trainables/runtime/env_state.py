@@ -1,0 +1,131 @@
+"""State of vector environments, so that a resumed run goes on in the middle of an episode.
+
+An environment offers `get_state()` (a tree of numbers, strings and arrays) and `set_state(state)`
+anywhere below its wrappers. For gymnasium's classic control both are provided here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import (
+    OrderEnforcing,
+    PassiveEnvChecker,
+    RecordEpisodeStatistics,
+    TimeLimit,
+    TransformAction,
+    TransformObservation,
+    TransformReward,
+)
+
+# What a wrapper remembers between steps. Those with nothing can be passed over.
+_WRAPPER_STATE: dict[type, tuple[str, ...]] = {
+    TimeLimit: ("_elapsed_steps",),
+    OrderEnforcing: ("_has_reset",),
+    PassiveEnvChecker: (),
+    RecordEpisodeStatistics: ("episode_returns", "episode_lengths"),
+    TransformAction: (),
+    TransformObservation: (),
+    TransformReward: (),
+}
+_CLASSIC_CONTROL = "gymnasium.envs.classic_control"
+_CLASSIC_STATE = ("state", "steps_beyond_terminated", "last_u")
+_NATIVE_CARTPOLE_STATE = ("state", "steps", "prev_done", "low", "high")
+
+
+def get_env_state(env: Any) -> dict[str, Any] | None:
+    """The state of all slots of a vector environment, or None if some part of the environment cannot give its state."""
+    if isinstance(env, CartPoleVectorEnv):
+        return {
+            "attributes": _get_attributes(env, _NATIVE_CARTPOLE_STATE),
+            "random": env.np_random.bit_generator.state,
+        }
+    if callable(getattr(env, "get_state", None)):
+        return {"own": env.get_state()}
+    if isinstance(env, SyncVectorEnv):
+        slots = [_get_single(slot) for slot in env.envs]
+        if any(slot is None for slot in slots):
+            return None
+        return {"slots": slots, "autoreset": np.array(env._autoreset_envs)}
+    return None
+
+
+def set_env_state(env: Any, state: dict[str, Any]) -> None:
+    """Put `get_env_state`'s state into an environment made in the same way."""
+    if isinstance(env, CartPoleVectorEnv):
+        _set_attributes(env, state["attributes"])
+        _set_random(env, state["random"])
+    elif "own" in state:
+        env.set_state(state["own"])
+    else:
+        for slot, slot_state in zip(env.envs, state["slots"], strict=True):
+            _set_single(slot, slot_state)
+        env._autoreset_envs[:] = state["autoreset"]
+
+
+def _get_single(env: gym.Env) -> list[dict[str, Any]] | None:
+    """State of each layer, from the outermost wrapper to the environment itself."""
+    layers = []
+    for layer in _layers(env):
+        if _has_own_state(layer):
+            state: dict[str, Any] = {"own": layer.get_state()}
+        elif isinstance(layer, gym.Wrapper):
+            names = next((n for t, n in _WRAPPER_STATE.items() if isinstance(layer, t)), None)
+            if names is None:
+                return None
+            state = {"attributes": _get_attributes(layer, names)}
+        elif type(layer).__module__.startswith(_CLASSIC_CONTROL):
+            state = {
+                "attributes": _get_attributes(layer, _CLASSIC_STATE),
+            }
+        else:
+            return None
+        if not isinstance(layer, gym.Wrapper):
+            # The generator of gymnasium.Env is part of the state, also where get_state forgets it.
+            state["random"] = layer.np_random.bit_generator.state
+        layers.append(state)
+    return layers
+
+
+def _set_single(env: gym.Env, states: list[dict[str, Any]]) -> None:
+    for layer, state in zip(_layers(env), states, strict=True):
+        if "random" in state:
+            _set_random(layer, state["random"])
+        if "own" in state:
+            layer.set_state(state["own"])
+        else:
+            _set_attributes(layer, state["attributes"])
+
+
+def _layers(env: gym.Env) -> list[Any]:
+    layers: list[Any] = [env]
+    while isinstance(layers[-1], gym.Wrapper):
+        layers.append(layers[-1].env)
+    return layers
+
+
+def _has_own_state(layer: Any) -> bool:
+    # Looked up on the class: gymnasium's wrappers pass attribute lookups on to what they wrap.
+    return callable(getattr(type(layer), "get_state", None)) and callable(
+        getattr(type(layer), "set_state", None)
+    )
+
+
+def _get_attributes(owner: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    found = {name: owner.__dict__[name] for name in names if name in owner.__dict__}
+    return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in found.items()}
+
+
+def _set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(owner, name, value.copy() if isinstance(value, np.ndarray) else value)
+
+
+def _set_random(env: Any, state: dict[str, Any]) -> None:
+    bit_generator = getattr(np.random, state["bit_generator"])()
+    bit_generator.state = state
+    env.np_random = np.random.Generator(bit_generator)

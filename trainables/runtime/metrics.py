@@ -1,0 +1,75 @@
+"""Episode statistics over a sliding window, and phase timers."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from trainables.runtime.env_runner import Episodes
+
+
+class EpisodeWindow:
+    """Returns and lengths of the last episodes.
+
+    The window holds `size` episodes, or all of the current iteration if those are more.
+    """
+
+    def __init__(self, size: int):
+        self._episodes: deque[tuple[float, int]] = deque()
+        self._size = size
+        self._num_new = 0
+        self.num_lifetime = 0
+
+    def add(self, episodes: Episodes) -> None:
+        """Take in episodes that ended."""
+        self._episodes.extend(zip(episodes.returns, episodes.lengths, strict=True))
+        self._num_new += len(episodes.returns)
+        self.num_lifetime += len(episodes.returns)
+        while len(self._episodes) > max(self._size, self._num_new):
+            self._episodes.popleft()
+
+    def metrics(self) -> dict[str, float]:
+        """Statistics of the window; starts a new iteration. At least one episode is needed."""
+        returns = [episode[0] for episode in self._episodes]
+        lengths = [episode[1] for episode in self._episodes]
+        num_new, self._num_new = self._num_new, 0
+        return {
+            "episode_return_mean": sum(returns) / len(returns),
+            "episode_return_min": min(returns),
+            "episode_return_max": max(returns),
+            "episode_len_mean": sum(lengths) / len(lengths),
+            "num_episodes": num_new,
+            "num_episodes_lifetime": self.num_lifetime,
+        }
+
+    def get_state(self) -> dict[str, Any]:
+        """The window."""
+        return {"episodes": [list(e) for e in self._episodes], "num_lifetime": self.num_lifetime}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s."""
+        self._episodes = deque((float(ret), int(length)) for ret, length in state["episodes"])
+        self.num_lifetime = int(state["num_lifetime"])
+
+
+class Timers:
+    """Seconds spent per phase of an iteration."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + time.perf_counter() - start
+
+    def metrics(self) -> dict[str, float]:
+        """`time/<phase>_s` of this iteration; starts a new one."""
+        seconds, self._seconds = self._seconds, {}
+        return {f"time/{phase}_s": value for phase, value in seconds.items()}
