@@ -77,7 +77,9 @@ class Algorithm(tune.Trainable):
         given = config.to_dict() if isinstance(config, AlgorithmConfig) else dict(config or {})
         if env is not None:
             given["env"] = env
-        super().__init__(given, logger_creator, **kwargs)
+        if logger_creator is not None:
+            raise ConfigError("logger_creator is not supported: Tune's callbacks log results")
+        super().__init__(given, **kwargs)
 
     # ------------------------------------------------------------------ set up and take down
 

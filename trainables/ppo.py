@@ -63,6 +63,10 @@ class PPOConfig(AlgorithmConfig):
     )
     grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
 
+    @property
+    def algo_class(self) -> type[PPO]:
+        return PPO
+
     def validate(self) -> None:
         super().validate()
         self.validate_train_batch_size_vs_rollout_fragment_length()
@@ -256,5 +260,3 @@ def adapted_kl_coeff(kl_coeff: float, mean_kl: float, kl_target: float) -> float
         return kl_coeff * 0.5
     return kl_coeff
 
-
-PPOConfig.algo_class = PPO

@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import gymnasium as gym
 
@@ -91,8 +91,6 @@ class AlgorithmConfig(Settings):
         >>> config = PPOConfig().environment("CartPole-v1").training(lr=3e-4, gamma=0.98)
         >>> algo = config.build()
     """
-
-    algo_class: ClassVar[Any] = None  # the Algorithm subclass, set in its file
 
     # environment
     env: str | type | Callable[..., Any] | None = setting(
@@ -497,6 +495,15 @@ class AlgorithmConfig(Settings):
     def get_evaluation_config_object(self) -> Self:
         """A copy of this config with `evaluation_config` applied."""
         return self.copy(copy_frozen=False).update_from_dict(self.evaluation_config)
+
+    @property
+    def algo_class(self) -> Any:
+        """The `Algorithm` subclass that this config builds.
+
+        A property and no class attribute: Ray disassembles a class with all that hangs on it, and
+        would not end on one that points at a config class which points back.
+        """
+        return None
 
     def is_multi_agent(self) -> bool:
         """Whether several policies act. Never so far."""

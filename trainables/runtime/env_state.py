@@ -38,7 +38,7 @@ _NATIVE_CARTPOLE_STATE = ("state", "steps", "prev_done", "low", "high")
 
 
 def get_env_state(env: Any) -> dict[str, Any] | None:
-    """The state of all slots of a vector environment, or None if some part of the environment cannot give its state."""
+    """The state of all slots of a vector environment, or None if some part cannot give its own."""
     if isinstance(env, CartPoleVectorEnv):
         return {
             "attributes": _get_attributes(env, _NATIVE_CARTPOLE_STATE),
