@@ -224,10 +224,11 @@ def _checkpoint_folders(folder: Path) -> Iterator[Path]:
 
 def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None:
     """The row reported when the checkpoint was taken, by what the checkpoint says of itself."""
-    checkpoint = read_json(path / "checkpoint.json")
+    state = read_json(path / "checkpoint.json")
+    iteration = _at(state, "state", "counters", "iteration")
     policy = read_json(path / POLICY / "policy.json")
-    for key, source in ((ITERATION, checkpoint), (ENV_STEPS, checkpoint), (ENV_STEPS, policy)):
-        value = _find(source, key)
+    env_steps = _at(policy, "state", "metadata", ENV_STEPS)
+    for key, value in ((ITERATION, iteration), (ENV_STEPS, env_steps)):
         if value is None or key not in frame:
             continue
         rows = frame[frame[key] == value]
@@ -237,12 +238,10 @@ def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None
     return None
 
 
-def _find(source: Any, key: str) -> int | None:
-    """``key`` at the top of a JSON object, or in one of the objects directly below."""
-    if not isinstance(source, dict):
-        return None
-    for level in (source, *(v for v in source.values() if isinstance(v, dict))):
-        value = level.get(key)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return None
+def _at(document: Any, *keys: str) -> int | None:
+    """The whole number at a path of keys in a JSON document; None where there is none."""
+    for key in keys:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(key)
+    return document if isinstance(document, int) and not isinstance(document, bool) else None

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ray.train._internal.session import _TrainingResult
+from ray.tune import Checkpoint
 from ray.tune.utils.util import SafeFallbackEncoder
+
+from experiments.trial_info import trial_folder
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -41,13 +45,13 @@ def append(trial: Trial, checkpoint_path: str) -> None:
     result = {k: v for k, v in (trial.last_result or {}).items() if k != "config"}
     entry = {"checkpoint": Path(checkpoint_path).name, "result": result}
     line = json.dumps(entry, cls=SafeFallbackEncoder) + "\n"
-    with Path(trial.storage.trial_fs_path, JOURNAL).open("a", encoding="utf-8") as stream:
+    with (trial_folder(trial) / JOURNAL).open("a", encoding="utf-8") as stream:
         stream.write(line)
 
 
 def read(trial: Trial) -> list[JournalEntry]:
     """Returns the noted checkpoints that still exist, oldest first."""
-    folder = Path(trial.storage.trial_fs_path)
+    folder = trial_folder(trial)
     try:
         lines = (folder / JOURNAL).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -74,30 +78,33 @@ def adopt(trial: Trial) -> JournalEntry | None:
     Returns:
         The newest checkpoint's entry, if there is one.
     """
-    from ray.train._internal.session import _TrainingResult
-    from ray.tune import Checkpoint
-
     entries = read(trial)
-    manager = trial.run_metadata.checkpoint_manager
+    manager, storage = trial.run_metadata.checkpoint_manager, trial.storage
+    assert manager is not None
+    assert storage is not None
     latest = manager.latest_checkpoint_result
-    known = {
-        Path(kept.checkpoint.path).name
-        for kept in [*manager.best_checkpoint_results, *([latest] if latest else [])]
-    }
+    known = {_path(kept).name for kept in manager.best_checkpoint_results}
     manager._checkpoint_results = [
-        kept for kept in manager._checkpoint_results if Path(kept.checkpoint.path).is_dir()
+        kept for kept in manager._checkpoint_results if _path(kept).is_dir()
     ]
-    if latest is not None and not Path(latest.checkpoint.path).is_dir():
-        manager._latest_checkpoint_result = None
+    if latest is not None:
+        known.add(_path(latest).name)
+        if not _path(latest).is_dir():
+            manager._latest_checkpoint_result = None
     for entry in entries:
         if entry.checkpoint in known:
             continue
-        path = str(Path(trial.storage.trial_fs_path, entry.checkpoint))
-        checkpoint = Checkpoint(path, filesystem=trial.storage.storage_filesystem)
+        path = str(trial_folder(trial) / entry.checkpoint)
+        checkpoint = Checkpoint(path, filesystem=storage.storage_filesystem)
         manager.register_checkpoint(_TrainingResult(checkpoint, dict(entry.result)))
     if entries:
         newest = max(entry.index for entry in entries)
-        trial.storage.current_checkpoint_index = max(trial.storage.current_checkpoint_index, newest)
+        storage.current_checkpoint_index = max(storage.current_checkpoint_index, newest)
     trial.invalidate_json_state()
     trial.run_metadata.invalidate_cache()
     return entries[-1] if entries else None
+
+
+def _path(kept: _TrainingResult) -> Path:
+    assert kept.checkpoint is not None
+    return Path(kept.checkpoint.path)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from experiments.errors import PreflightError
@@ -26,6 +28,7 @@ _ENVIRONMENT = {
     # Snapshots are forced by checkpoints; that is meant.
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _DEFAULTS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -62,7 +65,7 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
     if resources.address is None:
         options |= {
             "address": "local",
-            "num_cpus": resources.num_cpus,
+            "num_cpus": resources.num_cpus or usable_cpus(),
             "num_gpus": resources.num_gpus,
             "include_dashboard": False,
         }
@@ -89,8 +92,12 @@ def nodes() -> list[dict[str, float]]:
 
 def local_node(resources: Resources) -> dict[str, float]:
     """The resources that a Ray started on this machine would have, without starting it."""
-    cpus = resources.num_cpus or _usable_cpus()
-    return {"CPU": float(cpus), "GPU": float(resources.num_gpus or 0)}
+    gpus = resources.num_gpus
+    if gpus is None:
+        import torch
+
+        gpus = torch.cuda.device_count()
+    return {"CPU": float(resources.num_cpus or usable_cpus()), "GPU": float(gpus)}
 
 
 def total(resources: list[dict[str, float]], name: str) -> float:
@@ -108,11 +115,18 @@ def shown(resources: Mapping[str, float]) -> str:
     return ", ".join(f"{value:g} {name}" for name, value in amounts.items()) or "nothing"
 
 
-def _usable_cpus() -> int:
+def usable_cpus() -> int:
+    """CPUs that this process may use: its affinity and its container's quota count."""
     try:
-        return len(os.sched_getaffinity(0))
+        cpus = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
-        return os.cpu_count() or 1
+        cpus = os.cpu_count() or 1
+    try:
+        quota, period = _CPU_QUOTA.read_text().split()
+        cpus = min(cpus, math.ceil(int(quota) / int(period)))
+    except (OSError, ValueError):  # no such file, or `max`: no quota
+        pass
+    return max(1, cpus)
 
 
 def _set_log_levels(verbosity: int) -> None:

@@ -15,14 +15,12 @@ So a trial's last row is in the sweep's folder only if the saved state has it as
 from __future__ import annotations
 
 import copy
-import functools
 import io
 import logging
 import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.fs
 from ray import cloudpickle, tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
@@ -40,7 +38,10 @@ __all__ = ["SweepKeeper", "durable", "reconcile"]
 logger = logging.getLogger(__name__)
 
 _MIN_PERIOD_S = 0.1
-_MAX_SHARE = 5.0  # save at most every 5 x the time that saving takes: 1/6 of the driver's time
+# A save waits until this many times the time that the last one took has passed: so saving takes at
+# most 1/6 of the driver's time, or 1/3 where trials end faster than that.
+_SPACING = 5.0
+_SPACING_AFTER_END = 2.0
 
 
 def durable(scheduler: TrialScheduler) -> tuple[TrialScheduler, SweepKeeper]:
@@ -64,7 +65,7 @@ def durable(scheduler: TrialScheduler) -> tuple[TrialScheduler, SweepKeeper]:
         ...     run_config=tune.RunConfig(callbacks=[keeper, ...]),
         ... )  # doctest: +SKIP
     """
-    kept = object.__new__(_durable_class(type(scheduler)))
+    kept: TrialScheduler = _new_durable(type(scheduler))
     kept.__dict__.update(scheduler.__dict__)
     keeper = SweepKeeper(kept)
     kept.__dict__["_keeper"] = keeper
@@ -95,7 +96,7 @@ class _Durable:
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         # Every step of Tune's loop comes by here, after new trials were made and before any starts.
         self._keeper.attach(getattr(tune_controller, "_tune_controller", tune_controller))
-        return super().choose_trial_to_run(tune_controller)  # type: ignore[misc,no-any-return]
+        return super().choose_trial_to_run(tune_controller)  # type: ignore[misc]
 
     def _at_end(self, result: dict[str, Any]) -> bool:
         """Tells whether the scheduler ended a trial because it had run its full time."""
@@ -107,13 +108,15 @@ class _Durable:
         return _new_durable, (type(self).__mro__[2],), self.__dict__
 
 
-@functools.cache
-def _durable_class(base: type) -> type:
-    return type(base.__name__, (_Durable, base), {"__doc__": base.__doc__})
+_durable_classes: dict[type, type] = {}
 
 
 def _new_durable(base: type) -> Any:
-    return object.__new__(_durable_class(base))
+    """Returns an empty durable instance of `base`, of the one durable class made for it."""
+    if base not in _durable_classes:
+        attributes = {"__doc__": base.__doc__, "__module__": base.__module__}
+        _durable_classes[base] = type(base.__name__, (_Durable, base), attributes)
+    return object.__new__(_durable_classes[base])
 
 
 class SweepKeeper(tune.Callback):
@@ -134,7 +137,8 @@ class SweepKeeper(tune.Callback):
         self._controller: TuneController | None = None
         self._syncer: SnapshotSyncer | None = None
         self._in_save: set[str] = set()  # trials, with their folders, in the last save
-        self._dirty = True
+        self._dirty = True  # something happened to a trial since the last save
+        self._trial_ended = False  # namely, it ended
         self._last_save = float("-inf")
         self._save_time_s = 0.0
 
@@ -212,7 +216,7 @@ class SweepKeeper(tune.Callback):
     def _take_over_sync(self, controller: TuneController) -> None:
         manager = controller._checkpoint_manager
         storage = manager._storage
-        if not isinstance(storage.storage_filesystem, pyarrow.fs.LocalFileSystem):
+        if storage.storage_filesystem.type_name != "local":
             return
         # A copy, as trials share the original with their workers.
         manager._storage = copy.copy(storage)
@@ -239,7 +243,7 @@ class SweepKeeper(tune.Callback):
             self.scheduler.on_trial_add(controller._wrapped(), trial)
 
     def _resume_trial(self, controller: TuneController, trial: Trial) -> None:
-        if not trial.relative_logdir:
+        if not _folder_name(trial):
             return  # it never started
         newest = checkpoint_journal.adopt(trial)
         if newest is not None and newest.result.get("done"):
@@ -266,10 +270,10 @@ class SweepKeeper(tune.Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
     ) -> None:
-        self._dirty = True
+        self._dirty = self._trial_ended = True
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        self._dirty = True
+        self._dirty = self._trial_ended = True
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._dirty = True
@@ -298,14 +302,12 @@ class SweepKeeper(tune.Callback):
             step(trial, checkpoint)
 
     def _save_rows(self, trial: Trial, checkpoint: Checkpoint) -> None:
-        if self._syncer is None or trial.trial_id not in self._in_save:
+        storage, folder = trial.storage, _folder_name(trial)
+        if self._syncer is None or trial.trial_id not in self._in_save or not (storage and folder):
             self._dirty = True
             return
-        storage = trial.storage
         self._syncer.sync_trial(
-            storage.experiment_driver_staging_path,
-            storage.experiment_fs_path,
-            trial.relative_logdir,
+            storage.experiment_driver_staging_path, storage.experiment_fs_path, folder
         )
 
     def _note_checkpoint(self, trial: Trial, checkpoint: Checkpoint) -> None:
@@ -318,17 +320,18 @@ class SweepKeeper(tune.Callback):
         # The one place where no event is half handled: trials, searcher and scheduler agree.
         if self._controller is None:
             return
-        period_s = max(_MIN_PERIOD_S, _MAX_SHARE * self._save_time_s)
+        spacing = _SPACING_AFTER_END if self._trial_ended else _SPACING
+        period_s = max(_MIN_PERIOD_S, spacing * self._save_time_s)
         if not self._dirty or time.monotonic() - self._last_save < period_s:
             return
         start = time.monotonic()
-        self._dirty = False
+        self._dirty = self._trial_ended = False
         try:
             self._controller.checkpoint(force=True)
         except Exception as error:
             logger.error("The sweep's state could not be saved: %s", error)
         else:
-            self._in_save = {trial.trial_id for trial in trials if trial.relative_logdir}
+            self._in_save = {trial.trial_id for trial in trials if _folder_name(trial)}
         self._last_save = time.monotonic()
         self._save_time_s = self._last_save - start
 
@@ -340,13 +343,20 @@ class SweepKeeper(tune.Callback):
         if self._controller is None:
             return set()
         return {
-            trial.relative_logdir
+            folder
             for trial in self._controller.get_live_trials()
             if trial.is_saving and (trial.run_metadata.last_result or {}).get("done")
+            if (folder := _folder_name(trial))
         }
 
 
-class _TrialPickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+def _folder_name(trial: Trial) -> str | None:
+    """Returns the name of the trial's folder in the sweep's; None before its first start."""
+    name: Any = trial.relative_logdir  # Ray declares it as always None
+    return name
+
+
+class _TrialPickler(cloudpickle.CloudPickler):
     """Pickles trials by their id: a resumed sweep has new objects for the same trials."""
 
     def persistent_id(self, obj: Any) -> Any:

@@ -18,8 +18,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ray import tune
 
@@ -32,7 +31,7 @@ from experiments.mlflow_writer import (
     log_rows,
 )
 from experiments.provenance import git_commit, package_versions, user_name
-from experiments.trial_info import error_cause, flatten, numeric_metrics, was_pruned
+from experiments.trial_info import error_cause, flatten, numeric_metrics, trial_folder, was_pruned
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -289,7 +288,7 @@ class MLflowLogger(tune.Callback):
             SWEEP_TAG: self.sweep_id,
             "tunescape.sweep": self.sweep_name,
             "tunescape.kind": "trial",
-            "tunescape.trial_dir": str(Path(trial.storage.trial_fs_path)),
+            "tunescape.trial_dir": str(trial_folder(trial)),
         }
         if "seed" in config:
             tags["tunescape.seed"] = str(config["seed"])
@@ -527,7 +526,7 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

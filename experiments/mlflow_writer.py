@@ -6,14 +6,17 @@ answer delays the thread, not the sweep. Nothing here raises into the caller.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import posixpath
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -277,7 +280,55 @@ def connect(tracking_uri: str) -> MlflowClient:
     # MLflow sets levels of its own on import.
     for noisy in ("alembic", "mlflow.store.db.utils"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    path = _sqlite_path(tracking_uri)
+    if path is not None and not path.exists():
+        _make_database(path)
     return MlflowClient(tracking_uri=tracking_uri)
+
+
+def _sqlite_path(tracking_uri: str) -> Path | None:
+    """Returns the file of an SQLite tracking URI; None for any other."""
+    scheme, slashes, path = tracking_uri.partition(":///")
+    if scheme != "sqlite" or not slashes or path in ("", ":memory:"):
+        return None
+    return Path(path.partition("?")[0])
+
+
+def _make_database(path: Path) -> None:
+    """Makes a database with MLflow's tables, whole or not at all.
+
+    MLflow makes them in some seventy steps; a process killed in between leaves a database that
+    MLflow can neither open nor repair.
+    """
+    from mlflow.tracking import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    try:
+        MlflowClient(tracking_uri=f"sqlite:///{new}").search_experiments(max_results=1)
+        try:
+            os.link(new, path)  # unlike a rename, never in place of another sweep's database
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            os.rename(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def warm_up(tracking_uri: str) -> threading.Thread:
+    """Imports MLflow and makes a new database's tables on a thread, while others start up.
+
+    Both take a second or two of one CPU. Errors are left to the writer to report.
+    """
+
+    def connect_quietly() -> None:
+        with contextlib.suppress(Exception):
+            connect(tracking_uri)
+
+    thread = threading.Thread(target=connect_quietly, name="mlflow-warm-up", daemon=True)
+    thread.start()
+    return thread
 
 
 def log_rows(client: MlflowClient, run_id: str, rows: Iterable[Row]) -> None:

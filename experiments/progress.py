@@ -146,7 +146,7 @@ class Progress(tune.Callback):
         """Draws; an exception in a callback (a closed terminal, ...) would end the sweep."""
         try:
             draw(*args)
-        except Exception:
+        except (Exception, SystemExit):  # rich exits if its output is a closed pipe
             self._live = None
 
     def _is_live(self) -> bool:

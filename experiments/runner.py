@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cluster import nodes, ray_session
+from experiments.cluster import local_node, nodes, prepare_environment, ray_session
 from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
@@ -79,13 +79,18 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
         console: Where progress and warnings are shown; by default the terminal's stderr.
         verbosity: 0 is quiet, from 2 workers' output is shown.
     """
+    import ray
+
     from experiments.tuner import prepare_tuner
 
+    prepare_environment()
     console = console or _default_console()
+    trainable: Any = resolve_trainable(spec.trainable)
+    if spec.resources.address is None and not ray.is_initialized():  # known before it is started
+        check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
     check_storage(storage_dir(spec), sweep_dir(spec))
     _check_tracking(spec, console)
     with ray_session(spec.resources, verbosity=verbosity):
-        trainable: Any = resolve_trainable(spec.trainable)
         check_resources(trainable, spec, spec_space(spec), nodes())
         sweep = prepare_tuner(spec, console=console)
         return _fit(spec, sweep, sweep_dir(spec))

@@ -124,9 +124,9 @@ def check_document(document: Document) -> SweepSpec:
     check_search(document, spec, space)
     complete_scheduler(document, spec)
     if config_class is not None:
-        check_together(document, spec, space, config_class)
         if "env" in config_class.settings():
             check_env(document, spec, space)
+        check_together(document, spec, space, config_class)
     return spec
 
 

@@ -106,7 +106,12 @@ def error_cause(trial: Trial) -> str:
     return (named or lines or ["unknown error"])[-1]
 
 
+def trial_folder(trial: Trial) -> Path:
+    """Returns the trial's folder in the sweep's folder (for remote storage: its path there)."""
+    assert trial.storage is not None, "Tune gives every trial of a sweep its storage"
+    return Path(trial.storage.trial_fs_path)
+
+
 def error_path(trial: Trial) -> str:
     """Returns where a failed trial's traceback is kept: `error.txt` in the trial's folder."""
-    name = trial.run_metadata.error_filename or "error.txt"
-    return str(Path(trial.storage.trial_fs_path, name))
+    return str(trial_folder(trial) / (trial.run_metadata.error_filename or "error.txt"))

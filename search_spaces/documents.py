@@ -27,6 +27,9 @@ _FLOAT = re.compile(
 )
 
 
+_PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
 class SpecError(ValueError):
     """What a user wrote in a spec, a search space or on the command line cannot be used."""
 
@@ -64,6 +67,10 @@ class Document:
         for end in range(len(path), -1, -1):
             if path[:end] in self.settings:
                 return f"--set {self.settings[path[:end]]}"
+            if end and path[:end] not in self.lines:  # a parent that an assignment made
+                made = [key for key in self.settings if key[:end] == path[:end]]
+                if made:
+                    return f"--set {self.settings[made[0]]}"
             if path[:end] in self.lines:
                 return f"{self.source}:{self.lines[path[:end]]}"
         return self.source
@@ -166,6 +173,8 @@ def _build(
     if id(node) in ancestors:
         raise SpecError(f"{source}:{node.start_mark.line + 1}: an alias contains itself")
     ancestors = (*ancestors, id(node))
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
+        raise SpecError(f"{source}:{node.start_mark.line + 1}: not valid YAML: tag {node.tag!r}")
     if isinstance(node, yaml.MappingNode):
         seen = [_key(loader, key, source) for key, _ in node.value if not _is_merge(key)]
         for index, key in enumerate(seen):

@@ -62,12 +62,11 @@ def add_checkpoint(
     folder = sweep / f"trial_{trial}" / f"checkpoint_{index:06d}"
     inner = folder / "policies" / "default_policy"
     inner.mkdir(parents=True)
-    says = {} if iteration is None else {"training_iteration": iteration}
-    (folder / "checkpoint.json").write_text(json.dumps({"format_version": 1, **says}))
+    says = {} if iteration is None else {"counters": {"iteration": iteration}}
+    (folder / "checkpoint.json").write_text(json.dumps({"format_version": 1, "state": says}))
     if policy:
-        meta = {} if env_steps is None else {"num_env_steps_sampled_lifetime": env_steps}
-        (inner / "policy.json").write_text(
-            json.dumps({"metadata": meta, "from": f"{trial}/{index}"})
-        )
+        metadata = {} if env_steps is None else {"num_env_steps_sampled_lifetime": env_steps}
+        content = {"state": {"metadata": metadata}, "from": f"{trial}/{index}"}
+        (inner / "policy.json").write_text(json.dumps(content))
         (inner / "weights.safetensors").write_bytes(b"weights")
     return folder

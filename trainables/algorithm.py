@@ -10,7 +10,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -22,12 +22,14 @@ from ray.tune.tune import _Config
 from trainables import registry
 from trainables.core.batch import Rollout
 from trainables.core.checkpoint import (
+    CHECKPOINT_FILE,
     CheckpointError,
     load_state,
     policy_folder,
     save_state,
     trusted,
 )
+from trainables.core.compatibility import missing_attribute
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.export import export_torch_program
 from trainables.core.learner import Learner
@@ -472,6 +474,8 @@ class Algorithm(tune.Trainable):
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write JSON and safetensors. `checkpoint.json` comes last: without it there is none."""
         folder = Path(checkpoint_dir)
+        # A checkpoint that is written over is none until the new one is whole.
+        (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
         state = self.get_state()
         state["policies"] = sorted(self.policies)
         for policy_id in self.policies:
@@ -482,7 +486,7 @@ class Algorithm(tune.Trainable):
                 self.export_policy_model(str(path), policy_id)
         save_state(folder, _STATE, state)
 
-    def load_checkpoint(self, checkpoint: str | dict[str, Any] | None) -> None:
+    def load_checkpoint(self, checkpoint: Any) -> None:
         """Read what `save_checkpoint` wrote."""
         if not isinstance(checkpoint, (str, os.PathLike)):
             raise CheckpointError(f"a checkpoint is a folder, not a {type(checkpoint).__name__}")
@@ -497,11 +501,11 @@ class Algorithm(tune.Trainable):
             CheckpointError: naming the folder and what is wrong with it.
         """
         checkpoint = getattr(checkpoint_path, "checkpoint", checkpoint_path)
-        if isinstance(checkpoint, (str, os.PathLike)):
-            self.load_checkpoint(str(checkpoint))
-        else:
+        if hasattr(checkpoint, "as_directory"):
             with checkpoint.as_directory() as folder:
-                self.load_checkpoint(str(folder))
+                self.load_checkpoint(folder)
+        else:
+            self.load_checkpoint(checkpoint)
         self._time_since_restore = 0.0
         self._iterations_since_restore = 0
         self._timesteps_since_restore = 0
@@ -531,7 +535,9 @@ class Algorithm(tune.Trainable):
         if not issubclass(algorithm_class, cls):
             raise CheckpointError(f"{what} is of {state['algorithm']}, not of {cls.__name__}")
         settings = trusted(state["config"], trust, what)
-        settings["env"] = trusted_env(settings["env"], trust, what)
+        trusted_env(settings.get("env"), trust, what)
+        # An evaluation may have an environment of its own.
+        trusted_env((settings.get("evaluation_config") or {}).get("env"), trust, what)
         algorithm = algorithm_class(config=settings)
         algorithm.set_state(state)
         return algorithm
@@ -595,6 +601,17 @@ class Algorithm(tune.Trainable):
         return merged
 
     merge_trainer_configs = merge_algorithm_configs
+
+    @property
+    def workers(self) -> EnvRunnerGroup:
+        """The older name of `env_runners`."""
+        return self.env_runners
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what becomes of the reference's methods that are not here."""
+            raise missing_attribute(type(self), name)
 
     def __enter__(self) -> Self:
         return self

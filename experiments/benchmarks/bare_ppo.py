@@ -1,4 +1,4 @@
-"""A hand-written PPO loop for CartPole, and nothing else: the speed that a framework is held against.
+"""A hand-written PPO loop for CartPole and nothing else: the speed to hold a framework against.
 
 No configuration, no logging, no checkpoints, no other environment: what is left is stepping, acting
 and updating. It knows two tasks, which the drivers beside it start::
@@ -16,6 +16,7 @@ import json
 import time
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 
 import gymnasium as gym
 import numpy as np
@@ -47,7 +48,7 @@ BEST = Settings(rollout_length=32, epochs=4, lr=2.5e-3, gamma=0.98, lambda_=0.9)
 def mlp(sizes: list[int], last_gain: float) -> nn.Sequential:
     """A tanh network with orthogonal weights and zero biases."""
     layers: list[nn.Module] = []
-    for i, (n_in, n_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, (n_in, n_out) in enumerate(pairwise(sizes)):
         last = i == len(sizes) - 2
         linear = nn.Linear(n_in, n_out)
         nn.init.orthogonal_(linear.weight, last_gain if last else 2**0.5)
@@ -57,7 +58,7 @@ def mlp(sizes: list[int], last_gain: float) -> nn.Sequential:
 
 
 class BarePPO:
-    """PPO on the native vector CartPole: one call of `iterate` samples a rollout and learns from it."""
+    """PPO on the native vector CartPole; `iterate` samples a rollout and learns from it."""
 
     def __init__(self, settings: Settings, seed: int) -> None:
         self.s = settings
@@ -77,7 +78,8 @@ class BarePPO:
         self.ended = np.zeros((t, n), bool)
         self.valid = np.zeros((t, n), bool)
         self.obs[t], _ = self.env.reset(seed=seed)
-        # Autoreset is NEXT_STEP: the step after an episode's end ignores its action and only resets.
+        # Autoreset is NEXT_STEP: the step after an episode's end ignores its action and only
+        # resets.
         self.resetting = np.zeros(n, bool)
         self.running_return = np.zeros(n, np.float64)
         self.returns: deque[float] = deque(maxlen=100)

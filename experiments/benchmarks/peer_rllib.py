@@ -20,7 +20,7 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 import ray
 import torch
 from ray import tune
-from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo import PPO, PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 RETURN = "env_runners/episode_return_mean"
@@ -83,7 +83,7 @@ def throughput(steps: int, warmup: int, seed: int) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     algo.stop()
     done -= first
-    return {"env_steps": done, "seconds": seconds, "env_steps_per_second": done / seconds}
+    return {"env_steps": int(done), "seconds": seconds, "env_steps_per_second": done / seconds}
 
 
 def time_to_score(target: float, cap: float, seed: int) -> dict[str, Any]:
@@ -98,11 +98,11 @@ def time_to_score(target: float, cap: float, seed: int) -> dict[str, Any]:
     end = time.perf_counter()
     algo.stop()
     return {
-        "reached": value >= target,
+        "reached": bool(value >= target),
         "seconds": end - start,
         "setup_seconds": start - begin,
-        "env_steps": result.get(STEPS, 0),
-        "return": value,
+        "env_steps": int(result.get(STEPS, 0)),
+        "return": float(value),
     }
 
 
@@ -112,7 +112,7 @@ def sweep(trials: int, steps: int, seed: int) -> dict[str, Any]:
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as storage:
         tuner = tune.Tuner(
-            "PPO",
+            PPO,
             param_space=config,
             tune_config=tune.TuneConfig(
                 num_samples=trials, max_concurrent_trials=2, metric=RETURN, mode="max"
@@ -123,13 +123,13 @@ def sweep(trials: int, steps: int, seed: int) -> dict[str, Any]:
         )
         grid = tuner.fit()
         seconds = time.perf_counter() - begin
-        best = grid.get_best_result(RETURN, "max").metrics["env_runners"]["episode_return_mean"]
+        rows = [grid[i].metrics or {} for i in range(len(grid))]
     return {
         "seconds": seconds,
         "trials": len(grid),
         "errors": grid.num_errors,
-        "env_steps": sum(int(result.metrics[STEPS]) for result in grid),
-        "best": best,
+        "env_steps": sum(int(row[STEPS]) for row in rows),
+        "best": float(max(row["env_runners"]["episode_return_mean"] for row in rows)),
     }
 
 

@@ -43,7 +43,8 @@ class Counter(tune.Trainable):
         folder = Path(checkpoint_dir, "policies", "default_policy")
         folder.mkdir(parents=True)
         metadata = {"num_env_steps_sampled_lifetime": 100 * self.iteration}
-        (folder / "policy.json").write_text(json.dumps({"metadata": metadata}))
+        content = {"state": {"metadata": metadata}}
+        (folder / "policy.json").write_text(json.dumps(content))
         return checkpoint_dir
 
     def load_checkpoint(self, checkpoint: dict | None) -> None:
@@ -103,7 +104,7 @@ def test_grid_and_folder_say_the_same(grid: tune.ResultGrid, tmp_path: Path, how
     assert exported["num_env_steps_sampled_lifetime"] == 200
     assert exported["config"] == {"scale": 3.0, "fails": False, "net": {"w": 8}}
     assert json.loads((out / "policy.json").read_text()) == {
-        "metadata": {"num_env_steps_sampled_lifetime": 200}
+        "state": {"metadata": {"num_env_steps_sampled_lifetime": 200}}
     }
 
 

@@ -1,7 +1,7 @@
 """Checkpoints: a JSON file and safetensors, no pickle.
 
-A folder holds `<name>.json`, written last, and one safetensors file that it names with its digest.
-So a folder is whole or is none, and a damaged file is told from a good one. Loading runs no code:
+A folder holds `<name>.safetensors` and `<name>.json`, written last, with a digest of both. So a
+folder is whole or is none, and a damaged file is told from a good one. Loading runs no code:
 callables are stored by name and looked up only among registered names and those in `trust`.
 """
 
@@ -54,9 +54,10 @@ def save_state(folder: Path, name: str, state: dict[str, Any]) -> None:
     document = {
         "format_version": FORMAT_VERSION,
         "tensors": f"{name}.safetensors",
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": _digest(tree, data),
         "state": tree,
     }
+    (folder / f"{name}.json").unlink(missing_ok=True)
     _write(folder / f"{name}.safetensors", data)
     _write(folder / f"{name}.json", json.dumps(document, indent=1).encode())
 
@@ -68,18 +69,27 @@ def load_state(folder: Path, name: str) -> dict[str, Any]:
         CheckpointError: naming the folder and what is wrong with it.
     """
     document = _read_document(folder, name)
-    path = folder / str(document["tensors"])
-    if path.parent != folder:
-        raise CheckpointError(f"checkpoint {folder}: {name}.json names a file outside the folder")
+    path = folder / f"{name}.safetensors"
+    if document["tensors"] != path.name:
+        raise CheckpointError(
+            f"checkpoint {folder}: {name}.json names {document['tensors']!r}, not {path.name}"
+        )
     try:
         data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() != document["sha256"]:
-            raise CheckpointError(f"checkpoint {folder} is damaged: {path.name} has been changed")
+        if _digest(document["state"], data) != document["sha256"]:
+            raise CheckpointError(
+                f"checkpoint {folder} is damaged: {name}.json or {path.name} has been changed"
+            )
         return _decode(document["state"], load(data))
     except FileNotFoundError:
         raise CheckpointError(f"checkpoint {folder} is damaged: {path.name} is missing") from None
     except (SafetensorError, KeyError, TypeError) as error:
         raise CheckpointError(f"checkpoint {folder} is damaged: {path.name}: {error}") from None
+
+
+def _digest(tree: Any, tensors: bytes) -> str:
+    """Of the state in both files: the JSON text of a tree is the same after reading it back."""
+    return hashlib.sha256(json.dumps(tree).encode() + tensors).hexdigest()
 
 
 def _read_document(folder: Path, name: str) -> dict[str, Any]:
@@ -119,6 +129,8 @@ _MARKS = ("__tensor__", "__array__", "__items__", "__callable__", "__space__")
 
 
 def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    while path in tensors:  # "a/b" and "b" inside "a", or the keys 1 and "1"
+        path += "'"
     if isinstance(value, Tensor):
         tensors[path] = value.detach().cpu().contiguous().clone()
         return {"__tensor__": path}

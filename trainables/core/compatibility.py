@@ -61,7 +61,9 @@ CONSTANTS: dict[str, Constant] = {
     "evaluation_parallel_to_training": Constant(
         "evaluation", False, "evaluation runs between training iterations so far"
     ),
-    "enable_async_evaluation": Constant("evaluation", False, "as above"),
+    "enable_async_evaluation": Constant(
+        "evaluation", False, "evaluation runs between training iterations so far"
+    ),
     "exploration_config": Constant(
         "exploration", {"type": "StochasticSampling"}, "PPO explores by sampling its policy"
     ),
@@ -79,9 +81,11 @@ CONSTANTS: dict[str, Constant] = {
         "env_runners", True, "filter statistics of all env runners are merged"
     ),
     "update_worker_filter_stats": Constant(
-        "env_runners", True, "and go back to them with the weights"
+        "env_runners", True, "filter statistics go to all env runners with the weights"
     ),
-    "synchronize_filter": Constant("env_runners", True, "as above"),
+    "synchronize_filter": Constant(
+        "env_runners", True, "filter statistics of all env runners are merged"
+    ),
     "preprocessor_pref": Constant(
         "env_runners", None, "the space decides: one-hot for discrete, flat float32 for boxes"
     ),
@@ -93,9 +97,15 @@ CONSTANTS: dict[str, Constant] = {
     "ignore_env_runner_failures": Constant(
         "fault_tolerance", False, "a dead env runner ends the trial with its cause so far"
     ),
-    "ignore_worker_failures": Constant("fault_tolerance", False, "as above"),
-    "restart_failed_env_runners": Constant("fault_tolerance", False, "as above"),
-    "recreate_failed_workers": Constant("fault_tolerance", False, "as above"),
+    "ignore_worker_failures": Constant(
+        "fault_tolerance", False, "an older name of ignore_env_runner_failures"
+    ),
+    "restart_failed_env_runners": Constant(
+        "fault_tolerance", False, "a dead env runner ends the trial with its cause so far"
+    ),
+    "recreate_failed_workers": Constant(
+        "fault_tolerance", False, "an older name of restart_failed_env_runners"
+    ),
     "enable_rl_module_and_learner": Constant("api_stack", True, "there is one API stack"),
     "enable_env_runner_and_connector_v2": Constant("api_stack", True, "there is one API stack"),
     "_enable_learner_api": Constant("training", True, "a Learner does every update"),
@@ -135,15 +145,16 @@ def _refused(section: str, why: str, names: str) -> dict[str, Refused]:
 
 PLANNED: dict[str, Planned] = {
     **_planned("environment", "curricula", "env_task_fn"),
-    **_planned("environment", "rendering during training", "render_env"),
+    **_planned("environment", "rendering during training", "render_env monitor"),
     **_planned("environment", "environment checking", "disable_env_checking"),
     **_planned("environment", "Atari wrapping", "is_atari"),
     **_planned("environment", "action masks", "action_mask_key"),
     **_planned(
         "env_runners",
         "custom connectors and env runners",
-        "env_to_module_connector module_to_env_connector env_runner_cls worker_cls",
+        "env_to_module_connector module_to_env_connector env_runner_cls",
     ),
+    **_planned("debugging", "custom connectors and env runners", "worker_cls"),
     **_planned("env_runners", "environments in processes of their own", "remote_env_batch_wait_ms"),
     **_planned(
         "env_runners",
@@ -187,14 +198,14 @@ PLANNED: dict[str, Planned] = {
         "offline data",
         "input_ input_config actions_in_input_normalized input_evaluation postprocess_inputs "
         "shuffle_buffer_size output output_config output_compress_columns output_max_file_size "
-        "offline_sampling",
+        "offline_sampling dataset_num_iters_per_learner",
     ),
     **_planned(
         "multi_agent",
         "multi-agent training",
         "policies policy_map_capacity policy_map_cache policy_mapping_fn policies_to_train "
         "observation_fn count_steps_by replay_mode algorithm_config_overrides_per_module "
-        "policy_states_are_swappable",
+        "policy_states_are_swappable multiagent",
     ),
     **_planned("callbacks", "callbacks", "callbacks_class"),
     **_planned("reporting", "custom metrics", "keep_per_episode_custom_metrics"),
@@ -213,6 +224,47 @@ PLANNED: dict[str, Planned] = {
     ),
     **_planned("rl_module", "custom modules", "rl_module_spec"),
 }
+
+# Settings of `.training()` that only algorithms have which are not there yet.
+ALGORITHMS_PLANNED: dict[str, str] = {
+    "DQN": "target_network_update_freq replay_buffer_config store_buffer_in_checkpoints epsilon "
+    "adam_epsilon num_steps_sampled_before_learning_starts tau num_atoms v_min v_max noisy sigma0 "
+    "dueling hiddens double_q n_step before_learn_on_batch training_intensity td_error_loss_fn "
+    "categorical_distribution_temperature burn_in_len",
+    "SAC": "twin_q q_model_config policy_model_config tau initial_alpha target_entropy n_step "
+    "store_buffer_in_checkpoints replay_buffer_config training_intensity optimization_config "
+    "actor_lr critic_lr alpha_lr target_network_update_freq _deterministic_loss "
+    "_use_beta_distribution num_steps_sampled_before_learning_starts",
+    "IMPALA": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold "
+    "num_gpu_loader_threads num_multi_gpu_tower_stacks minibatch_buffer_size replay_proportion "
+    "replay_buffer_num_slots learner_queue_size learner_queue_timeout timeout_s_sampler_manager "
+    "timeout_s_aggregator_manager broadcast_interval opt_type decay momentum epsilon "
+    "_separate_vf_optimizer _lr_vf num_aggregation_workers "
+    "max_requests_in_flight_per_aggregator_worker",
+    "APPO": "vtrace target_network_update_freq tau target_worker_clipping "
+    "circular_buffer_num_batches circular_buffer_iterations_per_batch target_update_frequency",
+    "MARWIL": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
+    "moving_average_sqd_adv_norm_start vf_coeff",
+    "BC": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
+    "moving_average_sqd_adv_norm_start vf_coeff",
+    "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight "
+    "deterministic_backup",
+}
+
+
+def _planned_with_algorithms() -> dict[str, Planned]:
+    """Each such setting, with the algorithms that will have it."""
+    algorithms: dict[str, list[str]] = {}
+    for algorithm, names in ALGORITHMS_PLANNED.items():
+        for name in names.split():
+            algorithms.setdefault(name, []).append(algorithm)
+    return {
+        name: Planned("training", f"with {', '.join(having)}")
+        for name, having in algorithms.items()
+    }
+
+
+PLANNED |= _planned_with_algorithms()
 
 _TF = "TensorFlow only; everything here is PyTorch"
 
@@ -252,6 +304,9 @@ REFUSED: dict[str, Refused] = {
     ),
     **_refused("debugging", "Tune's callbacks log results", "logger_creator logger_config"),
     **_refused("debugging", "measure with experiments/benchmarks instead", "fake_sampler"),
+    **_refused(
+        "training", "give it with the networks: model={'vf_share_layers': …}", "vf_share_layers"
+    ),
 }
 
 # The dict given as `model`: what is not a setting of ModelConfig yet.
@@ -279,6 +334,7 @@ METHODS_PLANNED: dict[str, str] = {
     "add_policy": "multi-agent training",
     "remove_policy": "multi-agent training",
     "get_multi_agent_setup": "multi-agent training",
+    "multiagent": "multi-agent training",
     "restore_workers": "fault-tolerant env runners",
 }
 METHODS_REFUSED: dict[str, str] = {
@@ -286,4 +342,18 @@ METHODS_REFUSED: dict[str, str] = {
     "import_model": _TF,
     "get_default_policy_class": "there is one Policy class; an algorithm chooses its module",
     "train_buffered": "Tune's result buffer is broken in this version of Ray",
+    "save_to_object": "a checkpoint is a folder: save(dir)",
+    "restore_from_object": "a checkpoint is a folder: restore(dir)",
+    "delete_checkpoint": "a checkpoint is a folder: delete it, or let Tune keep the best",
 }
+
+
+def missing_attribute(owner: type, name: str) -> AttributeError:
+    """The error for an attribute that is not there, with the reason where there is one."""
+    if name in METHODS_PLANNED:
+        reason = f"is not supported yet ({METHODS_PLANNED[name]})"
+    elif name in METHODS_REFUSED:
+        reason = f"is not supported: {METHODS_REFUSED[name]}"
+    else:
+        reason = "does not exist"
+    return AttributeError(f"{owner.__name__}.{name} {reason}")

@@ -10,18 +10,24 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import gymnasium as gym
 
 from trainables.core import compatibility
 from trainables.core.model_config import ModelConfig, OptimizerConfig
-from trainables.core.settings import ConfigError, Settings, contains_search_domain, setting
+from trainables.core.settings import (
+    ConfigError,
+    Settings,
+    contains_search_domain,
+    is_search_domain,
+    setting,
+)
 
 DEFAULT_MODULE_ID = "default_policy"
 
-# Settings that describe how episodes are played; only these can differ in an evaluation.
-EVALUATION_SECTIONS = ("environment", "env_runners", "exploration", "debugging")
+# What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
+EVALUATION_SETTINGS = ("env", "env_config", "explore")
 
 
 class _Section:
@@ -278,10 +284,10 @@ class AlgorithmConfig(Settings):
         """
         checked = super().check(cls._canonical(values))
         for name, nested in (("model", ModelConfig), ("optimizer", OptimizerConfig)):
-            if isinstance(checked.get(name), dict):
+            if isinstance(checked.get(name), dict) and not is_search_domain(checked[name]):
                 checked[name] = nested.check(checked[name])
         overrides = checked.get("evaluation_config")
-        if isinstance(overrides, dict):
+        if isinstance(overrides, dict) and not is_search_domain(overrides):
             checked["evaluation_config"] = cls._check_evaluation(overrides)
         return checked
 
@@ -313,12 +319,20 @@ class AlgorithmConfig(Settings):
         return self.update_from_dict(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_"):
+        if name.startswith("_") and _home_section(name, type(self).settings()) is None:
             return object.__setattr__(self, name, value)
-        if getattr(self, "_is_frozen", False):
+        if self.is_frozen:
             raise ConfigError(f"{name}: this config is frozen; change a copy(copy_frozen=False)")
         for canonical, checked in type(self).check({name: value}).items():
             object.__setattr__(self, canonical, checked)
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Older names can be read, too. Called only where there is no such attribute."""
+            if name in compatibility.ALIASES:
+                return getattr(self, compatibility.ALIASES[name])
+            raise compatibility.missing_attribute(type(self), name)
 
     def copy(self, copy_frozen: bool | None = None) -> Self:
         """A deep copy, frozen or not as asked; None keeps this one's state."""
@@ -333,7 +347,7 @@ class AlgorithmConfig(Settings):
     @property
     def is_frozen(self) -> bool:
         """Whether this config is read-only."""
-        return bool(getattr(self, "_is_frozen", False))
+        return bool(self.__dict__.get("_is_frozen", False))
 
     # ------------------------------------------------------------------ names
 
@@ -382,11 +396,10 @@ class AlgorithmConfig(Settings):
     def _check_evaluation(cls, overrides: Mapping[str, Any]) -> dict[str, Any]:
         checked = cls.check(overrides)
         for name in checked:
-            section = cls.settings()[name].section
-            if section not in EVALUATION_SECTIONS or name == "num_env_runners":
+            if name not in EVALUATION_SETTINGS:
                 raise ConfigError(
-                    f"evaluation_config: {name!r} has no effect on an evaluation; allowed are the "
-                    f"settings of {', '.join(EVALUATION_SECTIONS)}"
+                    f"evaluation_config: {name!r} has no effect on an evaluation; allowed: "
+                    f"{', '.join(EVALUATION_SETTINGS)}"
                 )
         return checked
 

@@ -18,7 +18,7 @@ from torch.nn.functional import log_softmax, softplus
 from trainables.core.settings import ConfigError
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
+LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # of a squashed Gaussian (Haarnoja et al., 2018)
 
 
 class Distribution(ABC):
@@ -146,7 +146,7 @@ class DiagGaussian(Distribution):
 
     def _parameters(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_std = inputs.split(self._size, -1)
-        return mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
+        return mean, log_std
 
     def _shaped(self, flat: Tensor) -> Tensor:
         return flat.reshape(*flat.shape[:-1], *self.action_shape)
@@ -182,6 +182,10 @@ class SquashedGaussian(DiagGaussian):
     Stored actions are the samples BEFORE tanh: the density of a saturated action cannot be told
     from the action itself. `squash` gives what the environment's scale is mapped from.
     """
+
+    def _parameters(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = super()._parameters(inputs)
+        return mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
 
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
         # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), stable for large |u|.

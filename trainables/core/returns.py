@@ -45,8 +45,8 @@ def gae(
         terminated=terminated,
         continues=continues,
     )
-    deltas = rewards + gamma * (~terminated) * next_values - values
-    decays = (gamma * lambda_) * continues
+    deltas = rewards + (gamma * next_values).masked_fill(terminated, 0.0) - values
+    decays = gamma * lambda_ * continues.to(rewards.dtype)
     return _discounted_sums(deltas, decays)
 
 
@@ -73,7 +73,8 @@ def discounted_returns(
         rewards=rewards, next_values=next_values, terminated=terminated, continues=continues
     )
     cut = ~(terminated | continues)
-    return _discounted_sums(rewards + gamma * cut * next_values, gamma * continues)
+    bootstraps = (gamma * next_values).masked_fill(~cut, 0.0)
+    return _discounted_sums(rewards + bootstraps, gamma * continues.to(rewards.dtype))
 
 
 def _discounted_sums(terms: Tensor, decays: Tensor) -> Tensor:
@@ -83,7 +84,7 @@ def _discounted_sums(terms: Tensor, decays: Tensor) -> Tensor:
     calls cost, and on a GPU they would be T kernel launches.
     """
     sums = terms.detach().cpu().numpy().copy()
-    steps = decays.detach().to(terms.dtype).cpu().numpy()
+    steps = decays.detach().cpu().numpy()
     for t in range(len(sums) - 2, -1, -1):
         sums[t] += steps[t] * sums[t + 1]
     return torch.from_numpy(sums).to(terms.device)

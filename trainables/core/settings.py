@@ -94,12 +94,13 @@ class Setting:
 
     def _check_range(self, number: float, shown: Any) -> None:
         inside = (
-            (self.ge is None or number >= self.ge)
+            number == number  # not NaN
+            and (self.ge is None or number >= self.ge)
             and (self.gt is None or number > self.gt)
             and (self.le is None or number <= self.le)
             and (self.lt is None or number < self.lt)
         )
-        if not inside:  # NaN fails every comparison that is asked for
+        if not inside:
             raise self._error(shown)
 
     def _error(self, value: Any) -> ConfigError:

@@ -192,6 +192,10 @@ class EnvRunnerGroup:
 
     foreach_worker = foreach_env_runner
 
+    def foreach_worker_with_index(self, function: Callable[[int, EnvRunner], T]) -> list[T]:
+        """Like `foreach_env_runner`; the function also gets the runner's index."""
+        return self.foreach_env_runner(lambda runner: function(runner.worker_index, runner))
+
     def local_worker(self) -> EnvRunner | None:
         """The in-process env runner, if there is one."""
         return self.local_env_runner

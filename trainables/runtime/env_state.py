@@ -22,6 +22,8 @@ from gymnasium.wrappers import (
     TransformReward,
 )
 
+from trainables.core.checkpoint import CheckpointError
+
 # What a wrapper remembers between steps. Those with nothing can be passed over.
 _WRAPPER_STATE: dict[type, tuple[str, ...]] = {
     TimeLimit: ("_elapsed_steps",),
@@ -126,6 +128,9 @@ def _set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
 
 
 def _set_random(env: Any, state: dict[str, Any]) -> None:
-    bit_generator = getattr(np.random, state["bit_generator"])()
+    kind = getattr(np.random, state["bit_generator"], None)
+    if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        raise CheckpointError(f"{state['bit_generator']!r} is no bit generator of numpy")
+    bit_generator = kind()
     bit_generator.state = state
     env.np_random = np.random.Generator(bit_generator)

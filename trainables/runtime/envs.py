@@ -87,6 +87,7 @@ def make_vector_env(
         ) from error
     mode = vector_env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     if mode != AutoresetMode.NEXT_STEP:
+        vector_env.close()
         raise ConfigError(
             f"env {env_name(env)!r} resets in mode {mode}; only AutoresetMode.NEXT_STEP is "
             "supported"
@@ -195,8 +196,8 @@ def is_name_safe(env: str) -> bool:
     return ":" not in env or env.startswith("envpool:") or _tune_creator(env) is not None
 
 
-def trusted_env(env: EnvSpec, trust: Collection[str], what: str) -> EnvSpec:
-    """An environment that a checkpoint names, if it may be made.
+def trusted_env(env: EnvSpec, trust: Collection[str], what: str) -> None:
+    """Check that an environment that a checkpoint names may be made.
 
     Raises:
         CheckpointError: if making it would import a module that the name chooses and that is not
@@ -207,4 +208,3 @@ def trusted_env(env: EnvSpec, trust: Collection[str], what: str) -> EnvSpec:
             f"{what} names the environment {env!r}, whose module would be imported; if you trust "
             f"it, pass trust=[{env!r}]"
         )
-    return env

@@ -71,8 +71,7 @@ def evaluate_policy(
         env: See the setting `env`.
         env_config: See the setting `env_config`.
         num_episodes: How many episodes; None if `num_timesteps` is given.
-        num_timesteps: Play until this many environment steps are done and every slot has ended an
-            episode; whole episodes count.
+        num_timesteps: Play whole episodes until they have this many steps together.
         seed: Of environments and exploration: the same seed plays the same episodes.
         explore: Sample actions instead of taking the most likely ones.
         max_steps_per_episode: An episode longer than this raises.
@@ -93,7 +92,7 @@ def evaluate_policy(
         returns, lengths = np.zeros(num_slots), np.zeros(num_slots, np.int64)
         resets_next = np.zeros(num_slots, bool)
         ended: list[list[tuple[float, int]]] = [[] for _ in range(num_slots)]
-        while _goes_on(ended, quotas, num_timesteps, lengths):
+        while _goes_on(ended, quotas, num_timesteps):
             _, actions, _ = policy.act(np.asarray(obs), explore, generator)
             obs, rewards, terminated, truncated, _ = vector_env.step(actions)
             returns += rewards
@@ -132,12 +131,11 @@ def _goes_on(
     ended: list[list[tuple[float, int]]],
     quotas: list[int] | None,
     num_timesteps: int | None,
-    lengths: np.ndarray,
 ) -> bool:
     if quotas is not None:
         return any(len(e) < quota for e, quota in zip(ended, quotas, strict=True))
-    done = sum(length for episodes in ended for _, length in episodes) + int(lengths.sum())
-    return done < (num_timesteps or 0) or not any(ended)
+    done = sum(length for episodes in ended for _, length in episodes)
+    return done < max(1, num_timesteps or 0)
 
 
 def _check_spaces(policy: Policy, observation_space: Any, action_space: Any) -> None:

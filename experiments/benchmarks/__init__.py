@@ -1,0 +1,1 @@
+"""PPO on CartPole against RLlib, Stable-Baselines3 and a bare loop; see README.md."""

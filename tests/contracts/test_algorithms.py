@@ -1,0 +1,363 @@
+"""What every algorithm must do. A new algorithm passes this suite before anything else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from trainables import Algorithm, Policy
+from trainables.core.settings import ConfigError
+from trainables.registry import algorithm_names, get_algorithm, name_of
+
+# Settings that make one iteration of an algorithm a matter of milliseconds.
+SMALL: dict[str, dict[str, Any]] = {
+    "PPO": {
+        "train_batch_size_per_learner": 256,
+        "num_envs_per_env_runner": 4,
+        "num_epochs": 2,
+        "minibatch_size": 64,
+        "use_kl_loss": True,
+    },
+}
+# What differs between two runs by nature.
+CLOCKS = {
+    "date",
+    "timestamp",
+    "time_this_iter_s",
+    "time_total_s",
+    "time_since_restore",
+    "iterations_since_restore",
+    "timesteps_since_restore",
+    "env_steps_per_second",
+    "trial_id",
+    "pid",
+}
+WALK = "tests.fakes:limited_walk"
+
+algorithms = pytest.mark.parametrize("name", algorithm_names())
+
+
+def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
+    return {"env": env, "seed": 3, **SMALL[name], **more}
+
+
+def build(name: str, env: Any = "CartPole-v1", **more: Any) -> Algorithm:
+    return get_algorithm(name)(config=settings_of(name, env, **more))
+
+
+def without_clocks(result: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in result.items() if k not in CLOCKS and not k.startswith("time/")}
+
+
+@algorithms
+def test_every_algorithm_has_its_small_settings(name: str) -> None:
+    assert name in SMALL
+
+
+@algorithms
+def test_metrics_are_flat_finite_and_named(name: str) -> None:
+    with build(name, evaluation_interval=2, evaluation_duration=2) as algo:
+        first, second = algo.train(), algo.train()
+    for key in (
+        "episode_return_mean",
+        "episode_return_min",
+        "episode_return_max",
+        "episode_len_mean",
+        "num_episodes",
+        "num_env_steps_sampled_lifetime",
+        "env_steps_per_second",
+        "episode_reward_mean",
+        "timesteps_total",
+        "evaluation/episode_return_mean",
+        "time/sample_s",
+        "training_iteration",
+    ):
+        assert key in first, key
+    assert any(key.startswith("learner/default_policy/") for key in first)
+    assert set(first) <= set(second) | {"time/evaluate_s"}  # no metric that Tune saw goes away
+    for key, value in second.items():
+        assert key == "config" or not isinstance(value, dict), key
+        if isinstance(value, float):
+            assert np.isfinite(value), key
+    assert second["num_env_steps_sampled_lifetime"] > first["num_env_steps_sampled_lifetime"]
+    assert second["timesteps_total"] == second["num_env_steps_sampled_lifetime"]
+    json.dumps(second)
+
+
+@algorithms
+def test_training_changes_the_weights(name: str) -> None:
+    with build(name) as algo:
+        before = algo.get_weights()["default_policy"]
+        algo.train()
+        after = algo.get_weights()["default_policy"]
+    assert any(not np.array_equal(before[k], after[k]) for k in before)
+    assert all(np.isfinite(value).all() for value in after.values())
+
+
+@algorithms
+def test_the_same_seed_gives_the_same_metrics(name: str) -> None:
+    results = []
+    for seed in (3, 3, 4):
+        with build(name, seed=seed) as algo:
+            results.append([without_clocks(algo.train()) for _ in range(3)])
+    for one, two in zip(results[0], results[1], strict=True):
+        assert one == two
+    assert results[0][0]["episode_return_mean"] != results[2][0]["episode_return_mean"]
+
+
+@algorithms
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", WALK])
+def test_a_resumed_run_equals_the_uninterrupted_one(name: str, env: str, tmp_path: Path) -> None:
+    options = {"observation_filter": "MeanStdFilter", "lr": [[0, 1e-3], [2000, 1e-4]]}
+    with build(name, env, **options) as whole:
+        whole.train()
+        whole.save(str(tmp_path / "a"))
+        uninterrupted = [without_clocks(whole.train()) for _ in range(2)]
+        final = whole.get_weights()["default_policy"]
+    with Algorithm.from_checkpoint(tmp_path / "a", trust=[WALK]) as resumed:
+        results = [without_clocks(resumed.train()) for _ in range(2)]
+        assert resumed.training_iteration == 3
+        weights = resumed.get_weights()["default_policy"]
+    for result in (*uninterrupted, *results):
+        result.pop("config")
+    assert results == uninterrupted
+    for key, value in final.items():
+        assert np.array_equal(value, weights[key])
+
+
+@algorithms
+def test_restore_in_place_goes_back(name: str, tmp_path: Path) -> None:
+    with build(name) as algo:
+        algo.train()
+        saved = algo.save(str(tmp_path / "c"))
+        once = without_clocks(algo.train())
+        algo.restore(saved)
+        assert algo.training_iteration == 1
+        assert without_clocks(algo.train()) == once
+
+
+@algorithms
+def test_get_and_set_state_without_files(name: str) -> None:
+    algorithm = get_algorithm(name)
+    with build(name) as algo:
+        algo.train()
+        with algorithm.from_state(algo.get_state()) as copy:
+            assert without_clocks(copy.train())["episode_return_mean"] == pytest.approx(
+                algo.train()["episode_return_mean"]
+            )
+
+
+@algorithms
+def test_reset_config_is_a_new_run(name: str) -> None:
+    """As good as a new process: nothing of the old trial is left, every new setting holds."""
+    new = settings_of(name, "Acrobot-v1", seed=11, lr=1e-2, gamma=0.9)
+    with get_algorithm(name)(config=dict(new)) as fresh:
+        expected = [without_clocks(fresh.train()) for _ in range(2)]
+    with build(name) as algo:
+        algo.train()
+        assert algo.reset(dict(new)) is True
+        assert (algo.config.lr, algo.config.gamma, algo.config.env) == (1e-2, 0.9, "Acrobot-v1")
+        results = [without_clocks(algo.train()) for _ in range(2)]
+    assert results == expected
+
+
+@algorithms
+def test_a_failed_reset_config_raises_and_names_the_setting(name: str) -> None:
+    with build(name) as algo, pytest.raises(ConfigError, match=r"lr = -1"):
+        algo.reset(settings_of(name, lr=-1))
+
+
+@algorithms
+def test_evaluation_leaves_training_alone(name: str) -> None:
+    with build(name) as plain:
+        expected = [without_clocks(plain.train()) for _ in range(3)]
+    with build(name) as algo:
+        results = [without_clocks(algo.train())]
+        first, second = algo.evaluate(), algo.evaluate()
+        assert first == second  # the same seeds, so the same episodes
+        assert first["num_episodes"] == algo.config.evaluation_duration
+        results += [without_clocks(algo.train()) for _ in range(2)]
+    assert results == expected
+
+
+@algorithms
+def test_evaluation_by_timesteps_and_overrides(name: str) -> None:
+    more = {
+        "evaluation_duration": 300,
+        "evaluation_duration_unit": "timesteps",
+        "evaluation_config": {"explore": False, "env_config": {"max_episode_steps": 20}},
+    }
+    with build(name, **more) as algo:
+        result = algo.evaluate()
+    assert result["num_env_steps"] >= 300
+    assert result["episode_return_max"] <= 20
+
+
+@algorithms
+def test_actions_equal_those_of_the_exported_policy(name: str, tmp_path: Path) -> None:
+    with build(name, "Pendulum-v1", observation_filter="MeanStdFilter") as algo:
+        algo.train()
+        algo.export_policy_checkpoint(str(tmp_path / "policy"))
+        algo.save(str(tmp_path / "checkpoint"))
+        obs = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32) * 3
+        mine = algo.compute_actions(obs, explore=False)
+        assert np.array_equal(algo.compute_single_action(obs[7], explore=False), mine[7])
+        by_key = algo.compute_actions({"a": obs[0], "b": obs[1]}, explore=False)
+        assert np.array_equal(by_key["b"], mine[1])
+    for folder in ("policy", "checkpoint"):
+        policy = Policy.load(tmp_path / folder)
+        assert np.array_equal(policy.compute_actions(obs, explore=False), mine)
+        assert policy.metadata["algorithm"] == name
+        assert policy.metadata["env"] == "Pendulum-v1"
+
+
+@algorithms
+def test_explore_false_acts_greedily(name: str) -> None:
+    with build(name, "Pendulum-v1") as algo:
+        obs = np.zeros((40, 3), np.float32)
+        greedy = algo.compute_actions(obs, explore=False)
+        assert np.ptp(greedy) == 0
+        assert np.ptp(algo.compute_actions(obs, explore=True)) > 0
+
+
+@algorithms
+def test_config_round_trip_through_json(name: str) -> None:
+    config = get_algorithm(name).config_class.from_dict(settings_of(name))
+    again = type(config).from_dict(json.loads(json.dumps(config.to_dict())))
+    assert again == config
+    assert again.to_dict() == config.to_dict()
+
+
+@algorithms
+def test_unknown_settings_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="learning_rate"):
+        build(name, learning_rate=1e-3)
+
+
+@algorithms
+def test_every_key_of_its_search_space_is_a_setting(name: str) -> None:
+    from search_spaces import load_space
+
+    space = load_space(name.lower())
+    space.check(get_algorithm(name).config_class)
+    assert space.keys
+
+
+@algorithms
+def test_bundles(name: str) -> None:
+    algorithm = get_algorithm(name)
+    request = algorithm.default_resource_request(
+        settings_of(
+            name,
+            num_env_runners=2,
+            num_gpus_per_learner=0.5,
+            num_cpus_per_env_runner=2,
+            custom_resources_per_env_runner={"simulator": 1},
+            placement_strategy="SPREAD",
+        )
+    )
+    runner = {"CPU": 2, "simulator": 1}
+    assert request.bundles == [{"CPU": 1, "GPU": 0.5}, runner, runner]
+    assert request.strategy == "SPREAD"
+    assert algorithm.default_resource_request(settings_of(name)).bundles == [{"CPU": 1}]
+    assert "num_env_runners" in algorithm.resource_help(settings_of(name))
+
+
+@algorithms
+def test_a_gpu_that_is_not_there(name: str) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ConfigError, match="num_gpus_per_learner"):
+        build(name, num_gpus_per_learner=1)
+    with build(name, num_gpus_per_learner=1, fake_gpus=True) as algo:
+        algo.train()
+
+
+@algorithms
+def test_reporting_minima(name: str) -> None:
+    with build(name, min_sample_timesteps_per_iteration=1000) as algo:
+        assert algo.train()["num_env_steps_sampled"] >= 1000
+    with build(name, min_time_s_per_iteration=0.2) as algo:
+        assert algo.train()["time_this_iter_s"] >= 0.2
+
+
+@algorithms
+def test_the_first_result_waits_for_an_episode(name: str) -> None:
+    """Acrobot's first episodes are 500 steps long: a result without a return breaks Tune."""
+    with build(name, "Acrobot-v1") as algo:
+        result = algo.train()
+    assert result["num_episodes"] > 0
+    assert result["num_env_steps_sampled"] > 256
+    endless = "tests.fakes:EndlessEnv"
+    limits = {"max_env_steps_without_episode": 2000, "env_config": {"horizon": 10**9}}
+    with (
+        build(name, endless, **limits) as algo,
+        pytest.raises(RuntimeError, match=r"EndlessEnv.*no episode ended"),
+    ):
+        algo.train()
+
+
+@algorithms
+def test_names(name: str) -> None:
+    algorithm = get_algorithm(name)
+    assert name_of(algorithm) == name
+    assert algorithm.config_class().algo_class is algorithm
+
+
+# ---------------------------------------------------------------------- population-based training
+
+
+def as_trial(algo: Algorithm, trial_id: str) -> Algorithm:
+    """As if Tune ran it: a trial with an id."""
+
+    class Info:
+        def __init__(self) -> None:
+            self.trial_id, self.trial_name = trial_id, trial_id
+
+    algo._trial_info = Info()
+    return algo
+
+
+@algorithms
+def test_under_pbt_the_mutated_settings_win_and_learned_state_is_the_donors(
+    name: str, tmp_path: Path
+) -> None:
+    with as_trial(build(name, lr=1e-3, gamma=0.99), "donor") as donor:
+        donor.train()
+        saved = donor.save(str(tmp_path / "donor"))
+        weights, learned = donor.get_weights()["default_policy"], donor.get_learned_state()
+    with as_trial(build(name, lr=1e-3, gamma=0.99), "clone") as clone:
+        clone.train()
+        clone.reset_config(settings_of(name, lr=5e-4, gamma=0.9))
+        clone.restore(saved)
+        assert (clone.config.lr, clone.config.gamma) == (5e-4, 0.9)
+        for key, value in clone.get_weights()["default_policy"].items():
+            assert np.array_equal(value, weights[key])
+        assert clone.get_learned_state() == learned
+        result = clone.train()
+        assert result["learner/default_policy/curr_lr"] == 5e-4
+        assert result["training_iteration"] == 2
+        groups = clone.learners.learners["default_policy"].optimizer.param_groups
+        assert all(group["lr"] == 5e-4 for group in groups)
+
+
+@algorithms
+def test_a_clone_draws_new_random_streams(name: str, tmp_path: Path) -> None:
+    """Same seed, same checkpoint: the donor's own trial goes on, two clones part from it."""
+    with as_trial(build(name), "donor") as donor:
+        donor.train()
+        saved = donor.save(str(tmp_path / "donor"))
+        donor.train()
+        paths = {"donor": donor.get_weights()["default_policy"]}
+    for trial_id in ("donor-resumed", "one", "two"):
+        with as_trial(build(name), trial_id.removesuffix("-resumed")) as algo:
+            algo.restore(saved)
+            algo.train()
+            paths[trial_id] = algo.get_weights()["default_policy"]
+    key = next(iter(paths["donor"]))
+    assert np.array_equal(paths["donor"][key], paths["donor-resumed"][key])
+    for one, two in (("donor", "one"), ("donor", "two"), ("one", "two")):
+        assert not np.array_equal(paths[one][key], paths[two][key])

@@ -1,0 +1,207 @@
+"""Every name of the reference is accounted for, by the code and by the README's table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainables import PPO, PPOConfig, reference_table
+from trainables.core import compatibility
+from trainables.core.compatibility import ALIASES, CONSTANTS, METHOD_ALIASES, PLANNED, REFUSED
+from trainables.core.config import AlgorithmConfig
+from trainables.core.model_config import ModelConfig
+from trainables.core.settings import ConfigError
+from trainables.runtime.env_runner_group import EnvRunnerGroup
+
+REFERENCE = yaml.safe_load(Path(__file__).with_name("reference_names.yaml").read_text())
+SETTINGS = [(s, name) for s, names in REFERENCE["settings"].items() for name in names]
+TRAINING = [(a, name) for a, names in REFERENCE["algorithms"].items() for name in names]
+METHODS = [(owner, name) for owner, names in REFERENCE["methods"].items() for name in names]
+CLASSES = {"Algorithm": PPO, "AlgorithmConfig": PPOConfig, "EnvRunnerGroup": EnvRunnerGroup}
+NOT_METHODS = {**compatibility.METHODS_PLANNED, **compatibility.METHODS_REFUSED}
+TABLES: dict[str, Any] = {
+    "settings": PPOConfig.settings(),
+    "aliases": ALIASES,
+    "constants": CONSTANTS,
+    "planned": PLANNED,
+    "refused": REFUSED,
+}
+# A value that each alias's target takes and that is not its default.
+ALIAS_VALUES: dict[str, Any] = {
+    "fake_gpus": True,
+    "lambda_": 0.5,
+    "model": {"fcnet_hiddens": [8]},
+    "lr": [[0, 1e-3], [1000, 1e-4]],
+    "entropy_coeff": [[0, 0.1], [1000, 0.0]],
+    "custom_resources_per_env_runner": {"accelerator": 1},
+}
+
+
+def tables_with(name: str) -> list[str]:
+    return [title for title, table in TABLES.items() if name in table]
+
+
+def section_of(name: str) -> str:
+    table = TABLES[tables_with(name)[0]]
+    return section_of(table[name]) if table is ALIASES else table[name].section
+
+
+# ------------------------------------------------------------------ nothing is missing
+
+
+def test_the_reference_list_is_whole() -> None:
+    """A guard against a list that was cut short."""
+    assert len(SETTINGS) >= 125
+    assert len(TRAINING) >= 110
+    assert len(METHODS) >= 80
+
+
+@pytest.mark.parametrize(("section", "name"), SETTINGS)
+def test_setting_is_in_one_table(section: str, name: str) -> None:
+    assert len(tables_with(name)) == 1, f"{name} of .{section}() is in {tables_with(name)}"
+
+
+@pytest.mark.parametrize(("algorithm", "name"), TRAINING)
+def test_training_setting_is_in_one_table(algorithm: str, name: str) -> None:
+    assert len(tables_with(name)) == 1, f"{name} of {algorithm} is in {tables_with(name)}"
+    if name in PLANNED:
+        assert algorithm in PLANNED[name].feature
+
+
+def test_no_name_is_in_two_tables() -> None:
+    names = [name for table in TABLES.values() for name in table]
+    assert sorted(names) == sorted(set(names))
+    planned, refused = compatibility.METHODS_PLANNED, compatibility.METHODS_REFUSED
+    assert not set(planned) & set(refused)
+    assert not set(ModelConfig.settings()) & set(compatibility.MODEL_PLANNED)
+
+
+@pytest.mark.parametrize(("owner", "name"), METHODS)
+def test_method_is_there_or_explained(owner: str, name: str) -> None:
+    assert hasattr(CLASSES[owner], name) or name in NOT_METHODS
+
+
+def test_methods_that_are_not_here_are_not_here() -> None:
+    """Tune's own `train_buffered` aside, which is inherited."""
+    for name in set(NOT_METHODS) - {"train_buffered"}:
+        assert not any(hasattr(owner, name) for owner in CLASSES.values()), name
+
+
+@pytest.mark.parametrize("name", sorted(set(NOT_METHODS) - {"train_buffered"}))
+def test_missing_methods_say_why(name: str) -> None:
+    algorithm = object.__new__(PPO)
+    for owner in (algorithm, PPOConfig()):
+        with pytest.raises(AttributeError, match=f"{name} is not supported"):
+            getattr(owner, name)
+    with pytest.raises(AttributeError, match=r"PPO\.add_polcy does not exist"):
+        _ = algorithm.add_polcy
+
+
+# ------------------------------------------------------------------ each name does what is said
+
+
+@pytest.mark.parametrize("name", [*PLANNED, *REFUSED])
+def test_unsupported_name_raises(name: str) -> None:
+    says = f"{name}.* is not supported"
+    with pytest.raises(ConfigError, match=says):
+        PPOConfig.from_dict({name: 1})
+    with pytest.raises(ConfigError, match=says):
+        getattr(PPOConfig(), section_of(name))(**{name: 1})
+    with pytest.raises(ConfigError, match=says):
+        setattr(PPOConfig(), name, 1)
+
+
+@pytest.mark.parametrize(("section", "name"), SETTINGS)
+def test_the_reference_section_takes_the_name(section: str, name: str) -> None:
+    """The method in which users of the reference have a name does not send them elsewhere."""
+    method = getattr(PPOConfig(), section)
+    if name in PLANNED or name in REFUSED:
+        with pytest.raises(ConfigError, match="is not supported"):
+            method(**{name: 1})
+    elif name in CONSTANTS:
+        assert isinstance(method(**{name: CONSTANTS[name].value}), PPOConfig)
+    else:
+        target = ALIASES.get(name, name)
+        default = getattr(PPOConfig(), target)
+        assert getattr(method(**{name: default}), target) == default
+
+
+@pytest.mark.parametrize(("old", "new"), ALIASES.items())
+def test_alias_sets_its_target(old: str, new: str) -> None:
+    declared = PPOConfig.settings()[new]
+    value = ALIAS_VALUES.get(new, 7)
+    assert value != declared.default
+    plain = PPOConfig()
+    others = {k: v for k, v in plain.to_dict().items() if k != new}
+    for config in (
+        PPOConfig.from_dict({old: value}),
+        getattr(PPOConfig(), declared.section)(**{old: value}),
+    ):
+        settings = config.to_dict()
+        assert settings.pop(new) == value
+        assert settings == others
+        assert config[old] == getattr(config, old) == value
+
+
+@pytest.mark.parametrize(("name", "constant"), CONSTANTS.items())
+def test_constant_takes_its_value_only(name: str, constant: compatibility.Constant) -> None:
+    method = getattr(PPOConfig(), constant.section)
+    unchanged = PPOConfig().to_dict()
+    assert PPOConfig.from_dict({name: constant.value}).to_dict() == unchanged
+    assert method(**{name: constant.value}).to_dict() == unchanged
+    other = not constant.value if isinstance(constant.value, bool) else "another"
+    for set_it in (lambda: PPOConfig.from_dict({name: other}), lambda: method(**{name: other})):
+        with pytest.raises(ConfigError, match=f"{name} = {other!r} is not supported.*always"):
+            set_it()
+
+
+def test_method_aliases() -> None:
+    for old, new in METHOD_ALIASES.items():
+        assert getattr(PPOConfig(), old)(num_workers=3) == getattr(PPOConfig(), new)(num_workers=3)
+
+
+def test_sections_are_methods() -> None:
+    for table in (PPOConfig.settings(), CONSTANTS, PLANNED, REFUSED):
+        for entry in table.values():
+            assert callable(getattr(AlgorithmConfig, entry.section))
+
+
+@pytest.mark.parametrize("name", compatibility.MODEL_PLANNED)
+def test_planned_model_setting_raises(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}.* is not supported yet"):
+        PPOConfig.from_dict({"model": {name: 1}})
+
+
+# ------------------------------------------------------------------ the README
+
+
+def test_readme_is_what_the_generator_gives() -> None:
+    readme = reference_table.README.read_text()
+    assert reference_table.with_table(readme) == readme, (
+        "run python -m trainables.reference_table --write"
+    )
+
+
+def test_readme_shows_every_name() -> None:
+    readme = reference_table.README.read_text()
+    table = readme.split(reference_table.BEGIN)[1].split(reference_table.END)[0]
+    names = {name for _, name in SETTINGS + TRAINING} | {
+        f"{owner}.{name}" if f"`{owner}.{name}`" in table else name
+        for owner, name in METHODS
+        if owner != "EnvRunnerGroup"
+    }
+    missing = sorted(name for name in names if f"`{name}`" not in table)
+    assert missing == []
+    for title in TABLES.values():
+        assert all(f"`{name}`" in table for name in title)
+
+
+def test_readme_names_files_that_exist() -> None:
+    text = reference_table.README.read_text().split("Imports run one way")[0]
+    paths = {word for word in text.replace("`", " ").split() if word.endswith((".py", "/"))}
+    assert {"ppo.py", "algorithm.py", "core/", "runtime/env_runner.py"} <= paths
+    for path in paths:
+        assert (reference_table.README.parent / path.rstrip(",")).exists(), path

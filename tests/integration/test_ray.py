@@ -1,0 +1,140 @@
+"""PPO under Ray: env-runner actors, placement, and Tune."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+from ray import tune
+
+from tests.contracts.test_algorithms import settings_of, without_clocks
+from trainables import PPO, PPOConfig
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    ray.init(
+        address="local",
+        num_cpus=4,
+        num_gpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield
+    ray.shutdown()
+
+
+def remote(**more: Any) -> PPO:
+    settings = settings_of("PPO", num_env_runners=2, observation_filter="MeanStdFilter", **more)
+    return PPO(config=settings)
+
+
+def test_two_runs_with_two_env_runners_are_equal_to_the_bit(tmp_path: Path) -> None:
+    """And a resumed one goes on exactly, with two env runners as well."""
+    with remote() as one:
+        results = [without_clocks(one.train()) for _ in range(2)]
+        one.save(str(tmp_path / "c"))
+        results.append(without_clocks(one.train()))
+    with remote() as two:
+        assert [without_clocks(two.train()) for _ in range(3)] == results
+        two.reset_config(settings_of("PPO", num_env_runners=2, seed=9))  # in the same processes
+        assert two.train()["episode_return_mean"] != results[0]["episode_return_mean"]
+    with PPO.from_checkpoint(tmp_path / "c") as resumed:
+        result = without_clocks(resumed.train())
+    result.pop("config")
+    expected = {k: v for k, v in results[-1].items() if k != "config"}
+    assert result == expected
+
+
+def test_env_runners_are_several_processes_with_the_learners_weights() -> None:
+    with remote() as algo:
+        algo.train()
+        assert algo.env_runners.foreach_env_runner(lambda runner: runner.worker_index) == [1, 2]
+        mine = algo.get_weights()["default_policy"]
+        for weights in algo.env_runners.foreach_worker(lambda runner: runner.get_weights()):
+            for key, value in weights["default_policy"].items():
+                np.testing.assert_array_equal(value, mine[key])
+        means = algo.env_runners.foreach_env_runner(
+            lambda runner: runner.policy.filter.moments.mean  # type: ignore[union-attr]
+        )
+        own_filter = algo.get_policy().filter
+        assert own_filter is not None
+        for mean in means:
+            np.testing.assert_array_equal(mean, own_filter.moments.mean)
+        # The runners' environments and exploration differ.
+        samples = algo.env_runners.foreach_env_runner(lambda runner: runner.sample(5)[0])
+        first, second = (sample["default_policy"].obs for sample in samples)
+        assert not np.array_equal(first, second)
+
+
+def test_a_dead_env_runner_ends_training_with_its_cause() -> None:
+    with remote() as algo:
+        ray.kill(algo.env_runners._actors[1])
+        with pytest.raises(RuntimeError, match="env runner died"):
+            algo.train()
+
+
+def test_an_environment_that_fails_in_an_actor_is_named_and_frees_its_resources() -> None:
+    before = ray.available_resources().get("CPU")
+    with pytest.raises(Exception, match=r"CartPole-v1.*no_such_argument"):
+        remote(env_config={"no_such_argument": 1})
+    assert ray.available_resources().get("CPU") == before
+
+
+class Placed(PPO):
+    """Reports where its processes run."""
+
+    def training_step(self) -> dict[str, float]:
+        def bundle(runner: Any) -> tuple[int, list[str]]:
+            context = ray.get_runtime_context()
+            return context.get_placement_group_id(), list(ray.get_gpu_ids())
+
+        placed = self.env_runners.foreach_env_runner(bundle)
+        own = ray.get_runtime_context().get_placement_group_id()
+        return super().training_step() | {
+            "in_my_group": float(all(group == own for group, _ in placed)),
+            "my_gpus": float(len(ray.get_gpu_ids())),
+            "runner_gpus": float(sum(len(gpus) for _, gpus in placed)),
+        }
+
+
+def test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver(tmp_path: Path) -> None:
+    """A faked logical GPU; three bundles on four CPUs, so that two such trials never fit."""
+    tuner = tune.Tuner(
+        Placed,
+        param_space=settings_of("PPO", num_env_runners=2, num_gpus_per_learner=1, fake_gpus=True),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=0
+        ),
+    )
+    result = tuner.fit()[0]
+    assert result.error is None
+    assert result.metrics is not None
+    assert result.metrics["in_my_group"] == 1
+    assert (result.metrics["my_gpus"], result.metrics["runner_gpus"]) == (1, 0)
+
+
+@pytest.mark.parametrize("by", ["name and config object", "class and dict"])
+def test_tuner_sweeps_and_reuses_actors(by: str, tmp_path: Path) -> None:
+    space = settings_of("PPO") | {"lr": tune.grid_search([1e-3, 1e-4, 1e-5])}
+    as_object = by == "name and config object"
+    tuner = tune.Tuner(
+        "PPO" if as_object else PPO,
+        param_space=PPOConfig.from_dict(space) if as_object else space,
+        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=1),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path), stop={"training_iteration": 2}, verbose=0
+        ),
+    )
+    results = tuner.fit()
+    assert not results.errors
+    metrics = [result.metrics or {} for result in results]
+    assert [m["learner/default_policy/curr_lr"] for m in metrics] == [1e-3, 1e-4, 1e-5]
+    assert len({m["pid"] for m in metrics}) == 1  # one process for all three trials
+    best = results.get_best_result("episode_return_mean", "max")
+    assert best.checkpoint is not None
+    with best.checkpoint.as_directory() as folder, PPO.from_checkpoint(folder) as algo:
+        assert algo.training_iteration == 2

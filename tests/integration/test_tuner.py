@@ -1,0 +1,268 @@
+"""Sweeps from specs: what runs, what it leaves behind, and how it goes on when cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import yaml
+from sweep_dummy import NAME, STEPS
+
+import experiments
+import experiments.cluster
+from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.spec import make_spec
+
+ROOT = Path(__file__).parents[2]
+ENV_STEPS = "num_env_steps_sampled_lifetime"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray_here() -> Iterator[None]:
+    experiments.cluster.prepare_environment()
+    # Ray's workers get this process's environment, not its sys.path.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT / "tests"), prepend=os.pathsep)
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def sweep(tmp_path: Path, **keys: Any) -> Outcome:
+    return run_sweep(make_spec(data(tmp_path, **keys)))
+
+
+def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:
+    return {
+        "name": "sweep",
+        "trainable": NAME,
+        "storage": str(tmp_path),
+        "stop": {ENV_STEPS: 8 * STEPS},
+        "mlflow": {"enabled": False},
+        **keys,
+    }
+
+
+def configs(outcome: Outcome) -> list[dict[str, Any]]:
+    trials = sorted(outcome.results._experiment_analysis.trials, key=lambda t: t.experiment_tag)
+    return [trial.config for trial in trials]
+
+
+def rows(folder: Path) -> dict[str, list[int]]:
+    """Iterations of each trial, as they are on disk."""
+    found = {}
+    for file in sorted(folder.glob("*/result.json")):
+        text = file.read_text()
+        whole = text[: text.rfind("\n") + 1].splitlines()  # the last line may be half written
+        found[file.parent.name] = [json.loads(line)["training_iteration"] for line in whole]
+    return found
+
+
+def test_optuna_under_asha(tmp_path: Path) -> None:
+    outcome = sweep(
+        tmp_path,
+        search={"algorithm": "optuna", "n_startup_trials": 3},
+        scheduler={"algorithm": "asha", "grace_period": 2 * STEPS, "reduction_factor": 2},
+        search_space={
+            "lr": {"loguniform": [1e-4, 1e-1]},
+            "gamma": {"loguniform": [1e-3, 0.1], "transform": "one_minus"},
+            "model.fcnet_hiddens": {"choice": [[64, 64], [32]]},
+        },
+        num_samples=7,
+        seed=3,
+        mlflow={},
+    )
+    folder = tmp_path / "sweep"
+    assert outcome.num_trials == 7 and not outcome.failures and not outcome.interrupted
+    lengths = [max(iterations) for iterations in rows(folder).values()]
+    assert len(lengths) == 7
+    assert max(lengths) == 8 and min(lengths) < 8, lengths  # some ran to the end, some were stopped
+    for config in configs(outcome):
+        assert set(config) == {"lr", "gamma", "model", "seed"}
+        assert 0.9 <= config["gamma"] <= 0.999
+        assert config["model"]["fcnet_hiddens"] in ([64, 64], [32])
+        assert config["seed"] == 3
+    # Two processes served all seven trials.
+    frame = outcome.results.get_dataframe()
+    assert frame["pid"].nunique() <= 2
+    assert (folder / "spec.yaml").is_file()
+    assert (tmp_path / "mlflow.db").is_file()
+    # The policy is that of the best checkpoint: its count is the number of iterations.
+    assert outcome.best == folder / "best"
+    assert json.loads((folder / "best" / "policy.json").read_text()) == {"count": 8}
+
+    search = restored_search(folder)
+    states = sorted(trial.state.name for trial in search.study.trials)
+    assert states.count("COMPLETE") == lengths.count(8)
+    assert states.count("PRUNED") == 7 - lengths.count(8)
+
+
+def restored_search(folder: Path) -> Any:
+    """The searcher as Tune's last snapshot holds it."""
+    from experiments.search import OptunaSearch
+    from search_spaces.space import SearchSpace
+
+    search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")
+    search.restore_from_dir(str(folder))
+    return search
+
+
+def test_grid_search_runs_every_combination_once(tmp_path: Path) -> None:
+    outcome = sweep(
+        tmp_path,
+        search="grid",
+        search_space={"lr": {"grid": [0.1, 0.2]}, "num_epochs": {"choice": [1, 2]}},
+        stop={"training_iteration": 1},
+    )
+    found = sorted((config["lr"], config["num_epochs"]) for config in configs(outcome))
+    assert found == [(0.1, 1), (0.1, 2), (0.2, 1), (0.2, 2)]
+
+
+def test_the_same_seed_draws_the_same_configurations(tmp_path: Path) -> None:
+    keys = {
+        "search_space": {"lr": {"uniform": [0.1, 1]}},
+        "num_samples": 3,
+        "stop": {"training_iteration": 1},
+        "seed": 5,
+    }
+    first = sweep(tmp_path, name="a", **keys)
+    second = sweep(tmp_path, name="b", **keys)
+    assert configs(first) == configs(second)
+    assert len({config["lr"] for config in configs(first)}) == 3
+
+
+def test_stop_on_a_metric(tmp_path: Path) -> None:
+    outcome = sweep(tmp_path, config={"lr": 0.01}, stop={"episode_reward_mean": 3})
+    assert rows(outcome.folder) == {next(iter(rows(outcome.folder))): [1, 2, 3]}
+
+
+def test_failing_trials_do_not_end_the_sweep(tmp_path: Path) -> None:
+    outcome = sweep(
+        tmp_path,
+        search_space={"fail_at": {"grid": [0, 2, 3]}},
+        stop={"training_iteration": 4},
+        max_failures=0,
+    )
+    assert outcome.num_trials == 3 and len(outcome.failures) == 2 and not outcome.all_failed
+    assert all("the dummy fails as asked" in cause for _, cause in outcome.failures)
+    assert outcome.best is not None
+
+
+def test_a_sweep_without_a_finite_objective_ends(tmp_path: Path) -> None:
+    outcome = sweep(
+        tmp_path,
+        config={"nan": True},
+        search="optuna",
+        search_space={"lr": {"uniform": [0.1, 1]}},
+        stop={"training_iteration": 2},
+        num_samples=3,
+    )
+    assert outcome.num_trials == 3 and not outcome.failures
+    assert outcome.best is None and "finite" in outcome.note
+    states = {trial.state.name for trial in restored_search(outcome.folder).study.trials}
+    assert states == {"FAIL"}
+
+
+def test_an_existing_sweep_is_never_overwritten(tmp_path: Path) -> None:
+    sweep(tmp_path, stop={"training_iteration": 1})
+    before = rows(tmp_path / "sweep")
+    with pytest.raises(experiments.PreflightError, match="never overwritten"):
+        sweep(tmp_path, stop={"training_iteration": 1})
+    assert rows(tmp_path / "sweep") == before
+
+
+def test_build_tuner_is_a_plain_tuner(tmp_path: Path) -> None:
+    tuner = experiments.build_tuner(
+        make_spec(data(tmp_path, config={"lr": 0.5}, stop={"training_iteration": 2}))
+    )
+    (result,) = tuner.fit()
+    assert result.metrics is not None and result.metrics["training_iteration"] == 2
+
+
+def driver(tmp_path: Path, **keys: Any) -> subprocess.Popen[str]:
+    """`tunescape run` in a process of its own."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(yaml.safe_dump(data(tmp_path / "runs", **keys)))
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli", "run", str(spec)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for_rows(folder: Path, process: subprocess.Popen[str], trials: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done = [its for its in rows(folder).values() if its and max(its) == 8]
+        if len(done) >= trials:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError(f"only {rows(folder)} after a minute")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_resume_keeps_what_was_finished(tmp_path: Path, how: signal.Signals) -> None:
+    process = driver(
+        tmp_path,
+        config={"seconds": 0.1},
+        search={"algorithm": "optuna", "n_startup_trials": 2},
+        search_space={"lr": {"loguniform": [1e-4, 1e-1]}},
+        num_samples=5,
+        checkpoint={"frequency": 1},
+        resources={"num_cpus": 2},
+    )
+    folder = tmp_path / "runs" / "sweep"
+    wait_for_rows(folder, process, trials=2)
+    time.sleep(0.5)
+    process.send_signal(how)
+    output, errors = process.communicate(timeout=60)
+    if how is signal.SIGINT:
+        assert process.returncode == 130, errors
+        assert "Interrupted" in output and f"tunescape resume {folder}" in output
+        assert "Traceback" not in errors
+    before = rows(folder)
+    finished = {name for name, iterations in before.items() if max(iterations) == 8}
+    assert 2 <= len(finished) < 5
+
+    outcome = resume_sweep(folder)
+    after = rows(folder)
+    assert len(after) == outcome.num_trials == 5
+    assert not outcome.failures and not outcome.interrupted
+    for name in finished:
+        assert after[name] == before[name]
+    for iterations in after.values():
+        assert sorted(set(iterations)) == list(range(1, 9))
+    states = [trial.state.name for trial in restored_search(folder).study.trials]
+    assert states == ["COMPLETE"] * 5
+    assert outcome.best == folder / "best"
+
+
+def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
+    with pytest.raises(experiments.SweepError, match="no such folder"):
+        resume_sweep(tmp_path / "none")
+    with pytest.raises(experiments.SweepError, match=r"not a sweep's folder: it has no spec.yaml"):
+        resume_sweep(tmp_path)
+    outcome = sweep(tmp_path, stop={"training_iteration": 1})
+    before = rows(outcome.folder)
+    (state,) = outcome.folder.glob("experiment_state-*.json")
+    state.write_text(state.read_text()[:100])
+    with pytest.raises(experiments.SweepError, match="state of the sweep cannot be read"):
+        resume_sweep(outcome.folder)
+    assert rows(outcome.folder) == before
+    state.unlink()
+    with pytest.raises(experiments.SweepError, match="before Tune saved anything"):
+        resume_sweep(outcome.folder)

@@ -1,0 +1,77 @@
+"""A trainable that costs nothing: its return depends on its settings and its iteration only."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from trainables.core.settings import ConfigError, Settings, setting
+
+NAME = "sweep_dummy:Dummy"
+STEPS = 100  # environment steps that one iteration counts
+
+
+@dataclass
+class DummyConfig(Settings):
+    """Settings with the names of real ones."""
+
+    lr: float = setting(1e-3, "training", "best at 0.01", gt=0)
+    gamma: float = setting(0.99, "training", "discount", ge=0, le=1)
+    num_epochs: int = setting(1, "training", "must be even above 2", gt=0)
+    minibatch_size: int = setting(64, "training", "rows", gt=0)
+    model: dict[str, Any] = setting({}, "training", "network")
+    num_env_runners: int = setting(0, "env_runners", "a bundle of one CPU each", ge=0)
+    seconds: float = setting(0.0, "debugging", "time that an iteration takes", ge=0)
+    fail_at: int = setting(0, "debugging", "iteration that raises; 0 is none", ge=0)
+    nan: bool = setting(False, "debugging", "the return is not a number")
+    seed: int | None = setting(None, "debugging", "seed")
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> DummyConfig:
+        return cls(**cls.check(values))
+
+    def validate(self) -> None:
+        if self.num_epochs > 2 and self.num_epochs % 2:
+            raise ConfigError(f"num_epochs = {self.num_epochs} must be even")
+
+
+class Dummy(tune.Trainable):
+    config_class = DummyConfig
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        runners = int(config.get("num_env_runners", 0))
+        return tune.PlacementGroupFactory([{"CPU": 1}] * (1 + runners))
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.settings = {**DummyConfig().to_dict(), **config}
+        self.count = 0
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.setup(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        self.count += 1
+        time.sleep(self.settings["seconds"])
+        if self.settings["fail_at"] and self.count >= self.settings["fail_at"]:
+            raise RuntimeError("the dummy fails as asked")
+        value = self.count * (1 - abs(self.settings["lr"] - 0.01))
+        return {
+            "episode_return_mean": float("nan") if self.settings["nan"] else value,
+            "num_env_steps_sampled_lifetime": self.count * STEPS,
+        }
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        policy = Path(checkpoint_dir, "policies", "default_policy")
+        policy.mkdir(parents=True)
+        (policy / "policy.json").write_text(json.dumps({"count": self.count}))
+
+    def load_checkpoint(self, checkpoint_dir: str) -> None:
+        policy = Path(checkpoint_dir, "policies", "default_policy", "policy.json")
+        self.count = json.loads(policy.read_text())["count"]

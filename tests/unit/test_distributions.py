@@ -1,0 +1,138 @@
+"""Distributions against torch.distributions, quadrature and sampling."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import distributions as td
+
+from trainables.core.distributions import (
+    Categorical,
+    DiagGaussian,
+    MultiCategorical,
+    SquashedGaussian,
+    distribution_for,
+)
+from trainables.core.settings import ConfigError
+
+torch.manual_seed(0)
+ROWS = 64
+
+
+def reference(kind: str, inputs: torch.Tensor) -> Any:
+    if kind == "categorical":
+        return td.Categorical(logits=inputs)
+    mean, log_std = inputs.chunk(2, -1)
+    return td.Independent(td.Normal(mean, log_std.exp()), 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mine", "width"),
+    [("categorical", Categorical(5), 5), ("gaussian", DiagGaussian((3,)), 6)],
+)
+def test_equal_to_torch(kind: str, mine: Any, width: int) -> None:
+    p, q = torch.randn(ROWS, width).double(), torch.randn(ROWS, width).double()
+    theirs_p, theirs_q = reference(kind, p), reference(kind, q)
+    actions = theirs_p.sample()
+    torch.testing.assert_close(mine.logp(p, actions), theirs_p.log_prob(actions))
+    torch.testing.assert_close(mine.entropy(p), theirs_p.entropy())
+    torch.testing.assert_close(mine.kl(p, q), td.kl_divergence(theirs_p, theirs_q))
+    logp, entropy = mine.logp_and_entropy(p, actions)
+    torch.testing.assert_close(logp, theirs_p.log_prob(actions))
+    torch.testing.assert_close(entropy, theirs_p.entropy())
+
+
+def test_multi_categorical_is_the_product_of_its_parts() -> None:
+    mine, p, q = MultiCategorical([2, 3, 4]), torch.randn(ROWS, 9), torch.randn(ROWS, 9)
+    parts_p = [td.Categorical(logits=x) for x in p.split([2, 3, 4], -1)]
+    parts_q = [td.Categorical(logits=x) for x in q.split([2, 3, 4], -1)]
+    actions = mine.sample(p)
+    assert actions.shape == (ROWS, 3)
+    logp = sum(part.log_prob(actions[:, i]) for i, part in enumerate(parts_p))
+    torch.testing.assert_close(mine.logp(p, actions), logp)
+    torch.testing.assert_close(mine.entropy(p), sum(part.entropy() for part in parts_p))
+    kl = sum(td.kl_divergence(a, b) for a, b in zip(parts_p, parts_q, strict=True))
+    torch.testing.assert_close(mine.kl(p, q), kl)
+
+
+def test_categorical_sampling_frequencies() -> None:
+    logits = torch.log(torch.tensor([0.5, 0.3, 0.15, 0.05])).expand(200_000, 4)
+    counts = Categorical(4).sample(logits, torch.Generator().manual_seed(1)).bincount() / 200_000
+    # Five standard errors of a share of 0.5.
+    assert (counts - torch.tensor([0.5, 0.3, 0.15, 0.05])).abs().max() < 5 * (0.25 / 200_000) ** 0.5
+
+
+def test_an_action_of_probability_zero_gives_no_nan() -> None:
+    logits = torch.tensor([[0.0, float("-inf"), 1.0]], requires_grad=True)
+    entropy = Categorical(3).entropy(logits)
+    two = td.Categorical(logits=torch.tensor([0.0, 1.0])).entropy()
+    torch.testing.assert_close(entropy[0], two)
+    draws = Categorical(3).sample(logits.detach().expand(10_000, 3))
+    assert not (draws == 1).any()
+
+
+def test_gaussian_samples() -> None:
+    inputs = torch.tensor([[2.0, -1.0, np.log(0.5), np.log(2.0)]], dtype=torch.float32).expand(
+        100_000, 4
+    )
+    draws = DiagGaussian((2,)).sample(inputs, torch.Generator().manual_seed(1))
+    torch.testing.assert_close(draws.mean(0), torch.tensor([2.0, -1.0]), atol=0.03, rtol=0)
+    torch.testing.assert_close(draws.std(0), torch.tensor([0.5, 2.0]), atol=0.03, rtol=0)
+
+
+def test_log_probs_are_summed_over_dimensions_of_any_shape() -> None:
+    inputs = torch.randn(ROWS, 12)
+    flat, square = DiagGaussian((6,)), DiagGaussian((2, 3))
+    actions = flat.sample(inputs)
+    torch.testing.assert_close(
+        flat.logp(inputs, actions), square.logp(inputs, actions.reshape(ROWS, 2, 3))
+    )
+    assert square.logp(inputs, actions.reshape(ROWS, 2, 3)).shape == (ROWS,)
+
+
+def test_squashed_density_integrates_to_one() -> None:
+    squashed = SquashedGaussian((1,))
+    for mean, log_std in ((0.0, 0.0), (1.0, -1.0), (-2.0, 0.5)):
+        u = torch.linspace(-20, 20, 200_001, dtype=torch.float64).unsqueeze(1)
+        inputs = torch.tensor([[mean, log_std]], dtype=torch.float64).expand(len(u), 2)
+        density = squashed.logp(inputs, u).exp()  # of tanh(u)
+        integral = torch.trapezoid(density * (1 - u.squeeze().tanh() ** 2), u.squeeze())
+        assert integral.item() == pytest.approx(1, abs=1e-6)
+
+
+def test_squashed_log_prob_of_a_saturated_action() -> None:
+    """float32 at mean 8, sigma 0.01 against float64: atanh of the action would be infinite."""
+    squashed = SquashedGaussian((1,))
+    u = torch.tensor([[8.005]])
+    inputs = torch.tensor([[8.0, np.log(0.01)]], dtype=torch.float32)
+    exact = td.Normal(8.0, 0.01).log_prob(u.double()) - torch.log1p(-(u.double().tanh() ** 2))
+    assert squashed.logp(inputs, u).item() == pytest.approx(exact.item(), rel=1e-3)
+
+
+def test_squashed_entropy_equals_a_monte_carlo_estimate() -> None:
+    squashed = SquashedGaussian((2,))
+    inputs = torch.tensor([[0.3, -1.0, -0.5, 0.2]]).expand(400_000, 4)
+    draws = squashed.sample(inputs, torch.Generator().manual_seed(3))
+    estimate = -squashed.logp(inputs, draws).mean()
+    assert squashed.entropy(inputs[:1]).item() == pytest.approx(estimate.item(), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "distribution", [Categorical(3), DiagGaussian((2,)), SquashedGaussian((2,))]
+)
+def test_the_mode_is_the_most_likely(distribution: Any) -> None:
+    inputs = torch.randn(ROWS, distribution.num_inputs)
+    mode = distribution.mode(inputs)
+    if not isinstance(distribution, SquashedGaussian):  # there: the image of the Gaussian's mode
+        best = distribution.logp(inputs, mode)
+        for _ in range(50):
+            assert (distribution.logp(inputs, distribution.sample(inputs)) <= best + 1e-6).all()
+    assert mode.shape[1:] == distribution.action_shape
+
+
+def test_unsupported_spaces() -> None:
+    for space in (gym.spaces.MultiBinary(3), gym.spaces.Box(0, 9, (2,), np.int64)):
+        with pytest.raises(ConfigError, match="action space"):
+            distribution_for(space)

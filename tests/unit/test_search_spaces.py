@@ -1,0 +1,361 @@
+"""Domains draw what they say, transforms give settings, and every shipped space fits its config."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sweep_dummy import DummyConfig
+
+from experiments.search import OptunaSearch, VariantSearch, distribution, from_optuna
+from experiments.trainable import resolve_trainable
+from search_spaces import SearchSpace, SpecError, load_space, space_names
+from search_spaces.domains import DOMAINS, parse_domain
+from search_spaces.loader import load_space_document
+
+METRIC = "episode_return_mean"
+
+
+def draws(entry: dict[str, Any], count: int = 2000) -> list[Any]:
+    domain = parse_domain(entry)
+    generator = np.random.default_rng(0)
+    return [domain.value(domain.sample(generator)) for _ in range(count)]
+
+
+# -- domains ---------------------------------------------------------------------------------------
+
+
+def test_uniform() -> None:
+    values = draws({"uniform": [-1, 3]})
+    assert min(values) >= -1 and max(values) <= 3
+    assert np.mean(values) == pytest.approx(1, abs=0.1)
+    assert all(type(value) is float for value in values)
+
+
+def test_loguniform_is_uniform_in_the_logarithm() -> None:
+    values = draws({"loguniform": [1e-4, 1.0]})
+    assert min(values) >= 1e-4 and max(values) <= 1
+    assert np.mean(np.log10(values)) == pytest.approx(-2, abs=0.1)
+
+
+def test_quniform_includes_both_ends_without_float_noise() -> None:
+    assert set(draws({"quniform": [0, 0.3, 0.1]})) == {0.0, 0.1, 0.2, 0.3}
+    whole = draws({"quniform": [32, 96, 32]})
+    assert set(whole) == {32, 64, 96}
+    assert all(type(value) is int for value in whole)
+
+
+def test_randint_excludes_the_upper_bound() -> None:
+    counts = Counter(draws({"randint": [2, 5]}))
+    assert set(counts) == {2, 3, 4}
+    assert min(counts.values()) > 550
+
+
+def test_lograndint() -> None:
+    counts = Counter(draws({"lograndint": [1, 1000]}))
+    assert min(counts) == 1 and max(counts) < 1000
+    # A third of the mass in each decade.
+    assert sum(n for value, n in counts.items() if value < 10) == pytest.approx(667, abs=80)
+
+
+def test_choice_of_lists() -> None:
+    assert {tuple(v) for v in draws({"choice": [[64, 64], [32]]})} == {(64, 64), (32,)}
+
+
+def test_one_minus_and_power_of_two() -> None:
+    gammas = draws({"loguniform": [1e-4, 0.1], "transform": "one_minus"})
+    assert min(gammas) >= 0.9 and max(gammas) <= 0.9999
+    assert np.mean(np.log10([1 - g for g in gammas])) == pytest.approx(-2.5, abs=0.1)
+    assert set(draws({"randint": [3, 6], "transform": "power_of_two"})) == {8, 16, 32}
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"uniform": [0]}, "expected [low, high]"),
+        ({"uniform": [0, "1"]}, "'1' is not a finite number"),
+        ({"uniform": [0, math.inf]}, "is not a finite number"),
+        ({"uniform": [True, 2]}, "True is not a finite number"),
+        ({"uniform": 3}, "is not a list"),
+        ({"uniform": [1, 1]}, "must be below"),
+        ({"loguniform": [0, 1]}, "starts above 0"),
+        ({"lograndint": [0, 5]}, "starts above 0"),
+        ({"randint": [0.5, 2]}, "0.5 is not a whole number"),
+        ({"quniform": [0, 1]}, "[low, high, step]"),
+        ({"quniform": [0, 1, 0.3]}, "the last value would be 0.9"),
+        ({"quniform": [0, 1, -0.5]}, "must be a number > 0"),
+        ({"choice": []}, "at least one value"),
+        ({"uniform": [0, 1], "randint": [0, 1]}, "a domain is one of"),
+        ({"uniform": [0, 1], "log": True}, "unknown key 'log' beside uniform"),
+        ({"uniform": [0, 1], "transform": "one_minos"}, "did you mean 'one_minus'?"),
+        ({"uniform": [0, 1], "transform": "power_of_two"}, "needs whole numbers"),
+        ({"choice": ["a"], "transform": "one_minus"}, "needs numbers"),
+        ({"choice": [0.5], "transform": "power_of_two"}, "needs whole numbers"),
+    ],
+)
+def test_bad_domains(entry: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse_domain(entry)
+    assert expected in str(error.value)
+
+
+# -- spaces ----------------------------------------------------------------------------------------
+
+SPACE = {
+    "lr": {"loguniform": [1e-4, 1e-1]},
+    "gamma": {"loguniform": [1e-3, 0.1], "transform": "one_minus"},
+    "minibatch_size": {"randint": [4, 7], "transform": "power_of_two"},
+    "model": {"fcnet_activation": {"choice": ["tanh", "relu"]}},
+    "model.fcnet_hiddens": {"choice": [[64, 64], [32]]},
+}
+
+
+def test_searched_names_and_settings() -> None:
+    space = SearchSpace.parse(SPACE)
+    assert space.names == [
+        "lr",
+        "one_minus_gamma",
+        "log2_minibatch_size",
+        "model.fcnet_activation",
+        "model.fcnet_hiddens",
+    ]
+    assert space.config(
+        {
+            "lr": 0.5,
+            "one_minus_gamma": 0.25,
+            "log2_minibatch_size": 5,
+            "model.fcnet_activation": "relu",
+            "model.fcnet_hiddens": [32],
+        }
+    ) == {
+        "lr": 0.5,
+        "gamma": 0.75,
+        "minibatch_size": 32,
+        "model": {"fcnet_activation": "relu", "fcnet_hiddens": [32]},
+    }
+    assert SearchSpace.parse(space.to_dict()) == space
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ({"a": {"x": {"grid": [1]}}, "a.x": {"grid": [2]}}, "a.x is searched twice"),
+        ({"a": {"unifrm": [0, 1]}}, "did you mean 'uniform'?"),
+        ({"a": [1, 2]}, "is no domain"),
+        ({"a": {}}, "is no domain"),
+    ],
+)
+def test_bad_spaces(entries: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        SearchSpace.parse(entries)
+    assert expected in str(error.value)
+
+
+def test_check_finds_a_bound_that_the_setting_does_not_allow() -> None:
+    SearchSpace.parse(SPACE).check(DummyConfig)
+    with pytest.raises(SpecError, match=r"gamma = -1 is not allowed"):
+        bad = {"gamma": {"uniform": [0, 2], "transform": "one_minus"}}
+        SearchSpace.parse(bad).check(DummyConfig)
+    with pytest.raises(SpecError, match="did you mean minibatch_size"):
+        SearchSpace.parse({"minibatchsize": {"choice": [1]}}).check(DummyConfig)
+
+
+def test_grid_points() -> None:
+    space = SearchSpace.parse({"lr": {"grid": [1, 2]}, "gamma": {"choice": [0.1, 0.2]}})
+    assert list(space.grid_points()) == [{"lr": 1}, {"lr": 2}]
+    assert len(list(space.grid_points(whole=True))) == 4
+    assert list(SearchSpace().grid_points()) == [{}]
+
+
+def test_to_tune_samples_settings() -> None:
+    from ray.tune.search.variant_generator import generate_variants
+
+    space = SearchSpace.parse({**SPACE, "num_epochs": {"grid": [2, 4]}})
+    variants = [spec for _, spec in generate_variants({"config": space.to_tune()})]
+    assert [variant["config"]["num_epochs"] for variant in variants] == [2, 4]
+    for variant in variants:
+        config = variant["config"]
+        assert 0.9 <= config["gamma"] <= 0.999
+        assert config["minibatch_size"] in (16, 32, 64)
+        assert set(config["model"]) == {"fcnet_activation", "fcnet_hiddens"}
+        DummyConfig.check(config)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", space_names())
+def test_every_shipped_space_fits_its_config(name: str) -> None:
+    trainable: Any = resolve_trainable(load_space_document(name).data["trainable"])
+    space = load_space(name)
+    assert space.check(trainable.config_class).keys == space.keys  # canonical names only
+    generator = np.random.default_rng(0)
+    for _ in range(200):  # no draw is invalid in combination
+        config = space.config(space.sample(generator))
+        trainable.config_class.from_dict({"env": "CartPole-v1", **config}).validate()
+
+
+def test_loader_errors(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"unknown search space 'pppo'; .*did you mean 'ppo'\?"):
+        load_space("pppo")
+    path = tmp_path / "mine.yaml"
+    path.write_text("trainable: PPO\nparametres:\n  lr: {uniform: [0, 1]}\n")
+    with pytest.raises(SpecError, match=r"mine.yaml:2: .*did you mean 'parameters'\?"):
+        load_space(str(path))
+    path.write_text("trainable: PPO\nparameters:\n  lr: {uniform: [2, 1]}\n")
+    with pytest.raises(SpecError, match=r"mine.yaml:3: lr: uniform = \[2, 1\]"):
+        load_space(str(path))
+
+
+# -- searchers -------------------------------------------------------------------------------------
+
+
+def test_every_domain_has_an_optuna_distribution_with_the_same_values() -> None:
+    import optuna
+
+    entries: dict[str, Any] = {
+        "uniform": [0, 1],
+        "loguniform": [0.1, 1],
+        "quniform": [32, 96, 32],
+        "randint": [1, 4],
+        "lograndint": [1, 4],
+        "choice": [[64], "a", None, 3],
+        "grid": [1, 2],
+    }
+    assert set(entries) == set(DOMAINS)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for kind, arguments in entries.items():
+        domain = parse_domain({kind: arguments})
+        values = []
+        for _ in range(40):
+            trial = study.ask(fixed_distributions={kind: distribution(domain)})
+            values.append(from_optuna(domain, trial.params[kind]))
+        if domain.finite is not None:
+            assert all(any(v == f for v in values) for f in domain.finite), kind
+            assert all(any(v == f for f in domain.finite) for v in values), kind
+        else:
+            assert min(values) >= arguments[0] and max(values) <= arguments[1]
+
+
+def variants(space: SearchSpace, **options: Any) -> list[dict[str, Any]]:
+    searcher = VariantSearch(space, metric=METRIC, mode="max", **options)
+    found = []
+    while (config := searcher.suggest("id")) != "FINISHED":
+        assert isinstance(config, dict)
+        found.append(config)
+    return found
+
+
+def test_random_search_crosses_grids_with_draws() -> None:
+    space = SearchSpace.parse({"lr": {"uniform": [0, 1]}, "num_epochs": {"grid": [2, 4]}})
+    found = variants(space, num_samples=3, seed=0)
+    assert [config["num_epochs"] for config in found] == [2, 4] * 3
+    assert len({config["lr"] for config in found}) == 6
+    assert found == variants(space, num_samples=3, seed=0)
+    assert found != variants(space, num_samples=3, seed=1)
+
+
+def test_grid_search_lists_every_combination_once() -> None:
+    space = SearchSpace.parse(
+        {"num_epochs": {"choice": [2, 4]}, "minibatch_size": {"quniform": [32, 96, 32]}}
+    )
+    found = variants(space, whole_grid=True)
+    assert len(found) == 6
+    assert len({tuple(config.values()) for config in found}) == 6
+
+
+def test_variant_search_goes_on_where_it_was_saved(tmp_path: Path) -> None:
+    space = SearchSpace.parse(SPACE)
+    first = VariantSearch(space, metric=METRIC, mode="max", num_samples=4, seed=1)
+    first.suggest("a")
+    first.save(str(tmp_path / "state"))
+    second = VariantSearch(space, metric=METRIC, mode="max", num_samples=4, seed=2)
+    second.restore(str(tmp_path / "state"))
+    assert [first.suggest("x") for _ in range(4)] == [second.suggest("x") for _ in range(4)]
+
+
+def optuna_search(**options: Any) -> OptunaSearch:
+    space = SearchSpace.parse(SPACE)
+    return OptunaSearch(space, metric=METRIC, mode="max", seed=0, **options)
+
+
+def result(value: Any, step: int, **more: Any) -> dict[str, Any]:
+    row = {"num_env_steps_sampled_lifetime": step, "training_iteration": step // 10, **more}
+    return row if value is None else {METRIC: value, **row}
+
+
+@pytest.mark.parametrize(
+    ("value", "more", "error", "state"),
+    [
+        (5.0, {"pruned": False}, False, "COMPLETE"),
+        (5.0, {"pruned": True}, False, "PRUNED"),
+        (math.nan, {"pruned": False}, False, "FAIL"),
+        (math.inf, {"pruned": False}, False, "FAIL"),
+        (math.nan, {"pruned": True}, False, "FAIL"),
+        ("five", {"pruned": False}, False, "FAIL"),
+        (None, {}, False, "FAIL"),
+        (5.0, {}, True, "FAIL"),
+        (5.0, {}, False, "PRUNED"),  # 20 of 100 steps, and no word about pruning
+        (5.0, {"num_env_steps_sampled_lifetime": 100}, False, "COMPLETE"),
+    ],
+)
+def test_how_a_trial_ends_in_optuna(
+    value: Any, more: dict[str, Any], error: bool, state: str
+) -> None:
+    search = optuna_search(stop={"num_env_steps_sampled_lifetime": 100})
+    search.suggest("a")
+    search.on_trial_result("a", result(1.0, 10))
+    last = {**result(value, 20), **more}
+    search.on_trial_complete("a", last, error=error)
+    (trial,) = search.study.trials
+    assert trial.state.name == state
+    if state == "PRUNED":
+        assert trial.intermediate_values == {10: 1.0, 20: 5.0}
+
+
+def test_optuna_is_spared_what_would_end_the_sweep() -> None:
+    search = optuna_search()
+    search.on_trial_result("unknown", result(1.0, 10))
+    search.on_trial_complete("unknown", result(1.0, 10))
+    search.suggest("a")
+    for value, step in ((1.0, 10), (2.0, 10), (3.0, 5), (math.nan, 20), (None, 30), (4.0, 40)):
+        search.on_trial_result("a", result(value, step))
+    search.on_trial_complete("a", None)
+    search.on_trial_complete("a", None)
+    (trial,) = search.study.trials
+    assert trial.state.name == "FAIL"
+    assert trial.intermediate_values == {10: 1.0, 40: 4.0}
+
+
+def test_optuna_goes_on_where_it_was_saved(tmp_path: Path) -> None:
+    first = optuna_search(n_startup_trials=2)
+    for number in range(4):
+        first.suggest(str(number))
+        first.on_trial_complete(str(number), result(float(number), 10))
+    first.suggest("running")
+    first.save(str(tmp_path / "state"))
+    second = optuna_search()
+    second.restore(str(tmp_path / "state"))
+    assert first.suggest("next") == second.suggest("next")
+    second.on_trial_complete("running", result(9.0, 10))
+    assert second.study.best_value == 9.0
+
+
+def test_optuna_learns() -> None:
+    space = SearchSpace.parse({"lr": {"uniform": [0, 1]}})
+    search = OptunaSearch(space, metric=METRIC, mode="max", seed=0, n_startup_trials=5)
+    lrs = []
+    for number in range(40):
+        lrs.append(search.suggest(str(number))["lr"])
+        search.on_trial_complete(str(number), result(-abs(lrs[-1] - 0.3), 10))
+    assert np.mean(np.abs(np.array(lrs[-20:]) - 0.3)) < 0.2
+
+
+def test_spaces_can_be_pickled() -> None:
+    space = SearchSpace.parse(SPACE)
+    assert pickle.loads(pickle.dumps(space)) == space

@@ -1,0 +1,175 @@
+"""The table in README.md of every setting and method of the reference, made from the code.
+
+Run `python -m trainables.reference_table --write` after a change of settings; without `--write`
+it prints the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ray import tune
+
+from trainables import registry
+from trainables.algorithm import Algorithm
+from trainables.core import compatibility
+from trainables.core.config import AlgorithmConfig
+from trainables.core.model_config import ModelConfig, OptimizerConfig
+from trainables.core.settings import Setting
+
+README = Path(__file__).with_name("README.md")
+BEGIN = "<!-- reference table: begin; made by `python -m trainables.reference_table --write` -->"
+END = "<!-- reference table: end -->"
+
+_HEADER = "| Name | Status | Allowed | Default | Meaning |\n|---|---|---|---|---|"
+_METHOD_HEADER = "| Name | Status | Meaning |\n|---|---|---|"
+
+
+def reference_table() -> str:
+    """The whole table as Markdown."""
+    blocks = [_section(section) for section in _sections()]
+    blocks += [_algorithm(name) for name in registry.algorithm_names()]
+    blocks.append(_nested("model", ModelConfig.settings(), compatibility.MODEL_PLANNED))
+    blocks.append(_nested("optimizer", OptimizerConfig.settings(), {}))
+    blocks.append(_methods())
+    return "\n\n".join(blocks) + "\n"
+
+
+def with_table(readme: str) -> str:
+    """A README's text with the table between its markers made anew."""
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{reference_table()}\n{END}{after}"
+
+
+def _sections() -> list[str]:
+    """Sections in the order in which the config class has its fluent methods."""
+    used = {declared.section for declared in AlgorithmConfig.settings().values()}
+    for table in (compatibility.CONSTANTS, compatibility.PLANNED, compatibility.REFUSED):
+        used |= {entry.section for entry in table.values()}
+    return [name for name in vars(AlgorithmConfig) if name in used]
+
+
+def _section(section: str) -> str:
+    known = AlgorithmConfig.settings()
+    rows = [_setting(declared) for declared in known.values() if declared.section == section]
+    rows += _aliases({name for name, declared in known.items() if declared.section == section})
+    rows += [
+        _row(f"`{name}`", "constant", f"`{constant.value!r}`", "", constant.why)
+        for name, constant in compatibility.CONSTANTS.items()
+        if constant.section == section
+    ]
+    planned = {n: p.feature for n, p in compatibility.PLANNED.items() if p.section == section}
+    refused = {n: r.why for n, r in compatibility.REFUSED.items() if r.section == section}
+    rows += _grouped("planned", planned) + _grouped("refused", refused)
+    return _table(f"### `.{section}()`", _HEADER, rows)
+
+
+def _algorithm(name: str) -> str:
+    """What an algorithm adds to the base class, and the defaults that it changes."""
+    base, own = AlgorithmConfig.settings(), registry.get_algorithm(name).config_class.settings()
+    rows = [_setting(declared) for declared in own.values() if base.get(declared.name) != declared]
+    rows += _aliases(set(own) - set(base))
+    return _table(f"### {name}: `.training()`", _HEADER, rows)
+
+
+def _nested(name: str, known: Mapping[str, Setting], planned: Mapping[str, str]) -> str:
+    rows = [_setting(declared) for declared in known.values()] + _grouped("planned", planned)
+    return _table(f"### the dict `{name}`", _HEADER, rows)
+
+
+def _methods() -> str:
+    rows = [
+        _row(f"`{old}`", f"alias of `{new}`", "")
+        for old, new in compatibility.METHOD_ALIASES.items()
+    ]
+    for owner in (Algorithm, AlgorithmConfig):
+        rows += [_row(f"`{owner.__name__}.{n}`", "supported", doc) for n, doc in _own(owner)]
+    tunes = [f"`{n}`" for n in _public(tune.Trainable) if _is_tunes(n)]
+    rows.append(_row(", ".join(tunes), "supported", "of `tune.Trainable`"))
+    rows += [_row(*row) for row in _grouped_names("planned", compatibility.METHODS_PLANNED)]
+    rows += [_row(*row) for row in _grouped_names("refused", compatibility.METHODS_REFUSED)]
+    return _table("### methods of `Algorithm` and `AlgorithmConfig`", _METHOD_HEADER, rows)
+
+
+def _own(owner: type) -> Iterator[tuple[str, str]]:
+    """Public methods and properties that we define, with the first line of their docstrings."""
+    not_here = {*compatibility.METHODS_REFUSED, *compatibility.METHOD_ALIASES}
+    for name in _public(owner):
+        if name in not_here or (owner is Algorithm and _is_tunes(name)):
+            continue
+        doc = inspect.getdoc(getattr(owner, name)) or ""
+        yield name, doc.partition("\n")[0]
+
+
+def _public(owner: type) -> list[str]:
+    fields = owner.settings() if issubclass(owner, AlgorithmConfig) else {}
+    return [
+        name
+        for name in dir(owner)
+        if not name.startswith("_")
+        and name not in fields
+        and not isinstance(getattr(owner, name), (str, type))
+    ]
+
+
+def _is_tunes(name: str) -> bool:
+    """Whether `Algorithm` has a method as Tune wrote it."""
+    theirs = inspect.getattr_static(tune.Trainable, name, None)
+    same = theirs is not None and theirs is inspect.getattr_static(Algorithm, name)
+    return same and name not in compatibility.METHODS_REFUSED
+
+
+def _setting(declared: Setting) -> str:
+    return _row(
+        f"`{declared.name}`",
+        "supported",
+        declared.allowed,
+        f"`{declared.default!r}`",
+        declared.doc,
+    )
+
+
+def _aliases(names: set[str]) -> list[str]:
+    return [
+        _row(f"`{old}`", f"alias of `{new}`", "", "", "")
+        for old, new in compatibility.ALIASES.items()
+        if new in names
+    ]
+
+
+def _grouped(status: str, reasons: Mapping[str, str]) -> list[str]:
+    return [_row(names, status, "", "", why) for names, _, why in _grouped_names(status, reasons)]
+
+
+def _grouped_names(status: str, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Names with the same reason share a row."""
+    groups: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        groups.setdefault(why, []).append(f"`{name}`")
+    return [(", ".join(names), status, why) for why, names in groups.items()]
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _table(title: str, header: str, rows: Iterable[str]) -> str:
+    return "\n".join([title, "", header, *rows])
+
+
+def main() -> None:
+    """Print the table, or write it into README.md."""
+    parser = argparse.ArgumentParser(prog="python -m trainables.reference_table")
+    parser.add_argument("--write", action="store_true", help="write the table into README.md")
+    if parser.parse_args().write:
+        README.write_text(with_table(README.read_text()))
+    else:
+        print(reference_table())
+
+
+if __name__ == "__main__":
+    main()
