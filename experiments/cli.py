@@ -174,7 +174,7 @@ def export(
     from experiments.runner import load_sweep_spec
     from experiments.summary import shown_path
 
-    spec = load_sweep_spec(folder.expanduser().absolute())
+    spec = load_sweep_spec(folder)
     target = export_best(
         folder,
         output or folder / BEST_FOLDER,

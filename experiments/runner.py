@@ -15,7 +15,7 @@ from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
 from experiments.schema import SweepSpec
 from experiments.snapshot import reconcile
-from experiments.spec import load_spec, spec_space
+from experiments.spec import load_spec, read_spec, spec_space
 from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def resume_sweep(
 
     console = console or _default_console()
     path = Path(folder).expanduser().absolute()
-    spec = load_sweep_spec(path)
+    spec = load_sweep_spec(path, check=True)
     reconcile(path)
     if address is not None:
         spec.resources.address = address
@@ -135,17 +135,22 @@ def resume_sweep(
             return _fit(spec, sweep, path)
 
 
-def load_sweep_spec(folder: Path) -> SweepSpec:
+def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
     """The spec of a sweep's folder, with `storage` and `name` where the folder is now.
+
+    Args:
+        folder: The sweep's folder.
+        check: Whether its trainable and environment must be there, as for running it.
 
     Raises:
         SweepError: It is not a sweep's folder.
     """
+    folder = folder.expanduser().absolute()
     if not folder.is_dir():
         raise SweepError(f"{folder}: no such folder; expected that of a sweep, e.g. runs/<name>")
     if not (folder / SPEC_FILE).is_file():
         raise SweepError(f"{folder} is not a sweep's folder: it has no {SPEC_FILE}")
-    spec = load_spec(folder / SPEC_FILE)
+    spec = (load_spec if check else read_spec)(folder / SPEC_FILE)
     spec.storage, spec.name = str(folder.parent), folder.name
     return spec
 

@@ -65,6 +65,14 @@ def load_spec(
     return check_document(document)
 
 
+def read_spec(path: str | Path) -> SweepSpec:
+    """Read a spec that was checked when it was written (see `dump_spec`), types and keys only.
+
+    What it names, such as an environment, need not be there any more.
+    """
+    return validate(load_document(path))
+
+
 def make_spec(data: Mapping[str, Any], source: str = "spec") -> SweepSpec:
     """Check a spec given as a dict; see `load_spec`."""
     return check_document(Document(dict(data), source))

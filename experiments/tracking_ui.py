@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 HOST = "127.0.0.1"
+_GRACE_S = 5.0
 
 
 def serve(folder: Path, port: int, console: Console) -> int:
@@ -45,13 +48,30 @@ def serve(folder: Path, port: int, console: Console) -> int:
                 f"port {port} on {HOST} cannot be used: {error.strerror}; choose one with --port"
             ) from None
     console.print(f"MLflow UI: http://{HOST}:{port} (Ctrl-C stops it)", highlight=False)
-    server = subprocess.Popen(ui_command(uri, port))
+    # The server has worker processes: all of them are in a group of their own, and end with us.
+    server = subprocess.Popen(ui_command(uri, port), start_new_session=True)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         return server.wait()
     except KeyboardInterrupt:
-        server.terminate()
-        server.wait()
         return 0
+    finally:
+        _stop(server)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.pid, number)
+            server.wait(_GRACE_S)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def store_of(folder: Path) -> str:

@@ -7,49 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_runs import SMALL, settings_of, without_clocks
 
 from trainables import Algorithm, Policy
 from trainables.core.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, name_of
 
-# Settings that make one iteration of an algorithm a matter of milliseconds.
-SMALL: dict[str, dict[str, Any]] = {
-    "PPO": {
-        "train_batch_size_per_learner": 256,
-        "num_envs_per_env_runner": 4,
-        "num_epochs": 2,
-        "minibatch_size": 64,
-        "use_kl_loss": True,
-    },
-}
-# What differs between two runs by nature.
-CLOCKS = {
-    "date",
-    "timestamp",
-    "time_this_iter_s",
-    "time_total_s",
-    "time_since_restore",
-    "iterations_since_restore",
-    "timesteps_since_restore",
-    "env_steps_per_second",
-    "trial_id",
-    "pid",
-}
-WALK = "tests.fakes:limited_walk"
+WALK = "fakes:limited_walk"
 
 algorithms = pytest.mark.parametrize("name", algorithm_names())
 
 
-def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
-    return {"env": env, "seed": 3, **SMALL[name], **more}
-
-
 def build(name: str, env: Any = "CartPole-v1", **more: Any) -> Algorithm:
     return get_algorithm(name)(config=settings_of(name, env, **more))
-
-
-def without_clocks(result: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in result.items() if k not in CLOCKS and not k.startswith("time/")}
 
 
 @algorithms
@@ -291,7 +261,7 @@ def test_the_first_result_waits_for_an_episode(name: str) -> None:
         result = algo.train()
     assert result["num_episodes"] > 0
     assert result["num_env_steps_sampled"] > 256
-    endless = "tests.fakes:EndlessEnv"
+    endless = "fakes:EndlessEnv"
     limits = {"max_env_steps_without_episode": 2000, "env_config": {"horizon": 10**9}}
     with (
         build(name, endless, **limits) as algo,

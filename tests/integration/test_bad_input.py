@@ -54,7 +54,7 @@ def spec_file(tmp_path: Path, **changes: Any) -> str:
             ["spec.yaml:6", "fcnet_hidens", "fcnet_hiddens"],
         ),
         ({"trainable": "PPPO"}, ["spec.yaml:2", "'PPPO'", "PPO"]),
-        ({"stop": {"episode_reward": 1}}, ["spec.yaml:6", "episode_reward", "episode_reward_mean"]),
+        ({"stop": {"episode_reward": 1}}, ["spec.yaml:6", "did you mean 'episode_re"]),
         ({"seeds": [1, 2]}, ["spec.yaml:", "not supported yet"]),
         ({"search_space": "pop"}, ["spec.yaml:", "'pop'", "ppo"]),
         ({"storage": "s3://bucket/x"}, ["s3://bucket/x", "not supported yet"]),

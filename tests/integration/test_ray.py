@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import ray
 from ray import tune
+from small_runs import Placed, settings_of, without_clocks
 
-from tests.contracts.test_algorithms import settings_of, without_clocks
 from trainables import PPO, PPOConfig
 
 
@@ -82,23 +82,6 @@ def test_an_environment_that_fails_in_an_actor_is_named_and_frees_its_resources(
     with pytest.raises(Exception, match=r"CartPole-v1.*no_such_argument"):
         remote(env_config={"no_such_argument": 1})
     assert ray.available_resources().get("CPU") == before
-
-
-class Placed(PPO):
-    """Reports where its processes run."""
-
-    def training_step(self) -> dict[str, float]:
-        def bundle(runner: Any) -> tuple[int, list[str]]:
-            context = ray.get_runtime_context()
-            return context.get_placement_group_id(), list(ray.get_gpu_ids())
-
-        placed = self.env_runners.foreach_env_runner(bundle)
-        own = ray.get_runtime_context().get_placement_group_id()
-        return super().training_step() | {
-            "in_my_group": float(all(group == own for group, _ in placed)),
-            "my_gpus": float(len(ray.get_gpu_ids())),
-            "runner_gpus": float(sum(len(gpus) for _, gpus in placed)),
-        }
 
 
 def test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from fakes import EndlessEnv
 from torch import Tensor
 
-from tests.fakes import EndlessEnv
 from trainables import PPOConfig
 from trainables.core.batch import Batch, Rollout
 from trainables.core.distributions import Categorical

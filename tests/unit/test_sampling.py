@@ -6,9 +6,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from fakes import EncodingVectorEnv
 from gymnasium.vector import SyncVectorEnv
 
-from tests.fakes import EncodingVectorEnv
 from trainables import PPOConfig
 from trainables.core.batch import Rollout, minibatches
 from trainables.core.policy import Policy
