@@ -178,9 +178,7 @@ def _sweep_from_grid(grid: ResultGrid) -> Sweep:
         # Tune knows the result of each checkpoint, also of trainables whose checkpoints do not say.
         known = {c.path.name: c for c in trial.checkpoints}
         for checkpoint, metrics in result.best_checkpoints or ():
-            path = Path(checkpoint.path)
-            if not path.is_dir():
-                path = folder / path.name  # the sweep was moved since
+            path = folder / Path(checkpoint.path).name
             if path.is_dir():
                 known[path.name] = CheckpointRecord(path, dict(metrics))
         trial.checkpoints = [known[name] for name in sorted(known)]

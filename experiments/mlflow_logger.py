@@ -181,9 +181,7 @@ class MLflowLogger(tune.Callback):
         atexit.register(self.close, KILLED)  # for a driver that ends without calling close()
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        if not self._reconciled:
-            self._reconciled = True
-            self._guard(self._reconcile, list(trials))
+        self._guard(self._reconcile, trials)
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -216,9 +214,8 @@ class MLflowLogger(tune.Callback):
         self._guard(self._recover_trial, trial)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        for trial_id in list(self._trials):  # cut off: Ctrl-C, or a time budget
-            self._submit(trial_id, self._end_run, trial_id, KILLED, {OUTCOME_TAG: "killed"})
-        self._trials.clear()
+        self._guard(self._reconcile, trials)  # a resumed sweep may have had no step left to make
+        self._guard(self._kill_open_runs)
 
     # -- called by whoever runs the sweep --------------------------------------------------------
 
@@ -243,7 +240,7 @@ class MLflowLogger(tune.Callback):
         if status not in (FINISHED, FAILED, KILLED):
             raise ValueError(f"status must be FINISHED, FAILED or KILLED, got {status!r}")
         atexit.unregister(self.close)
-        self.on_experiment_end([])
+        self._kill_open_runs()
         self._submit(None, self._end_parent, status)
         self._writer.close()
         self._writer = None
@@ -264,7 +261,10 @@ class MLflowLogger(tune.Callback):
             self._writer.submit(run, lambda: call(*args))
 
     def _reconcile(self, trials: list[Trial]) -> None:
-        """Brings runs of a killed sweep in line with what Tune knows after a resume."""
+        """Brings runs of a killed sweep in line, once, with what Tune knows after a resume."""
+        if self._reconciled:
+            return
+        self._reconciled = True
         known = {trial.trial_id for trial in trials}
         self._submit(None, self._close_orphans, known)
         for trial in trials:
@@ -362,6 +362,11 @@ class MLflowLogger(tune.Callback):
                 len(self._ended), int(time.time() * 1000), {f"best/{self._metric}": self._best}
             )
             self._writer.submit_row(None, row)
+
+    def _kill_open_runs(self) -> None:
+        for trial_id in list(self._trials):  # cut off: Ctrl-C, or a time budget
+            self._submit(trial_id, self._end_run, trial_id, KILLED, {OUTCOME_TAG: "killed"})
+        self._trials.clear()
 
     def _recover_trial(self, trial: Trial) -> None:
         """Its actor died and it starts again from its checkpoint: rows up to now will repeat."""

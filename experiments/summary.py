@@ -80,7 +80,11 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
     from rich import box
     from rich.table import Table
 
-    shown = f"all {num_trials}" if len(frame) == num_trials else f"the best {len(frame)} of {num_trials}"
+    shown = (
+        f"all {num_trials}"
+        if len(frame) == num_trials
+        else f"the best {len(frame)} of {num_trials}"
+    )
     title = f"{metric}: {shown} trials"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     settings = [column for column in frame.columns if column.startswith("config/")]

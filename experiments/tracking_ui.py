@@ -94,5 +94,5 @@ def ui_command(uri: str, port: int) -> list[str]:
     return [
         *(sys.executable, "-m", "mlflow", "ui"),
         *("--backend-store-uri", uri),
-        *("--host", HOST, "--port", str(port)),
+        *("--host", HOST, "--port", str(port), "--workers", "1"),
     ]

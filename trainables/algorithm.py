@@ -1,15 +1,14 @@
-"""`Algorithm`: the loop that Tune drives, its resources, and saving and restoring."""
+"""`Algorithm`: the loop that Tune drives, and its resources.
+
+How it is saved is in `checkpointing`, what it offers through its policies in `policy_access`.
+"""
 
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 import time
-import zlib
 from abc import abstractmethod
-from collections.abc import Collection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -19,26 +18,17 @@ from ray import tune
 from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.tune import _Config
 
-from trainables import registry
+from trainables.checkpointing import Checkpointing
 from trainables.core.batch import Rollout
-from trainables.core.checkpoint import (
-    CHECKPOINT_FILE,
-    CheckpointError,
-    load_state,
-    policy_folder,
-    save_state,
-    trusted,
-)
 from trainables.core.compatibility import missing_attribute
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.export import export_torch_program
 from trainables.core.learner import Learner
 from trainables.core.policy import Policy
 from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_runner import draw_seed
 from trainables.runtime.env_runner_group import EnvRunnerGroup
-from trainables.runtime.envs import EnvContext, env_name, make_vector_env, trusted_env
+from trainables.runtime.envs import EnvContext, env_name, make_vector_env
 from trainables.runtime.evaluation import evaluate_policy
 from trainables.runtime.learner_group import LearnerGroup
 from trainables.runtime.metrics import EpisodeWindow, Timers
@@ -47,10 +37,8 @@ logger = logging.getLogger("trainables")
 
 _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) calls its to_dict()
 
-_STATE = "checkpoint"
 
-
-class Algorithm(tune.Trainable):
+class Algorithm(Checkpointing, tune.Trainable):
     """Base of every algorithm: a Tune `Trainable` that samples, learns, evaluates and saves.
 
     A subclass sets `config_class` and writes `training_step`.
@@ -338,248 +326,6 @@ class Algorithm(tune.Trainable):
             return self.evaluate()
         return self._evaluation if attach else {}
 
-    # ------------------------------------------------------------------ acting and weights
-
-    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
-        """The learner's policy.
-
-        Raises:
-            KeyError: naming the ids there are.
-        """
-        if policy_id not in self.policies:
-            raise KeyError(f"no policy {policy_id!r}; there are {sorted(self.policies)}")
-        return self.policies[policy_id]
-
-    get_module = get_policy
-
-    def compute_single_action(
-        self,
-        observation: Any,
-        state: None = None,
-        *,
-        policy_id: str = DEFAULT_MODULE_ID,
-        explore: bool | None = None,
-        full_fetch: bool = False,
-    ) -> Any:
-        """The action for one observation; see `Policy.compute_single_action`."""
-        return self.get_policy(policy_id).compute_single_action(
-            observation, state, explore=explore, full_fetch=full_fetch
-        )
-
-    def compute_actions(
-        self,
-        observations: Any,
-        state: None = None,
-        *,
-        policy_id: str = DEFAULT_MODULE_ID,
-        explore: bool | None = None,
-        full_fetch: bool = False,
-    ) -> Any:
-        """Actions for a batch `[B, …]`, or by key for a dict of observations."""
-        policy = self.get_policy(policy_id)
-        if not isinstance(observations, dict):
-            return policy.compute_actions(
-                observations, state, explore=explore, full_fetch=full_fetch
-            )
-        batch = np.stack(list(observations.values()))
-        actions = policy.compute_actions(batch, state, explore=explore)
-        return dict(zip(observations, actions, strict=True))
-
-    def get_weights(
-        self, policies: Collection[str] | None = None
-    ) -> dict[str, dict[str, np.ndarray]]:
-        """Copies of the weights by policy id; None: of all policies."""
-        return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
-
-    def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
-        """Set weights by policy id, here and on all env runners."""
-        for policy_id, policy_weights in weights.items():
-            self.get_policy(policy_id).set_weights(policy_weights)
-        self.env_runners.sync_weights()
-
-    # ------------------------------------------------------------------ saving
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything that `from_state` needs to go on exactly."""
-        return {
-            "algorithm": registry.name_of(type(self)),
-            "config": self.config.to_dict(),
-            "trial_id": self._own_trial_id,
-            "seed_entropy": self._seed_entropy,
-            "counters": {
-                "iteration": self.iteration,
-                "time_total_s": self._time_total,
-                "num_env_steps_sampled": self.num_env_steps_sampled,
-                "num_env_steps_trained": self.num_env_steps_trained,
-                "num_training_steps": self.num_training_steps,
-            },
-            "episodes": self.episodes.get_state(),
-            "evaluation": self._evaluation,
-            "policies": {m: policy.get_state() for m, policy in self.policies.items()},
-            "learners": self.learners.get_state(),
-            "env_runners": self.env_runners.get_state(),
-            "learned": self.get_learned_state(),
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what another run has learned; the settings of this one stay.
-
-        The same run goes on with its random streams and episodes. A clone (another trial's state,
-        as in population-based training) gets new ones.
-        """
-        for module_id, policy in self.policies.items():
-            policy.set_state(state["policies"][module_id])
-        self.set_learned_state(state["learned"])
-        counters = state["counters"]
-        self._iteration = counters["iteration"]
-        self._time_total = counters["time_total_s"]
-        self.num_env_steps_sampled = counters["num_env_steps_sampled"]
-        self.num_env_steps_trained = counters["num_env_steps_trained"]
-        self.num_training_steps = counters["num_training_steps"]
-        self._timesteps_total = self.num_env_steps_sampled  # type: ignore[assignment]
-        self.episodes.set_state(state["episodes"])
-        self._evaluation = dict(state["evaluation"])
-        is_clone = None not in (state["trial_id"], self._own_trial_id) and (
-            state["trial_id"] != self._own_trial_id
-        )
-        self.learners.set_state(state["learners"], with_random=not is_clone)
-        if is_clone:
-            self._become_another_run()
-            return
-        if not self.env_runners.set_state(state["env_runners"]):
-            logger.warning(
-                "%s cannot give its state (get_state/set_state): the resumed run starts new "
-                "episodes",
-                env_name(self.config.env),
-            )
-
-    def _become_another_run(self) -> None:
-        key = (zlib.crc32(self.trial_id.encode()), self._iteration)
-        _, learner, runners, _ = self._random_streams(*key)
-        self.learners.reseed(draw_seed(learner))
-        self.env_runners.sync_weights()
-        self.env_runners.reseed(runners)
-
-    @property
-    def _own_trial_id(self) -> str | None:
-        return self.trial_id if self._trial_info else None
-
-    def get_learned_state(self) -> dict[str, Any]:
-        """What an algorithm has learned besides weights, e.g. an adaptive coefficient."""
-        return {}
-
-    def set_learned_state(self, state: dict[str, Any]) -> None:
-        """Take over `get_learned_state`'s."""
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write JSON and safetensors. `checkpoint.json` comes last: without it there is none."""
-        folder = Path(checkpoint_dir)
-        # A checkpoint that is written over is none until the new one is whole.
-        (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
-        state = self.get_state()
-        state["policies"] = sorted(self.policies)
-        for policy_id in self.policies:
-            path = self.export_policy_checkpoint(
-                str(policy_folder(folder, policy_id)), policy_id=policy_id
-            )
-            if self.config.export_native_model_files:
-                self.export_policy_model(str(path), policy_id)
-        save_state(folder, _STATE, state)
-
-    def load_checkpoint(self, checkpoint: Any) -> None:
-        """Read what `save_checkpoint` wrote."""
-        if not isinstance(checkpoint, (str, os.PathLike)):
-            raise CheckpointError(f"a checkpoint is a folder, not a {type(checkpoint).__name__}")
-        self.set_state(_read_checkpoint(Path(checkpoint)))
-
-    def restore(self, checkpoint_path: Any) -> None:
-        """Go on from a checkpoint: a folder, a Tune `Checkpoint`, or what `save` returned.
-
-        Tune's own `restore` would unpickle a file that it finds in the folder; this one never does.
-
-        Raises:
-            CheckpointError: naming the folder and what is wrong with it.
-        """
-        checkpoint = getattr(checkpoint_path, "checkpoint", checkpoint_path)
-        if hasattr(checkpoint, "as_directory"):
-            with checkpoint.as_directory() as folder:
-                self.load_checkpoint(folder)
-        else:
-            self.load_checkpoint(checkpoint)
-        self._time_since_restore = 0.0
-        self._iterations_since_restore = 0
-        self._timesteps_since_restore = 0
-        self._episodes_total = None
-        self._restored = True
-
-    @classmethod
-    def from_checkpoint(cls, path: str | os.PathLike[str], trust: Collection[str] = ()) -> Any:
-        """Rebuild an algorithm from its checkpoint and go on from there.
-
-        Args:
-            path: A checkpoint folder.
-            trust: Callables, as `module:qualname`, that may be imported if the checkpoint names
-                them (environments for example). Without it, loading runs no code.
-
-        Raises:
-            CheckpointError: if it is damaged or names a callable that is not trusted.
-        """
-        return cls.from_state(_read_checkpoint(Path(path)), trust, f"checkpoint {path}")
-
-    @classmethod
-    def from_state(
-        cls, state: dict[str, Any], trust: Collection[str] = (), what: str = "the state"
-    ) -> Any:
-        """Rebuild an algorithm from `get_state`'s."""
-        algorithm_class = registry.get_algorithm(state["algorithm"])
-        if not issubclass(algorithm_class, cls):
-            raise CheckpointError(f"{what} is of {state['algorithm']}, not of {cls.__name__}")
-        settings = trusted(state["config"], trust, what)
-        trusted_env(settings.get("env"), trust, what)
-        # An evaluation may have an environment of its own.
-        trusted_env((settings.get("evaluation_config") or {}).get("env"), trust, what)
-        algorithm = algorithm_class(config=settings)
-        algorithm.set_state(state)
-        return algorithm
-
-    def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
-        """Write a policy to a folder that `Policy.load` serves without Ray or an environment."""
-        policy = self.get_policy(policy_id)
-        policy.metadata = {
-            "algorithm": registry.name_of(type(self)),
-            "env": env_name(self.config.env),
-            "env_config": self.config.env_config,
-            "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
-            "tunescape_version": registry.VERSION,
-        }
-        return policy.save(export_dir)
-
-    def export_policy_model(
-        self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID, onnx: int | None = None
-    ) -> Path:
-        """Write a policy's network as a `torch.export` program, `model.pt2`.
-
-        Args:
-            export_dir: Made if missing.
-            policy_id: Which policy.
-            onnx: An ONNX opset version; not supported yet.
-
-        Returns:
-            The file. The program maps observations `[B, *shape]` to distribution inputs and values.
-        """
-        if onnx is not None:
-            raise ConfigError(f"onnx = {onnx!r} is not supported yet (ONNX export)")
-        return export_torch_program(self.get_policy(policy_id), Path(export_dir))
-
-    def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-        exporters = {"checkpoint": self.export_policy_checkpoint, "model": self.export_policy_model}
-        unknown = [name for name in export_formats if name not in exporters]
-        if unknown:
-            raise ConfigError(
-                f"export format {unknown[0]!r} is unknown; known: {', '.join(exporters)}"
-            )
-        return {name: str(exporters[name](export_dir)) for name in export_formats}
-
     # ------------------------------------------------------------------ for Tune's bookkeeping
 
     def get_auto_filled_metrics(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -618,14 +364,6 @@ class Algorithm(tune.Trainable):
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
-
-
-def _read_checkpoint(folder: Path) -> dict[str, Any]:
-    state = load_state(folder, _STATE)
-    state["policies"] = {
-        p: load_state(policy_folder(folder, p), "policy") for p in state["policies"]
-    }
-    return state
 
 
 def _legacy_metrics(metrics: dict[str, Any]) -> dict[str, Any]:

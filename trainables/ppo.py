@@ -259,4 +259,3 @@ def adapted_kl_coeff(kl_coeff: float, mean_kl: float, kl_target: float) -> float
     if mean_kl < 0.5 * kl_target:
         return kl_coeff * 0.5
     return kl_coeff
-

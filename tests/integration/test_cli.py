@@ -15,7 +15,9 @@ import pytest
 import yaml
 
 from experiments import cli
-from experiments.tracking_ui import HOST, store_of, ui_command
+from experiments.errors import ExperimentError
+from experiments.terminal import make_console
+from experiments.tracking_ui import HOST, serve, store_of, ui_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,8 +119,8 @@ def test_ui_serves_the_store_on_loopback(trained: tuple[Path, str]) -> None:
             except OSError:
                 assert time.monotonic() < deadline and process.poll() is None
                 time.sleep(0.3)
-        busy = tunescape("ui", "runs/one", "--port", str(port), cwd=folder)
-        assert busy.returncode == 2 and f"port {port}" in busy.stderr
+        with pytest.raises(ExperimentError, match=f"port {port} .* cannot be used"):
+            serve(folder / "runs", port, make_console())
     finally:
         process.terminate()
         output, _ = process.communicate(timeout=20)
@@ -137,9 +139,7 @@ def test_dry_run_shows_the_plan_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_list(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["tunescape", "list"])
     with pytest.raises(SystemExit) as status:
         cli.main()

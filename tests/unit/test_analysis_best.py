@@ -69,7 +69,7 @@ def test_leaderboard_of_a_minimum_and_its_top(sweep: Path) -> None:
 def test_ties_go_to_the_better_last_value_then_to_fewer_steps(tmp_path: Path) -> None:
     sweep = make_sweep(
         tmp_path,
-        {"slow": rows(1.0, 500.0, 500.0), "fell": rows(1.0, 500.0, 9.0), "fast": rows(2.0, 500.0)},
+        {"fell": rows(1.0, 500.0, 9.0), "slow": rows(1.0, 500.0, 500.0), "fast": rows(2.0, 500.0)},
     )
     assert leaderboard(sweep)["trial_id"].tolist() == ["fast", "slow", "fell"]
 

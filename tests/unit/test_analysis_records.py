@@ -81,6 +81,11 @@ def test_columns_of_what_varies(tmp_path: Path) -> None:
     assert curves.groupby("trial_id")["config/model/width"].first().tolist() == [32, 64, 64]
 
 
+def test_a_setting_that_only_the_first_trial_has_varies(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, {"t0": {"config": {"a": 1, "b": 2}}, "t1": {"config": {"a": 1}}})
+    assert trials_frame(sweep).attrs["varying"] == ["config/b"]
+
+
 def test_what_was_searched_varies_even_where_one_value_came_up(tmp_path: Path) -> None:
     trial = {"config": {"lr": 0.1, "gamma": 0.99}, "searched": {"lr": 0.1}}
     sweep = make_sweep(tmp_path, {"t0": trial})
@@ -122,6 +127,14 @@ def test_trials_younger_than_the_snapshot_are_found(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {"t0": {}})
     add_trial(sweep, "young", {"rows": [row(1, 7.0)]})
     assert trials_frame(sweep)["trial_id"].tolist() == ["t0", "young"]
+
+
+def test_the_newest_snapshot_counts(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, {"t0": {"status": "TERMINATED"}})
+    [snapshot] = sweep.glob("experiment_state-*.json")
+    older = snapshot.read_text().replace("TERMINATED", "ERROR")
+    (sweep / "experiment_state-2020-01-01_00-00-00.json").write_text(older)
+    assert trials_frame(sweep)["status"].tolist() == ["TERMINATED"]
 
 
 def test_a_torn_snapshot_falls_back_to_the_one_before(tmp_path: Path) -> None:

@@ -119,6 +119,15 @@ def test_a_grid_knows_checkpoints_that_do_not_say(grid: tune.ResultGrid, tmp_pat
     assert best.path.is_relative_to(moved)
 
 
+def test_a_grid_passes_over_checkpoints_that_were_deleted(
+    grid: tune.ResultGrid, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(grid.experiment_path, tmp_path / "count")
+    offline = tune.ResultGrid(tune.ExperimentAnalysis(str(moved)))
+    shutil.rmtree(best_checkpoint(offline, "score", "max").path)
+    assert best_checkpoint(offline, "score", "max").value == 10.0
+
+
 def test_failed_trials_are_in_the_frames(tmp_path: Path, grid: tune.ResultGrid) -> None:
     failing = tune.Tuner(
         Counter,

@@ -159,9 +159,9 @@ PLANNED: dict[str, Planned] = {
     **_planned(
         "env_runners",
         "asynchronous sampling",
-        "max_requests_in_flight_per_env_runner max_requests_in_flight_per_sampler_worker "
-        "sample_timeout_s",
+        "max_requests_in_flight_per_env_runner sample_timeout_s",
     ),
+    **_planned("training", "asynchronous sampling", "max_requests_in_flight_per_sampler_worker"),
     **_planned(
         "env_runners",
         "env runners with GPUs",

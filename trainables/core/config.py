@@ -547,7 +547,6 @@ _SAME_SECTION: dict[str, tuple[str, ...]] = {
     "learners": ("resources",),
     "rl_module": ("training",),
     "experimental": ("api_stack", "training"),
-    "training": ("env_runners", "learners"),
     "fault_tolerance": ("env_runners",),
 }
 

@@ -201,7 +201,7 @@ def is_search_domain(value: Any) -> bool:
     """Whether `value` is a Ray Tune domain or grid search (told without importing ray)."""
     if isinstance(value, dict):
         return set(value) == {"grid_search"}
-    return any(base.__module__.startswith("ray.tune.search.sample") for base in type(value).mro())
+    return any(base.__module__.startswith("ray.tune.search.sample") for base in type(value).__mro__)
 
 
 def contains_search_domain(value: Any) -> bool:

@@ -1,0 +1,202 @@
+"""How an algorithm is saved and restored: JSON and safetensors, never a pickle."""
+
+from __future__ import annotations
+
+import logging
+import os
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainables import registry
+from trainables.core.checkpoint import (
+    CHECKPOINT_FILE,
+    CheckpointError,
+    load_state,
+    policy_folder,
+    save_state,
+    trusted,
+)
+from trainables.policy_access import PolicyAccess
+from trainables.runtime.env_runner import draw_seed
+from trainables.runtime.envs import env_name, trusted_env
+from trainables.runtime.learner_group import LearnerGroup
+from trainables.runtime.metrics import EpisodeWindow
+
+logger = logging.getLogger("trainables")
+
+_STATE = "checkpoint"
+
+
+class Checkpointing(PolicyAccess):
+    """Part of `Algorithm`: its whole state, in memory and on disk."""
+
+    learners: LearnerGroup
+    episodes: EpisodeWindow
+    num_env_steps_trained: int
+    num_training_steps: int
+    trial_id: str
+    _iteration: int
+    _time_total: float
+    _timesteps_total: Any
+    _trial_info: Any
+    _seed_entropy: int
+    _evaluation: dict[str, float]
+
+    if TYPE_CHECKING:
+
+        def _random_streams(self, *key: int) -> list[np.random.SeedSequence]: ...
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that `from_state` needs to go on exactly."""
+        return {
+            "algorithm": registry.name_of(type(self)),
+            "config": self.config.to_dict(),
+            "trial_id": self._own_trial_id,
+            "seed_entropy": self._seed_entropy,
+            "counters": {
+                "iteration": self._iteration,
+                "time_total_s": self._time_total,
+                "num_env_steps_sampled": self.num_env_steps_sampled,
+                "num_env_steps_trained": self.num_env_steps_trained,
+                "num_training_steps": self.num_training_steps,
+            },
+            "episodes": self.episodes.get_state(),
+            "evaluation": self._evaluation,
+            "policies": {m: policy.get_state() for m, policy in self.policies.items()},
+            "learners": self.learners.get_state(),
+            "env_runners": self.env_runners.get_state(),
+            "learned": self.get_learned_state(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what another run has learned; the settings of this one stay.
+
+        The same run goes on with its random streams and episodes. A clone (another trial's state,
+        as in population-based training) gets new ones.
+        """
+        for module_id, policy in self.policies.items():
+            policy.set_state(state["policies"][module_id])
+        self.set_learned_state(state["learned"])
+        counters = state["counters"]
+        self._iteration = counters["iteration"]
+        self._time_total = counters["time_total_s"]
+        self.num_env_steps_sampled = counters["num_env_steps_sampled"]
+        self.num_env_steps_trained = counters["num_env_steps_trained"]
+        self.num_training_steps = counters["num_training_steps"]
+        self._timesteps_total = self.num_env_steps_sampled
+        self.episodes.set_state(state["episodes"])
+        self._evaluation = dict(state["evaluation"])
+        is_clone = None not in (state["trial_id"], self._own_trial_id) and (
+            state["trial_id"] != self._own_trial_id
+        )
+        self.learners.set_state(state["learners"], with_random=not is_clone)
+        if is_clone:
+            self._become_another_run()
+            return
+        if not self.env_runners.set_state(state["env_runners"]):
+            logger.warning(
+                "%s cannot give its state (get_state/set_state): the resumed run starts new "
+                "episodes",
+                env_name(self.config.env),
+            )
+
+    def _become_another_run(self) -> None:
+        key = (zlib.crc32(self.trial_id.encode()), self._iteration)
+        _, learner, runners, _ = self._random_streams(*key)
+        self.learners.reseed(draw_seed(learner))
+        self.env_runners.sync_weights()
+        self.env_runners.reseed(runners)
+
+    @property
+    def _own_trial_id(self) -> str | None:
+        return self.trial_id if self._trial_info else None
+
+    def get_learned_state(self) -> dict[str, Any]:
+        """What an algorithm has learned besides weights, e.g. an adaptive coefficient."""
+        return {}
+
+    def set_learned_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_learned_state`'s."""
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write JSON and safetensors. `checkpoint.json` comes last: without it there is none."""
+        folder = Path(checkpoint_dir)
+        # A checkpoint that is written over is none until the new one is whole.
+        (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
+        state = self.get_state()
+        state["policies"] = sorted(self.policies)
+        for policy_id in self.policies:
+            path = self.export_policy_checkpoint(
+                str(policy_folder(folder, policy_id)), policy_id=policy_id
+            )
+            if self.config.export_native_model_files:
+                self.export_policy_model(str(path), policy_id)
+        save_state(folder, _STATE, state)
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Read what `save_checkpoint` wrote."""
+        if not isinstance(checkpoint, (str, os.PathLike)):
+            raise CheckpointError(f"a checkpoint is a folder, not a {type(checkpoint).__name__}")
+        self.set_state(_read_checkpoint(Path(checkpoint)))
+
+    def restore(self, checkpoint_path: Any) -> None:
+        """Go on from a checkpoint: a folder, a Tune `Checkpoint`, or what `save` returned.
+
+        Tune's own `restore` would unpickle a file that it finds in the folder; this one never does.
+
+        Raises:
+            CheckpointError: naming the folder and what is wrong with it.
+        """
+        checkpoint = getattr(checkpoint_path, "checkpoint", checkpoint_path)
+        if hasattr(checkpoint, "as_directory"):
+            with checkpoint.as_directory() as folder:
+                self.load_checkpoint(folder)
+        else:
+            self.load_checkpoint(checkpoint)
+        self._time_since_restore = 0.0
+        self._iterations_since_restore = 0
+        self._timesteps_since_restore = 0
+        self._episodes_total = None
+        self._restored = True
+
+    @classmethod
+    def from_checkpoint(cls, path: str | os.PathLike[str], trust: Collection[str] = ()) -> Any:
+        """Rebuild an algorithm from its checkpoint and go on from there.
+
+        Args:
+            path: A checkpoint folder.
+            trust: Callables, as `module:qualname`, that may be imported if the checkpoint names
+                them (environments for example). Without it, loading runs no code.
+
+        Raises:
+            CheckpointError: if it is damaged or names a callable that is not trusted.
+        """
+        return cls.from_state(_read_checkpoint(Path(path)), trust, f"checkpoint {path}")
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], trust: Collection[str] = (), what: str = "the state"
+    ) -> Any:
+        """Rebuild an algorithm from `get_state`'s."""
+        algorithm_class = registry.get_algorithm(state["algorithm"])
+        if not issubclass(algorithm_class, cls):
+            raise CheckpointError(f"{what} is of {state['algorithm']}, not of {cls.__name__}")
+        settings = trusted(state["config"], trust, what)
+        trusted_env(settings.get("env"), trust, what)
+        # An evaluation may have an environment of its own.
+        trusted_env((settings.get("evaluation_config") or {}).get("env"), trust, what)
+        algorithm = algorithm_class(config=settings)
+        algorithm.set_state(state)
+        return algorithm
+
+
+def _read_checkpoint(folder: Path) -> dict[str, Any]:
+    state = load_state(folder, _STATE)
+    state["policies"] = {
+        p: load_state(policy_folder(folder, p), "policy") for p in state["policies"]
+    }
+    return state

@@ -1,0 +1,121 @@
+"""What an algorithm offers through its policies: actions, weights and exported folders."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainables import registry
+from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.export import export_torch_program
+from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError
+from trainables.runtime.env_runner_group import EnvRunnerGroup
+from trainables.runtime.envs import env_name
+
+
+class PolicyAccess:
+    """Part of `Algorithm`: acts, gives and takes weights, exports."""
+
+    config: AlgorithmConfig
+    policies: dict[str, Policy]
+    env_runners: EnvRunnerGroup
+    num_env_steps_sampled: int
+
+    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
+        """The learner's policy.
+
+        Raises:
+            KeyError: naming the ids there are.
+        """
+        if policy_id not in self.policies:
+            raise KeyError(f"no policy {policy_id!r}; there are {sorted(self.policies)}")
+        return self.policies[policy_id]
+
+    get_module = get_policy
+
+    def compute_single_action(
+        self,
+        observation: Any,
+        state: None = None,
+        *,
+        policy_id: str = DEFAULT_MODULE_ID,
+        explore: bool | None = None,
+        full_fetch: bool = False,
+    ) -> Any:
+        """The action for one observation; see `Policy.compute_single_action`."""
+        return self.get_policy(policy_id).compute_single_action(
+            observation, state, explore=explore, full_fetch=full_fetch
+        )
+
+    def compute_actions(
+        self,
+        observations: Any,
+        state: None = None,
+        *,
+        policy_id: str = DEFAULT_MODULE_ID,
+        explore: bool | None = None,
+        full_fetch: bool = False,
+    ) -> Any:
+        """Actions for a batch `[B, …]`, or by key for a dict of observations."""
+        policy = self.get_policy(policy_id)
+        if not isinstance(observations, dict):
+            return policy.compute_actions(
+                observations, state, explore=explore, full_fetch=full_fetch
+            )
+        batch = np.stack(list(observations.values()))
+        actions = policy.compute_actions(batch, state, explore=explore)
+        return dict(zip(observations, actions, strict=True))
+
+    def get_weights(
+        self, policies: Collection[str] | None = None
+    ) -> dict[str, dict[str, np.ndarray]]:
+        """Copies of the weights by policy id; None: of all policies."""
+        return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
+
+    def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
+        """Set weights by policy id, here and on all env runners."""
+        for policy_id, policy_weights in weights.items():
+            self.get_policy(policy_id).set_weights(policy_weights)
+        self.env_runners.sync_weights()
+
+    def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
+        """Write a policy to a folder that `Policy.load` serves without Ray or an environment."""
+        policy = self.get_policy(policy_id)
+        policy.metadata = {
+            "algorithm": registry.name_of(type(self)),
+            "env": env_name(self.config.env),
+            "env_config": self.config.env_config,
+            "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
+            "tunescape_version": registry.VERSION,
+        }
+        return policy.save(export_dir)
+
+    def export_policy_model(
+        self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID, onnx: int | None = None
+    ) -> Path:
+        """Write a policy's network as a `torch.export` program, `model.pt2`.
+
+        Args:
+            export_dir: Made if missing.
+            policy_id: Which policy.
+            onnx: An ONNX opset version; not supported yet.
+
+        Returns:
+            The file. The program maps observations `[B, *shape]` to distribution inputs and values.
+        """
+        if onnx is not None:
+            raise ConfigError(f"onnx = {onnx!r} is not supported yet (ONNX export)")
+        return export_torch_program(self.get_policy(policy_id), Path(export_dir))
+
+    def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
+        exporters = {"checkpoint": self.export_policy_checkpoint, "model": self.export_policy_model}
+        unknown = [name for name in export_formats if name not in exporters]
+        if unknown:
+            raise ConfigError(
+                f"export format {unknown[0]!r} is unknown; known: {', '.join(exporters)}"
+            )
+        return {name: str(exporters[name](export_dir)) for name in export_formats}
