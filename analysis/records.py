@@ -195,10 +195,18 @@ def _tune_states(path: Path) -> list[dict[str, Any]]:
         if not isinstance(snapshot, dict):
             continue  # torn by a kill: the one before it is whole
         try:
-            return [json.loads(state) for state, _ in snapshot["trial_data"]]
+            states = [json.loads(state) for state, _ in snapshot["trial_data"]]
         except (KeyError, TypeError, ValueError):
             continue
+        # Tune keeps them in the order in which they last changed.
+        return sorted(states, key=_number_of)
     return []
+
+
+def _number_of(state: dict[str, Any]) -> int:
+    """The trial's number in its sweep, which begins its tag: ``3_lr=0.1``."""
+    number = str(state.get("experiment_tag")).partition("_")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _is_trial_folder(path: Path) -> bool:

@@ -17,7 +17,7 @@ from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
 from ray.tune.utils.util import SafeFallbackEncoder
 
-from experiments.trial_info import trial_folder
+from experiments.trial_info import read_json_lines, trial_folder
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -52,17 +52,9 @@ def append(trial: Trial, checkpoint_path: str) -> None:
 def read(trial: Trial) -> list[JournalEntry]:
     """Returns the noted checkpoints that still exist, oldest first."""
     folder = trial_folder(trial)
-    try:
-        lines = (folder / JOURNAL).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
     entries: dict[str, JournalEntry] = {}
-    for line in lines:
-        try:
-            data = json.loads(line)
-            entry = JournalEntry(data["checkpoint"], data["result"])
-        except (ValueError, KeyError, TypeError):
-            continue  # the line that the kill cut short
+    for data in read_json_lines(folder / JOURNAL):
+        entry = JournalEntry(data["checkpoint"], data["result"])
         if (folder / entry.checkpoint).is_dir():
             entries.pop(entry.checkpoint, None)  # written again by a resumed trial: now the newest
             entries[entry.checkpoint] = entry

@@ -40,7 +40,13 @@ AddressOption = Annotated[
 @app.callback()
 def _options(
     verbose: Annotated[
-        int, typer.Option("-v", "--verbose", count=True, help="Say more; -vv shows tracebacks.")
+        int,
+        typer.Option(
+            "-v",
+            "--verbose",
+            count=True,
+            help="Tune's log; -vv: also workers' output, tracebacks.",
+        ),
     ] = 0,
 ) -> None:
     global _verbosity

@@ -21,8 +21,6 @@ _ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     # Tune's own progress output; ours is a callback.
     "RAY_AIR_NEW_OUTPUT": "0",
-    # A trial's traceback is in its folder, its cause in the summary.
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     # A result without the objective is the searcher's and scheduler's business, not a crash.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # Snapshots are forced by checkpoints; that is meant.
@@ -49,7 +47,7 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
 
     Args:
         resources: The spec's `resources`.
-        verbosity: 0 is quiet; from 2 the workers' output is shown.
+        verbosity: 0 is quiet, 1 shows Tune's log, 2 the workers' output and trials' tracebacks.
 
     Raises:
         PreflightError: The cluster cannot be reached.
@@ -130,7 +128,8 @@ def usable_cpus() -> int:
 
 
 def _set_log_levels(verbosity: int) -> None:
-    level = logging.ERROR if verbosity < 2 else logging.INFO
+    level = logging.INFO if verbosity else logging.ERROR
     logging.getLogger("ray.tune").setLevel(level)
     # "Trials did not complete: …" repeats what the summary says.
-    logging.getLogger("ray.tune.tune").setLevel(logging.CRITICAL if verbosity < 2 else level)
+    logging.getLogger("ray.tune.tune").setLevel(level if verbosity else logging.CRITICAL)
+    os.environ["TUNE_PRINT_ALL_TRIAL_ERRORS"] = "1" if verbosity >= 2 else "0"

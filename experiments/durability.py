@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from ray import cloudpickle, tune
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import TrialScheduler
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
 from experiments import checkpoint_journal
 from experiments.snapshot import SnapshotSyncer, reconcile
-from experiments.trial_info import PRUNED, flatten
+from experiments.trial_info import PRUNED, flatten, read_json_lines, trial_folder
 
 if TYPE_CHECKING:
     from ray.tune import Checkpoint
@@ -245,9 +245,27 @@ class SweepKeeper(tune.Callback):
     def _resume_trial(self, controller: TuneController, trial: Trial) -> None:
         if not _folder_name(trial):
             return  # it never started
+        saved = (trial.run_metadata.last_result or {}).get("training_iteration", 0)
         newest = checkpoint_journal.adopt(trial)
-        if newest is not None and newest.result.get("done"):
+        if newest is None:
+            return
+        self._replay(controller, trial, saved, newest.result.get("training_iteration", 0))
+        if newest.result.get("done"):
             self._finish(controller, trial, newest.result)
+
+    def _replay(self, controller: TuneController, trial: Trial, after: int, until: int) -> None:
+        """Tells the scheduler of results between the saved state and the adopted checkpoint.
+
+        Only one that merely takes note of results, as ASHA does; PBT and HyperBand act on them.
+        """
+        if not isinstance(self.scheduler, (AsyncHyperBandScheduler, MedianStoppingRule)):
+            return
+        for row in read_json_lines(trial_folder(trial) / "result.json"):
+            if after < row.get("training_iteration", 0) <= until:
+                after = row["training_iteration"]  # each once: a resumed trial repeats rows
+                self.scheduler.on_trial_result(controller._wrapped(), trial, flatten(row))
+        # What it would decide now is of no account: the trial had gone on.
+        self._pruned.discard(trial.trial_id)
 
     def _finish(self, controller: TuneController, trial: Trial, result: dict[str, Any]) -> None:
         """Ends a trial whose last checkpoint was made, but whose end was not saved any more."""

@@ -18,6 +18,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ray import tune
@@ -31,7 +32,14 @@ from experiments.mlflow_writer import (
     log_rows,
 )
 from experiments.provenance import git_commit, package_versions, user_name
-from experiments.trial_info import error_cause, flatten, numeric_metrics, trial_folder, was_pruned
+from experiments.trial_info import (
+    error_cause,
+    flatten,
+    numeric_metrics,
+    read_json_lines,
+    trial_folder,
+    was_pruned,
+)
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -111,6 +119,7 @@ class MLflowLogger(tune.Callback):
         self._reconciled = False
         self._trials: dict[str, Trial] = {}  # started and not yet ended
         self._configs: dict[str, Mapping[str, Any]] = {}  # as last logged
+        self._opened: set[str] = set()  # trials whose run was opened by this process
         self._ended: dict[str, str] = {}  # trial id -> run status
         self._best: float | None = None
         # For the thread. Status of the runs found at a resume; env step up to which a run already
@@ -270,6 +279,7 @@ class MLflowLogger(tune.Callback):
         for trial in trials:
             if trial.is_finished():  # ended before the kill; its end may not have been written
                 self._open_trial_run(trial, reopen=False)
+                self._submit_backfill(trial, trial.last_result or {})
                 self._queue_result(trial, trial.last_result or {})
                 self._end_trial(trial, FINISHED if trial.status == "TERMINATED" else FAILED)
 
@@ -278,9 +288,17 @@ class MLflowLogger(tune.Callback):
         self._trials[trial_id] = trial
         self._ended.pop(trial_id, None)
         self._configs.setdefault(trial_id, trial.config)
+        is_first = trial_id not in self._opened
         self._open_trial_run(trial)
+        if is_first and trial.latest_checkpoint_result is not None:  # continued after a kill
+            self._submit_backfill(trial, trial.latest_checkpoint_result.metrics)
+
+    def _submit_backfill(self, trial: Trial, until: Mapping[str, Any]) -> None:
+        path, iteration = trial_folder(trial) / "result.json", until.get("training_iteration", 0)
+        self._submit(trial.trial_id, self._backfill, trial.trial_id, path, iteration)
 
     def _open_trial_run(self, trial: Trial, *, reopen: bool = True) -> None:
+        self._opened.add(trial.trial_id)
         config = flatten(trial.config)
         tags = {
             **self._tags,
@@ -299,8 +317,10 @@ class MLflowLogger(tune.Callback):
         if self._writer is None or not result:
             return
         trial_id = trial.trial_id
+        if trial_id not in self._opened:  # ended by a resume, before it was started again
+            self._open_trial_run(trial, reopen=False)
         values, non_finite = numeric_metrics(result)
-        step = int(values.get(self._step_metric, values.get("training_iteration", 0)))
+        step = self._step(values)
         if trial.config is not self._configs.get(trial_id, trial.config):
             values.update(self._changed_settings(trial, step))
         if non_finite and trial_id not in self._reported_non_finite:
@@ -308,6 +328,9 @@ class MLflowLogger(tune.Callback):
             tag = {"tunescape.non_finite": f"at env step {step}: {', '.join(non_finite)}"}
             self._submit(trial_id, self._tag_run, trial_id, tag)
         self._writer.submit_row(trial_id, Row(step, _timestamp_ms(result), values))
+
+    def _step(self, values: Mapping[str, float]) -> int:
+        return int(values.get(self._step_metric, values.get("training_iteration", 0)))
 
     def _changed_settings(self, trial: Trial, step: int) -> dict[str, float]:
         """Returns settings that a scheduler changed in mid-trial as metrics `config/<setting>`.
@@ -461,6 +484,18 @@ class MLflowLogger(tune.Callback):
             log_rows(self._client(), run_id, rows)
             self._skip_until.pop(trial_id, None)
             self._last_step[trial_id] = rows[-1].step
+
+    def _backfill(self, trial_id: str, path: Path, until: int) -> None:
+        """Logs what a killed sweep had in its folder, but had not yet sent to MLflow."""
+        if trial_id not in self._run_ids or self._is_ended(trial_id):
+            return
+        by_iteration: dict[int, Row] = {}
+        for result in read_json_lines(path):  # of repeated iterations the last counts
+            values, _ = numeric_metrics(result)
+            iteration = int(values.get("training_iteration", 0))
+            if iteration <= until:
+                by_iteration[iteration] = Row(self._step(values), _timestamp_ms(result), values)
+        self._write_rows(trial_id, [by_iteration[i] for i in sorted(by_iteration)])
 
     def _tag_run(self, trial_id: str, tags: dict[str, str]) -> None:
         if trial_id in self._run_ids:

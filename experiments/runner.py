@@ -77,7 +77,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     Args:
         spec: The sweep.
         console: Where progress and warnings are shown; by default the terminal's stderr.
-        verbosity: 0 is quiet, from 2 workers' output is shown.
+        verbosity: 0 is quiet, 1 shows Tune's log, 2 the workers' output and trials' tracebacks.
     """
     import ray
 

@@ -12,6 +12,7 @@ def build_scheduler(spec: SweepSpec) -> TrialScheduler:
     options = spec.scheduler
     if not isinstance(options, AshaScheduler):
         return FIFOScheduler()
+    assert options.max_t and options.grace_period, "spec_checks.complete_scheduler sets them"
     return AsyncHyperBandScheduler(
         time_attr=options.time_attr,
         max_t=options.max_t,

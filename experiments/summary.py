@@ -80,12 +80,9 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
     from rich import box
     from rich.table import Table
 
-    shown = (
-        f"all {num_trials}"
-        if len(frame) == num_trials
-        else f"the best {len(frame)} of {num_trials}"
-    )
-    title = f"{metric}: {shown} trials"
+    whole = len(frame) == num_trials
+    which = f"all {num_trials}" if whole else f"the best {len(frame)} of {num_trials}"
+    title = f"{metric}: {which} trials"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     settings = [column for column in frame.columns if column.startswith("config/")]
     table.add_column("#", justify="right")

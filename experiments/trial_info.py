@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -93,6 +94,26 @@ def was_pruned(trial: Trial) -> bool:
     return bool(criteria) and not any(
         key in flat and flat[key] >= limit for key, limit in criteria.items()
     )
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """Returns the JSON objects of a file with one per line, e.g. a trial's `result.json`.
+
+    A line that a kill cut short is left out; a missing file has none.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    rows = []
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
 
 
 def error_cause(trial: Trial) -> str:

@@ -44,6 +44,7 @@ def add_trial(sweep: Path, name: str, trial: dict[str, Any]) -> dict[str, Any]:
         "trial_id": name,
         "relative_logdir": folder.name,
         "status": trial.get("status", "TERMINATED"),
+        "experiment_tag": trial.get("tag", "1_lr=0.1"),
         "config": config,
         "evaluated_params": trial.get("searched", {}),
     }

@@ -56,11 +56,14 @@ def equal(seed: int) -> PPOConfig:
 
 
 def tuned(seed: int) -> PPOConfig:
-    """RLlib's own tuned settings for CartPole-v1, sampled in process (fastest on two cores)."""
+    """RLlib's own tuned settings for CartPole-v1, sampled in process.
+
+    They leave open how many slots to step together; 16 reached the score soonest of 1, 8, 16, 32.
+    """
     return (
         PPOConfig()
         .environment("CartPole-v1")
-        .env_runners(num_env_runners=0)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=16)
         .training(lr=0.0003, num_epochs=6, vf_loss_coeff=0.01)
         .rl_module(
             model_config=DefaultModelConfig(

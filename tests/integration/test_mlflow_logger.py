@@ -3,6 +3,7 @@ MLflow does can hold up or end a sweep."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import pickle
@@ -68,6 +69,7 @@ def _trial(trial_id: str, **config: Any) -> Any:
         last_result=None,
         stopping_criterion={"training_iteration": 3},
         storage=SimpleNamespace(trial_fs_path=f"/runs/sweep/{trial_id}"),
+        latest_checkpoint_result=None,
         error_file=None,
     )
     trial.is_finished = lambda: trial.status in ("TERMINATED", "ERROR")
@@ -233,7 +235,12 @@ def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
     second = pickle.loads(tuner_pkl)
     second.setup()  # no state: killed before Tune's first snapshot
     unsent.status = "TERMINATED"  # it had ended, but MLflow never heard of it
-    unsent.last_result = {"score": 9.0, STEPS: 300, "training_iteration": 3, "timestamp": 1}
+    unsent.last_result = {"score": 9.0, STEPS: 300, "training_iteration": 3, "timestamp": 3}
+    unsent.storage.trial_fs_path = str(tmp_path)
+    rows = [
+        {"score": 5.0 * i, STEPS: 100 * i, "training_iteration": i, "timestamp": i} for i in (1, 2)
+    ]
+    (tmp_path / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"cut')
     second.on_step_begin(0, [ended, cut_off, unsent])
     second.on_trial_start(0, [], cut_off)
     for iteration in (2, 3):  # from its checkpoint at 1, so 2 is a repetition
@@ -249,7 +256,7 @@ def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
     assert ends == {"a": "FINISHED", "b": "FINISHED", "c": "KILLED", "d": "FINISHED"}
     assert [step for step, _ in _history(uri, children["b"], "score")] == [100, 200, 300]
     assert [step for step, _ in _history(uri, children["a"], "score")] == [100, 200, 300]
-    assert _history(uri, children["d"], "score") == [(300, 9.0)]
+    assert _history(uri, children["d"], "score") == [(100, 5.0), (200, 10.0), (300, 9.0)]
     a = children["a"].info
     assert a.end_time < children["d"].info.end_time  # a run that had ended is left alone
 

@@ -123,6 +123,12 @@ def test_statuses(tmp_path: Path) -> None:
     assert pd.isna(frame.loc["waiting", "episode_return_mean"])
 
 
+def test_trials_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    tags = {"b": "2_lr=1", "k": "11_lr=1", "a": "1_lr=1"}
+    sweep = make_sweep(tmp_path, {name: {"tag": tag} for name, tag in tags.items()})
+    assert trials_frame(sweep)["trial_id"].tolist() == ["a", "b", "k"]
+
+
 def test_trials_younger_than_the_snapshot_are_found(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {"t0": {}})
     add_trial(sweep, "young", {"rows": [row(1, 7.0)]})

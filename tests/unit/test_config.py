@@ -190,7 +190,9 @@ def test_domains_pass_anywhere() -> None:
     assert PPOConfig().training(model=tune.grid_search([{}, {"vf_share_layers": True}]))
     with raises("unknown model setting 'fcnet_hidens'"):
         PPOConfig.from_dict({"model": {"fcnet_hidens": tune.choice([1])}})
-    with raises("env_config, lr, num_epochs, model, .*: a search domain can be swept by tune.Tuner, not"):
+    with raises(
+        "env_config, lr, num_epochs, model, .*: a search domain can be swept by tune.Tuner, not"
+    ):
         PPOConfig.from_dict({**space, "env": "CartPole-v1"}).validate()
 
 

@@ -147,7 +147,8 @@ def make_rollout(policy: Policy, length: int = 12, slots: int = 4, seed: int = 0
     random = np.random.default_rng(seed)
     obs = random.normal(size=(length + 1, slots, 3)).astype(np.float32)
     flat = obs[:-1].reshape(-1, 3)
-    actions, _, logp = policy.act(flat, True, torch.Generator().manual_seed(seed))
+    actions, _, inputs = policy.act(flat, True, torch.Generator().manual_seed(seed))
+    logp = policy.distribution.logp(inputs, actions)
     valid = random.random((length, slots)) < 0.8
     terminated = (random.random((length, slots)) < 0.1) & valid
     return Rollout(

@@ -102,7 +102,7 @@ def _read_document(folder: Path, name: str) -> dict[str, Any]:
         document = json.loads(path.read_bytes())
         version = document["format_version"]
         document["tensors"], document["sha256"], document["state"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(
             f"checkpoint {folder} is damaged: {path.name} is unreadable"
         ) from None

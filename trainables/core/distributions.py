@@ -54,13 +54,6 @@ class Distribution(ABC):
     def kl(self, inputs: Tensor, other: Tensor) -> Tensor:
         """KL(p || q) of each row in nats, p given by `inputs` and q by `other`, `[...]`."""
 
-    def sample_with_logp(
-        self, inputs: Tensor, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Draw actions and their log-probabilities together."""
-        actions = self.sample(inputs, generator)
-        return actions, self.logp(inputs, actions)
-
     def logp_and_entropy(self, inputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Both at once, where that shares work."""
         return self.logp(inputs, actions), self.entropy(inputs)

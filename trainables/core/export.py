@@ -32,8 +32,8 @@ def export_torch_program(policy: Policy, folder: Path) -> Path:
         folder: Made if missing.
 
     Returns:
-        The file. Its program takes observations `[B, *shape]`, B from 2 on, and gives distribution
-        inputs `[B, …]` and values `[B]`.
+        The file. Its program takes observations `[B, *shape]` and gives distribution inputs
+        `[B, …]` and values `[B]`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     space = policy.observation_space

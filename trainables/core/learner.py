@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.batch import Batch, minibatches
+from trainables.core.flat_parameters import FlatParameters
 from trainables.core.model_config import OptimizerConfig
 
 Metrics = dict[str, Tensor]
@@ -34,8 +35,9 @@ class Learner:
         grad_clip_by: str = "global_norm",
     ):
         self.module = module
-        self.parameters = [p for p in module.parameters() if p.requires_grad]
-        self.optimizer = make_optimizer(self.parameters, optimizer)
+        self.flat = FlatParameters(module)
+        self.gradient = self.flat.gradient
+        self.optimizer = make_optimizer(self.flat.vector, optimizer)
         self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
 
     def set_lr(self, lr: float) -> None:
@@ -46,7 +48,7 @@ class Learner:
     def update_step(self, batch: Batch, loss_fn: LossFn) -> Metrics:
         """One gradient step on one minibatch; returns scalars that stay on the device."""
         loss, metrics = loss_fn(self.module(batch["features"]), batch)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.gradient.zero_()
         loss.backward()
         metrics["grad_norm"] = self._clip_gradients()
         self.optimizer.step()
@@ -78,20 +80,23 @@ class Learner:
             for minibatch in minibatches(batch, num_epochs, minibatch_size, generator)
         ]
         # One transfer at the end: an .item() per step would wait for the device each time.
-        means = torch.stack([torch.stack(list(step.values())) for step in steps]).mean(0)
+        scalars = torch.stack([scalar for step in steps for scalar in step.values()])
+        means = scalars.view(len(steps), -1).mean(0)
         return dict(zip(steps[0], means.tolist(), strict=True))
 
     def _clip_gradients(self) -> Tensor:
         """Clip in place; returns the global norm before clipping."""
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        if self._grad_clip is not None and self._grad_clip_by == "global_norm":
-            return nn.utils.clip_grad_norm_(self.parameters, self._grad_clip)
-        norm = nn.utils.get_total_norm(gradients)
-        if self._grad_clip is not None and self._grad_clip_by == "value":
-            nn.utils.clip_grad_value_(self.parameters, self._grad_clip)
-        elif self._grad_clip is not None:
-            for parameter in self.parameters:
-                nn.utils.clip_grad_norm_([parameter], self._grad_clip)
+        norm = torch.linalg.vector_norm(self.gradient)
+        bound = self._grad_clip
+        if bound is None:
+            return norm
+        if self._grad_clip_by == "value":
+            self.gradient.clamp_(-bound, bound)
+        elif self._grad_clip_by == "norm":
+            for parameter in self.flat.parameters:
+                nn.utils.clip_grad_norm_([parameter], bound)
+        else:
+            self.gradient.mul_((bound / (norm + 1e-6)).clamp_max(1.0))
         return norm
 
     def get_state(self) -> dict[str, Any]:
@@ -104,10 +109,9 @@ class Learner:
         self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
 
 
-def make_optimizer(
-    parameters: list[nn.Parameter], settings: dict[str, Any]
-) -> torch.optim.Optimizer:
+def make_optimizer(vector: nn.Parameter, settings: dict[str, Any]) -> torch.optim.Optimizer:
     """The optimiser that the `optimizer` dict of a config describes, fused into one kernel."""
+    parameters = [vector]
     options = OptimizerConfig(**OptimizerConfig.check(settings))
     decay = options.weight_decay
     betas = (options.beta1, options.beta2)

@@ -113,15 +113,14 @@ class Policy:
 
         Returns:
             Actions as the distribution gave them `[N, …]`, actions for the environment `[N, …]`,
-            log-probabilities of the former `[N]`.
+            and the inputs of the distribution `[N, num_inputs]`.
         """
         inputs = self.module.dist_inputs(self.features(obs))
         if explore:
-            actions, logp = self.distribution.sample_with_logp(inputs, generator)
+            actions = self.distribution.sample(inputs, generator)
         else:
             actions = self.distribution.mode(inputs)
-            logp = self.distribution.logp(inputs, actions)
-        return actions, self.actions(actions), logp
+        return actions, self.actions(actions), inputs
 
     def compute_actions(
         self,
@@ -150,15 +149,13 @@ class Policy:
             raise ConfigError("state is not supported yet: this policy is not recurrent")
         array = self._checked(obs)
         explore = self.explore if explore is None else explore
-        _, env_actions, logp = self.act(array, explore, self._generator)
+        actions, env_actions, inputs = self.act(array, explore, self._generator)
         if not full_fetch:
             return env_actions
-        with torch.inference_mode():
-            output = self.module(self.features(array))
         extra = {
-            "action_dist_inputs": output.dist_inputs.cpu().numpy(),
-            "action_logp": logp.cpu().numpy(),
-            "vf_preds": output.values.cpu().numpy(),
+            "action_dist_inputs": inputs.cpu().numpy(),
+            "action_logp": self.distribution.logp(inputs, actions).cpu().numpy(),
+            "vf_preds": self.value(array).cpu().numpy(),
         }
         return env_actions, [], extra
 
@@ -185,7 +182,9 @@ class Policy:
             raise ConfigError(
                 f"observations have shape {array.shape[1:]}, the observation space has {shape}"
             )
-        return array
+        if array.dtype.kind not in "biuf":
+            raise ConfigError(f"observations are {array.dtype}, not numbers: {obs!r}")
+        return array if array.flags.writeable else array.copy()  # torch warns of read-only ones
 
     # ------------------------------------------------------------------ the model
 
