@@ -1,6 +1,7 @@
 """What every algorithm must do. A new algorithm passes this suite before anything else."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,12 +175,14 @@ def test_actions_equal_those_of_the_exported_policy(name: str, tmp_path: Path) -
         algo.save(str(tmp_path / "checkpoint"))
         obs = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32) * 3
         mine = algo.compute_actions(obs, explore=False)
-        assert np.array_equal(algo.compute_single_action(obs[7], explore=False), mine[7])
+        # Matrix products of other sizes, or of weights that lie elsewhere, round differently.
+        close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
+        close(algo.compute_single_action(obs[7], explore=False), mine[7])
         by_key = algo.compute_actions({"a": obs[0], "b": obs[1]}, explore=False)
-        assert np.array_equal(by_key["b"], mine[1])
+        close(by_key["b"], mine[1])
     for folder in ("policy", "checkpoint"):
         policy = Policy.load(tmp_path / folder)
-        assert np.array_equal(policy.compute_actions(obs, explore=False), mine)
+        close(policy.compute_actions(obs, explore=False), mine)
         assert policy.metadata["algorithm"] == name
         assert policy.metadata["env"] == "Pendulum-v1"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import torch
 
 from trainables import Algorithm, Policy, PPOConfig
+from trainables.core.checkpoint import CheckpointError, load_state, save_state
 from trainables.core.connectors import RunningMoments
 from trainables.core.export import export_torch_program
 from trainables.core.settings import ConfigError
@@ -70,7 +70,7 @@ def test_every_space(tmp_path: Path, observation_space: gym.Space, action_space:
         actions = policy.compute_actions(batch, explore=explore)
         assert actions.dtype == action_space.dtype
         for action in actions:
-            assert action_space.contains(action if action.shape else action[()])
+            assert action_space.contains(np.asarray(action) if action_space.shape else action)
         single = policy.compute_single_action(batch[0], explore=explore)
         assert np.shape(single) == action_space.shape
     greedy = policy.compute_actions(batch, explore=False)
@@ -99,7 +99,7 @@ def test_every_space(tmp_path: Path, observation_space: gym.Space, action_space:
 def test_unsupported_spaces(
     observation_space: gym.Space, action_space: gym.Space, named: str
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"{named}.* is not supported yet; supported: Box"):
+    with pytest.raises(ConfigError, match=rf"(?s){named}.* is not supported yet; supported: "):
         Policy(observation_space, action_space)
 
 
@@ -171,9 +171,9 @@ def test_shape_errors() -> None:
         policy.compute_single_action({"obs": np.zeros(4)})
     with pytest.raises(ConfigError, match="state is not supported yet: this policy is not recurr"):
         policy.compute_actions(np.zeros((1, 4)), state=[1])
-    with pytest.raises(ConfigError, match="observations"):
+    with pytest.raises(ConfigError, match="observations are object, not numbers"):
         Policy(Discrete(3), Discrete(2)).compute_single_action(None)
-    with pytest.raises(ConfigError, match="observations"):
+    with pytest.raises(ConfigError, match="observations are <U4, not numbers"):
         Policy(Discrete(3), Discrete(2)).compute_single_action("left")
 
 
@@ -290,12 +290,9 @@ def test_the_filter_travels_with_the_policy(tmp_path: Path, space: gym.Space) ->
 
 def test_acting_does_not_change_the_filter() -> None:
     policy = with_filter(Box(-10, 10, (4,), np.float32))
-    before = json.dumps(
-        {k: np.asarray(v).tolist() for k, v in policy.get_state()["filter"].items()}
-    )
+    before = str(policy.get_state()["filter"])
     policy.compute_actions(sample(policy.observation_space, 30))
-    after = json.dumps({k: np.asarray(v).tolist() for k, v in policy.get_state()["filter"].items()})
-    assert before == after
+    assert str(policy.get_state()["filter"]) == before
 
 
 # ------------------------------------------------------------------ exported
@@ -325,9 +322,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
             "values": algorithm.get_policy().value(obs).numpy(),
         }
         assert np.any(algorithm.get_policy().get_state()["filter"]["mean"])
-        assert algorithm.compute_single_action(obs[0], explore=False) == record["actions"][0]
+        single = algorithm.compute_single_action(obs[0], explore=False)
+        np.testing.assert_allclose(single, record["actions"][0], rtol=1e-5)
         keyed = algorithm.compute_actions({"a": obs[0], "b": obs[1]}, explore=False)
-        np.testing.assert_allclose(np.stack([keyed["a"], keyed["b"]]), record["actions"][:2])
+        np.testing.assert_allclose(
+            np.stack([keyed["a"], keyed["b"]]), record["actions"][:2], rtol=1e-5
+        )
     np.savez(folder / "record.npz", **record)
     return folder / "checkpoint", folder / "exported"
 
@@ -395,12 +395,18 @@ def test_restored_algorithm_acts_on_filtered_observations(trained: tuple[Path, P
     np.testing.assert_array_equal(values, record["values"])
 
 
-@pytest.mark.parametrize("space", OBSERVATIONS, ids=str)
-@pytest.mark.parametrize("observation_filter", ["NoFilter", "MeanStdFilter"])
-def test_exported_program_is_the_policy(
-    tmp_path: Path, space: gym.Space, observation_filter: str
-) -> None:
-    filtered = observation_filter == "MeanStdFilter"
+@pytest.mark.parametrize(
+    ("space", "filtered"),
+    [
+        (Box(-1, 1, (4,), np.float32), False),
+        (Box(-np.inf, np.inf, (), np.float64), True),
+        (Box(0, 255, (3, 2), np.uint8), True),
+        (Discrete(5, start=-2), False),
+        (MultiDiscrete([3, 2], start=[1, -5]), True),
+    ],
+    ids=str,
+)
+def test_exported_program_is_the_policy(tmp_path: Path, space: gym.Space, filtered: bool) -> None:
     policy = with_filter(space) if filtered else Policy(space, Discrete(3), seed=0)
     path = export_torch_program(policy, tmp_path / "new")
     assert path == tmp_path / "new" / "model.pt2"
@@ -421,7 +427,7 @@ def test_algorithm_exports_its_program(trained: tuple[Path, Path], tmp_path: Pat
         path = algorithm.export_policy_model(str(tmp_path))
         with pytest.raises(ConfigError, match="onnx = 11 is not supported yet"):
             algorithm.export_policy_model(str(tmp_path), onnx=11)
-        with pytest.raises(KeyError, match="no policy 'other'; there are .*default_policy"):
+        with pytest.raises(KeyError, match=r"no policy 'other'; there are .*default_policy"):
             algorithm.export_policy_model(str(tmp_path), "other")
     _, values = torch.export.load(path).module()(torch.from_numpy(record["obs"]))
     np.testing.assert_allclose(values.detach(), record["values"], rtol=1e-4, atol=1e-5)
@@ -431,8 +437,6 @@ def test_algorithm_exports_its_program(trained: tuple[Path, Path], tmp_path: Pat
 def test_incomplete_policy_is_named(
     trained: tuple[Path, Path], tmp_path: Path, change: str
 ) -> None:
-    from trainables.core.checkpoint import CheckpointError, load_state, save_state
-
     state = load_state(trained[1], "policy")
     del state[change]
     save_state(tmp_path, "policy", state)
