@@ -230,9 +230,11 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted", EXIT_INTERRUPTED)
     except Exception as error:
-        if _verbosity >= 2 or not _is_users(error):
+        if _verbosity >= 2:
             raise
-        _fail(str(error), EXIT_USAGE)
+        if _is_users(error):
+            _fail(str(error), EXIT_USAGE)
+        _fail(f"{type(error).__name__}: {error} (-vv shows the traceback)", EXIT_FAILED)
 
 
 def _is_users(error: Exception) -> bool:

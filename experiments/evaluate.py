@@ -40,6 +40,7 @@ def evaluate_folder(
         ConfigError: The policy is damaged, or the environment is unknown or does not fit.
     """
     from trainables.core.policy import Policy
+    from trainables.runtime.envs import is_name_safe
     from trainables.runtime.evaluation import evaluate_policy
 
     folder = folder.expanduser()
@@ -53,10 +54,16 @@ def evaluate_folder(
             )
         folder = folder / BEST_FOLDER
     policy = Policy.load(folder)
-    env_config = policy.metadata.get("env_config") if env is None else None
-    environment = env if env is not None else policy.metadata.get("env")
+    trained_on = policy.metadata.get("env")
+    environment = env if env is not None else trained_on
     if not environment:
         raise ExperimentError(f"{folder} does not say on which environment: name it with --env")
+    if env is None and not is_name_safe(environment):
+        raise ExperimentError(
+            f"{folder} names the environment {environment!r}, whose module would be imported; "
+            f"if you trust it, pass --env {environment}"
+        )
+    env_config = policy.metadata.get("env_config") if environment == trained_on else None
     result = evaluate_policy(
         policy, environment, env_config, num_episodes=episodes, seed=seed, explore=explore
     )

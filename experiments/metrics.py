@@ -12,6 +12,8 @@ METRICS = (
     "num_episodes",
     "num_episodes_lifetime",
     "num_env_steps_sampled_lifetime",
+    "num_env_steps_trained_lifetime",
+    "num_training_step_calls_lifetime",
     "env_steps_per_second",
     "training_iteration",
     "time_total_s",
