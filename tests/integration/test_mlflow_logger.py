@@ -244,7 +244,7 @@ def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
     second.on_step_begin(0, [ended, cut_off, unsent])
     second.on_trial_start(0, [], cut_off)
     for iteration in (2, 3):  # from its checkpoint at 1, so 2 is a repetition
-        _report(second, cut_off, iteration)
+        _report(second, cut_off, iteration, timestamp=1_800_000_000)
     _finish(second, cut_off)
     second.close()
 
@@ -298,7 +298,7 @@ def test_a_trial_that_recovers_does_not_repeat_its_rows(uri: str, tmp_path: Path
     logger.on_trial_recover(0, [], trial)
     logger.on_trial_start(0, [], trial)
     for iteration in (2, 3):
-        _report(logger, trial, iteration)
+        _report(logger, trial, iteration, timestamp=1_800_000_000)  # at another time
     _finish(logger, trial)
     logger.close()
     _, children = _runs(uri)

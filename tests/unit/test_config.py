@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray import tune
 
@@ -333,6 +333,7 @@ def test_config_pickles() -> None:
 SPACE = gym.spaces.Box(-1, 1, (2,), np.float32)
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.fixed_dictionaries(
         {},

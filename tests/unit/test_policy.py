@@ -70,7 +70,9 @@ def test_every_space(tmp_path: Path, observation_space: gym.Space, action_space:
         actions = policy.compute_actions(batch, explore=explore)
         assert actions.dtype == action_space.dtype
         for action in actions:
-            assert action_space.contains(np.asarray(action) if action_space.shape else action)
+            assert action_space.contains(
+                np.asarray(action) if isinstance(action_space, (Box, MultiDiscrete)) else action
+            )
         single = policy.compute_single_action(batch[0], explore=explore)
         assert np.shape(single) == action_space.shape
     greedy = policy.compute_actions(batch, explore=False)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray import tune
 
@@ -224,7 +224,8 @@ def test_range_is_what_the_declaration_says(value: float) -> None:
             check("number", value)
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.integers() | st.text(), st.lists)))
+@settings(max_examples=30, deadline=None)
+@given(st.dictionaries(st.text(max_size=5), st.integers() | st.lists(st.text()), max_size=3))
 def test_plain_dicts_are_kept(value: dict[str, Any]) -> None:
     if set(value) != {"grid_search"}:
         assert check("options", value) == value

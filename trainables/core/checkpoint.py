@@ -125,7 +125,7 @@ def _write(path: Path, data: bytes) -> None:
 
 # ---------------------------------------------------------------------- trees
 
-_MARKS = ("__tensor__", "__array__", "__items__", "__callable__", "__space__")
+_MARKS = ("__tensor__", "__array__", "__scalar__", "__items__", "__callable__", "__space__")
 
 
 def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
@@ -137,6 +137,8 @@ def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, np.ndarray):
         tensors[path] = torch.from_numpy(np.array(value, order="C"))
         return {"__array__": path, "dtype": str(value.dtype)}
+    if isinstance(value, np.float32):  # an environment that goes on with float64 goes elsewhere
+        return {"__scalar__": float(value)}
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, gym.Space):
@@ -163,6 +165,8 @@ def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
         return tensors[value["__tensor__"]]
     if "__array__" in value:
         return tensors[value["__array__"]].numpy().astype(value["dtype"], copy=False)
+    if "__scalar__" in value:
+        return np.float32(value["__scalar__"])
     if "__items__" in value:
         return {key: _decode(item, tensors) for key, item in value["__items__"]}
     if "__callable__" in value:

@@ -57,7 +57,7 @@ def get_env_state(env: Any) -> dict[str, Any] | None:
 
 
 def set_env_state(env: Any, state: dict[str, Any]) -> None:
-    """Put `get_env_state`'s state into an environment made in the same way."""
+    """Put `get_env_state`'s state into an environment made in the same way and once reset."""
     if isinstance(env, CartPoleVectorEnv):
         _set_attributes(env, state["attributes"])
         _set_random(env, state["random"])
