@@ -421,12 +421,12 @@ class MLflowLogger(tune.Callback):
             return
         self._run_ids = {}
         tags = {
+            **self._provenance,
             **self._tags,
             SWEEP_TAG: self.sweep_id,
             "tunescape.sweep": self.sweep_name,
             "tunescape.kind": "sweep",
             "tunescape.objective": f"{self._mode} {self._metric}",
-            **self._provenance,
         }
         run = client.create_run(self._experiment_id, run_name=self.sweep_name, tags=tags)
         self._parent_run_id = run.info.run_id

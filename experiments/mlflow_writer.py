@@ -6,7 +6,6 @@ answer delays the thread, not the sweep. Nothing here raises into the caller.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import posixpath
@@ -314,21 +313,6 @@ def _make_database(path: Path) -> None:
             os.rename(new, path)
     finally:
         new.unlink(missing_ok=True)
-
-
-def warm_up(tracking_uri: str) -> threading.Thread:
-    """Imports MLflow and makes a new database's tables on a thread, while others start up.
-
-    Both take a second or two of one CPU. Errors are left to the writer to report.
-    """
-
-    def connect_quietly() -> None:
-        with contextlib.suppress(Exception):
-            connect(tracking_uri)
-
-    thread = threading.Thread(target=connect_quietly, name="mlflow-warm-up", daemon=True)
-    thread.start()
-    return thread
 
 
 def log_rows(client: MlflowClient, run_id: str, rows: Iterable[Row]) -> None:

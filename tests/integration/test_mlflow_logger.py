@@ -148,7 +148,11 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     spec = tmp_path / "spec.yaml"
     spec.write_text("name: sweep\n")
     logger = _logger(
-        uri, tmp_path, spec_path=str(spec), tags={"team": "a"}, params={"stop": {"iteration": 4}}
+        uri,
+        tmp_path,
+        spec_path=str(spec),
+        tags={"team": "a", "tunescape.spec": "mine"},
+        params={"stop": {"iteration": 4}},
     )
     scheduler, keeper = durable(
         ASHAScheduler(metric="score", mode="max", max_t=4, grace_period=1, reduction_factor=2)
@@ -182,7 +186,7 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert parent.info.run_name == "sweep"
     assert parent.data.params == {"stop/iteration": "4"}
     assert parent.data.tags["team"] == "a"
-    assert parent.data.tags["tunescape.spec"] == "spec.yaml"
+    assert parent.data.tags["tunescape.spec"] == "mine"  # the given tags win
     assert parent.data.tags["tunescape.version.ray"] == ray.__version__
     assert parent.data.tags["tunescape.best_trial_id"] == best
     assert parent.data.tags["tunescape.best_checkpoint"] == "/runs/sweep/t/checkpoint_000000"
