@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
+# So that the UI opens on runs and metrics, not on traces of language models.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+
 logger = logging.getLogger(__name__)
 
 MAX_BATCH_METRICS = 1000  # MLflow's limit for one log_batch
@@ -372,7 +375,9 @@ def ensure_experiment(client: MlflowClient, name: str, artifact_location: str | 
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
-            return str(client.create_experiment(name, artifact_location=artifact_location))
+            return str(
+                client.create_experiment(name, artifact_location=artifact_location, tags=_KIND)
+            )
         except MlflowException as error:
             experiment = client.get_experiment_by_name(name)
             if error.error_code != "RESOURCE_ALREADY_EXISTS" or experiment is None:

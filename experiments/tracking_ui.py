@@ -49,7 +49,7 @@ def serve(folder: Path, port: int, console: Console) -> int:
             ) from None
     console.print(f"MLflow UI: http://{HOST}:{port} (Ctrl-C stops it)", highlight=False)
     # The server has worker processes: all of them are in a group of their own, and end with us.
-    server = subprocess.Popen(ui_command(uri, port), start_new_session=True)
+    server = subprocess.Popen(ui_command(uri, port), start_new_session=True, env=_environment())
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         return server.wait()
@@ -57,6 +57,11 @@ def serve(folder: Path, port: int, console: Console) -> int:
         return 0
     finally:
         _stop(server)
+
+
+def _environment() -> dict[str, str]:
+    """Without MLflow's job runners: half a dozen processes that only language models need."""
+    return {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -11,13 +11,14 @@ also starts the process and is left out::
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+
+from ray.tune import Callback
 
 from experiments.benchmarks.gather import HERE, console, keep, table, verdict
 
@@ -37,9 +38,9 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as storage:
         start = time.perf_counter()
-        folder = _run(storage, args.trials, not args.no_mlflow, not args.no_reuse)
+        ends = _run(storage, args.trials, not args.no_mlflow, not args.no_reuse)
         total = time.perf_counter() - start
-        costs = overheads(folder)
+        costs = overheads(ends)
     view = table(f"A trial's cost beyond its training ({len(costs)} trials)", "", "seconds", "")
     view.add_row("median", f"{median(costs):.3f}", verdict(median(costs), ALLOWED, at_most=True))
     view.add_row("90th percentile", f"{quantiles(costs, n=10)[-1]:.3f}", "")
@@ -50,19 +51,27 @@ def main() -> None:
     keep(args.out, "trial_overhead", settings, results)
 
 
-def overheads(folder: Path) -> list[float]:
+class Clock(Callback):
+    """Notes when Tune's driver got each trial's result, and how long the trial had trained."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[float, float]] = []
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any
+    ) -> None:
+        self.ends.append((time.monotonic(), float(result["time_total_s"])))
+
+
+def overheads(ends: list[tuple[float, float]]) -> list[float]:
     """Seconds from one trial's result to the next, less the latter's own training."""
-    ends = []
-    for file in folder.glob("*/result.json"):
-        # Tune's logger flushes each row: the file's time is the result's, finer than any key in it.
-        [row] = file.read_text(encoding="utf-8").splitlines()
-        ends.append((file.stat().st_mtime, float(json.loads(row)["time_total_s"])))
-    ends.sort()
     return [end - before - trained for (before, _), (end, trained) in pairwise(ends)]
 
 
-def _run(storage: str, trials: int, mlflow: bool, reuse: bool) -> Path:
-    from experiments import make_spec, run
+def _run(storage: str, trials: int, mlflow: bool, reuse: bool) -> list[tuple[float, float]]:
+    from experiments import make_spec
+    from experiments.cluster import prepare_environment, ray_session
+    from experiments.tuner import prepare_tuner
 
     spec: dict[str, Any] = {
         "name": "overhead",
@@ -82,8 +91,17 @@ def _run(storage: str, trials: int, mlflow: bool, reuse: bool) -> Path:
         "storage": storage,
         "mlflow": {"enabled": mlflow},
     }
-    run(make_spec(spec))
-    return Path(storage, "overhead")
+    prepare_environment()
+    parsed, clock = make_spec(spec), Clock()
+    with ray_session(parsed.resources):
+        sweep = prepare_tuner(parsed)
+        # Tune offers no public way to add a callback to a Tuner that is made.
+        internal: Any = sweep.tuner._local_tuner
+        internal.get_run_config().callbacks.append(clock)
+        sweep.tuner.fit()
+        if sweep.mlflow is not None:
+            sweep.mlflow.close("FINISHED")
+    return clock.ends
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from trainables.core.checkpoint import (
     trusted,
 )
 from trainables.core.settings import ConfigError
+from trainables.core.spaces import space_to_json
 
 Box, Discrete, MultiDiscrete = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete
 
@@ -142,6 +143,7 @@ def test_numbers_of_numpy_become_plain_and_tuples_lists(tmp_path: Path) -> None:
     ids=str,
 )
 def test_spaces(tmp_path: Path, space: gym.Space) -> None:
+    json.dumps(space_to_json(space), allow_nan=False)  # strict JSON
     result = round_trip(tmp_path, space)
     assert result == space
     assert result.dtype == space.dtype
@@ -342,6 +344,7 @@ def test_interrupted_save_leaves_no_checkpoint(
     with PPO.from_checkpoint(saved) as algorithm:
         if over_another:
             algorithm.save(str(folder))
+            algorithm.train()
         left = [calls]
 
         def fail(*args: Any, **kwargs: Any) -> Any:

@@ -243,6 +243,17 @@ def test_slots_and_seeds_share_no_stream() -> None:
 # ------------------------------------------------------------------ state
 
 
+def play(env: VectorEnv, until: int | str) -> None:
+    """A number of steps, or until an episode has ended, so that the next step resets."""
+    for count, action in enumerate(random_actions(env, 200, seed=1)):
+        if count == until:
+            return
+        _, _, terminated, truncated, _ = env.step(action)
+        if until == "an end" and (terminated | truncated).any():
+            return
+    raise AssertionError("no episode has ended")
+
+
 def random_actions(env: VectorEnv, count: int, seed: int = 0) -> list[Any]:
     env.action_space.seed(seed)
     return [env.action_space.sample() for _ in range(count)]
@@ -263,15 +274,15 @@ STATEFUL = [
 ]
 
 
-@pytest.mark.parametrize("before", [0, 1, 37, 150])
+@pytest.mark.parametrize("before", [0, 1, 150, "an end"])
 @pytest.mark.parametrize(("env", "env_config"), STATEFUL, ids=lambda value: str(value)[:25])
 def test_state_goes_on_to_the_bit(
-    tmp_path: Path, env: Any, env_config: dict[str, Any], before: int
+    tmp_path: Path, env: Any, env_config: dict[str, Any], before: int | str
 ) -> None:
     """Through a checkpoint into a fresh environment, over many autoresets."""
     original = make_vector_env(env, env_config, 3)
     reset_vector_env(original, np.random.SeedSequence(1))
-    trajectory(original, random_actions(original, before, seed=1))
+    play(original, before)
     state = get_env_state(original)
     assert state is not None
     save_state(tmp_path, "env", state)
@@ -288,12 +299,14 @@ def test_state_goes_on_to_the_bit(
             np.testing.assert_array_equal(part, again, err_msg=f"step {step}")
 
 
+@pytest.mark.parametrize("before", [0, "an end"])
 @pytest.mark.parametrize(("env", "env_config"), STATEFUL, ids=lambda value: str(value)[:25])
 def test_state_does_not_change_when_the_environment_goes_on(
-    env: Any, env_config: dict[str, Any]
+    env: Any, env_config: dict[str, Any], before: int | str
 ) -> None:
     original = make_vector_env(env, env_config, 2)
     reset_vector_env(original, np.random.SeedSequence(1))
+    play(original, before)
     state = get_env_state(original)
     actions = random_actions(original, 50)
     expected = trajectory(original, actions)

@@ -215,10 +215,13 @@ def constant_policy(space: gym.Space, mean: float, **options: Any) -> Policy:
     ],
     ids=str,
 )
-def test_actions_for_a_bounded_box(options: dict[str, Any], mean: float, expected: float) -> None:
+def test_actions_for_a_bounded_box(
+    tmp_path: Path, options: dict[str, Any], mean: float, expected: float
+) -> None:
     policy = constant_policy(Box(-2, 6, (1,)), mean, **options)
-    action = policy.compute_single_action(np.zeros(1), explore=False)
-    np.testing.assert_allclose(action, [expected], rtol=1e-6)
+    for one in (policy, Policy.load(policy.save(tmp_path))):
+        action = one.compute_single_action(np.zeros(1), explore=False)
+        np.testing.assert_allclose(action, [expected], rtol=1e-6)
 
 
 def test_actions_for_a_half_bounded_box() -> None:

@@ -57,7 +57,6 @@ def save_state(folder: Path, name: str, state: dict[str, Any]) -> None:
         "sha256": _digest(tree, data),
         "state": tree,
     }
-    (folder / f"{name}.json").unlink(missing_ok=True)
     _write(folder / f"{name}.safetensors", data)
     _write(folder / f"{name}.json", json.dumps(document, indent=1).encode())
 
