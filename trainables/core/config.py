@@ -206,7 +206,9 @@ class AlgorithmConfig(Settings):
         choices=("episodes", "timesteps"),
     )
     evaluation_config: dict[str, Any] = setting(
-        {"explore": False}, "evaluation", "settings that differ in an evaluation"
+        {"explore": False},
+        "evaluation",
+        "what differs in an evaluation: env, env_config, explore",
     )
     always_attach_evaluation_results: bool = setting(
         True,
