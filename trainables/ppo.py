@@ -224,7 +224,9 @@ def ppo_loss(
     clipped = ratio.clamp(1 - coefficients.clip, 1 + coefficients.clip)
     policy_loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
     mean_entropy = entropy.mean()
-    loss = policy_loss - coefficients.entropy * mean_entropy
+    loss = policy_loss
+    if coefficients.entropy:  # else no gradient flows through it
+        loss = loss - coefficients.entropy * mean_entropy
 
     value_error = (output.values - batch["value_targets"]).square()
     if coefficients.value_clip is not None:

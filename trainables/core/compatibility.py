@@ -46,23 +46,26 @@ class Constant(NamedTuple):
     section: str
     value: Any
     why: str
+    later: bool = False  # whether other values are planned
 
 
 CONSTANTS: dict[str, Constant] = {
     "framework": Constant("framework", "torch", "everything here is PyTorch"),
-    "num_learners": Constant("learners", 0, "the learner runs in the trial's own process so far"),
+    "num_learners": Constant(
+        "learners", 0, "the learner runs in the trial's own process so far", later=True
+    ),
     "num_learner_workers": Constant("learners", 0, "an older name of num_learners"),
     "evaluation_num_env_runners": Constant(
-        "evaluation", 0, "evaluation runs in the trial's own process so far"
+        "evaluation", 0, "evaluation runs in the trial's own process so far", later=True
     ),
     "evaluation_num_workers": Constant(
         "evaluation", 0, "an older name of evaluation_num_env_runners"
     ),
     "evaluation_parallel_to_training": Constant(
-        "evaluation", False, "evaluation runs between training iterations so far"
+        "evaluation", False, "evaluation runs between training iterations so far", later=True
     ),
     "enable_async_evaluation": Constant(
-        "evaluation", False, "evaluation runs between training iterations so far"
+        "evaluation", False, "evaluation runs between training iterations so far", later=True
     ),
     "exploration_config": Constant(
         "exploration", {"type": "StochasticSampling"}, "PPO explores by sampling its policy"
@@ -74,7 +77,10 @@ CONSTANTS: dict[str, Constant] = {
         "env_runners", False, "with env-runner actors the main process samples nothing"
     ),
     "remote_worker_envs": Constant(
-        "env_runners", False, "sub-environments are stepped in the env runner's process so far"
+        "env_runners",
+        False,
+        "sub-environments are stepped in the env runner's process so far",
+        later=True,
     ),
     "enable_connectors": Constant("env_runners", True, "a Policy holds the connectors"),
     "use_worker_filter_stats": Constant(
@@ -90,18 +96,27 @@ CONSTANTS: dict[str, Constant] = {
         "env_runners", None, "the space decides: one-hot for discrete, flat float32 for boxes"
     ),
     "compress_observations": Constant("env_runners", False, "rollouts cross processes zero-copy"),
-    "sample_async": Constant("env_runners", False, "sampling is synchronous so far"),
+    "sample_async": Constant("env_runners", False, "sampling is synchronous so far", later=True),
     "restart_failed_sub_environments": Constant(
-        "fault_tolerance", False, "an environment's error ends the trial with its cause so far"
+        "fault_tolerance",
+        False,
+        "an environment's error ends the trial with its cause so far",
+        later=True,
     ),
     "ignore_env_runner_failures": Constant(
-        "fault_tolerance", False, "a dead env runner ends the trial with its cause so far"
+        "fault_tolerance",
+        False,
+        "a dead env runner ends the trial with its cause so far",
+        later=True,
     ),
     "ignore_worker_failures": Constant(
         "fault_tolerance", False, "an older name of ignore_env_runner_failures"
     ),
     "restart_failed_env_runners": Constant(
-        "fault_tolerance", False, "a dead env runner ends the trial with its cause so far"
+        "fault_tolerance",
+        False,
+        "a dead env runner ends the trial with its cause so far",
+        later=True,
     ),
     "recreate_failed_workers": Constant(
         "fault_tolerance", False, "an older name of restart_failed_env_runners"

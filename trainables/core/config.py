@@ -386,8 +386,8 @@ class AlgorithmConfig(Settings):
         if isinstance(constant.value, dict) and value == {}:
             return
         raise ConfigError(
-            f"{name} = {value!r} is not supported; it is always {constant.value!r} here: "
-            f"{constant.why}"
+            f"{name} = {value!r} is not supported{' yet' if constant.later else ''}; it is always "
+            f"{constant.value!r} here: {constant.why}"
         )
 
     @classmethod
