@@ -81,6 +81,8 @@ class MLflowLogger(tune.Callback):
     | KILLED     | killed    | the sweep ended first; a resumed sweep sets it back to RUNNING  |
     """
 
+    known_unreachable = False  # set to True by who has already told the user
+
     def __init__(
         self,
         tracking_uri: str,
@@ -186,6 +188,8 @@ class MLflowLogger(tune.Callback):
         if self._writer is not None:
             return
         self._writer = MLflowWriter(self.tracking_uri, self._write_rows)
+        if self.known_unreachable:
+            self._writer.already_told("unreachable")
         self._writer.submit(None, self._open_parent)
         atexit.register(self.close, KILLED)  # for a driver that ends without calling close()
 

@@ -263,6 +263,10 @@ class MLflowWriter:
             self._disabled = True
             self._queue.clear()
 
+    def already_told(self, kind: str) -> None:
+        """Leaves out the first warning of a kind, which somebody else has given."""
+        self._warned.add(kind)
+
     def warn_once(self, kind: str, message: str) -> None:
         """Logs `message` as a warning unless one of the same kind was logged before."""
         if kind not in self._warned:

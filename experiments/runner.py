@@ -89,10 +89,11 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     if spec.resources.address is None and not ray.is_initialized():  # known before it is started
         check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
     check_storage(storage_dir(spec), sweep_dir(spec))
-    _check_tracking(spec, console)
+    reachable = _check_tracking(spec, console)
     with ray_session(spec.resources, verbosity=verbosity):
         check_resources(trainable, spec, spec_space(spec), nodes())
         sweep = prepare_tuner(spec, console=console)
+        _tell(sweep, reachable)
         return _fit(spec, sweep, sweep_dir(spec))
 
 
@@ -126,11 +127,12 @@ def resume_sweep(
             f"{path}: the sweep was cut off before Tune saved anything; "
             f"delete the folder and run {path / SPEC_FILE} again"
         )
-    _check_tracking(spec, console)
+    reachable = _check_tracking(spec, console)
     with ray_session(spec.resources, verbosity=verbosity):
         trainable: Any = resolve_trainable(spec.trainable)
         check_resources(trainable, spec, spec_space(spec), nodes())
         sweep = restore_tuner(spec, path, retry_errored=retry_errored, console=console)
+        _tell(sweep, reachable)
         with RefuseRestart():
             return _fit(spec, sweep, path)
 
@@ -218,12 +220,13 @@ def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
         sweep.mlflow.log_best(best.trial.trial_id, str(outcome.best), checkpoint=str(best.path))
 
 
-def _check_tracking(spec: SweepSpec, console: Console) -> None:
+def _check_tracking(spec: SweepSpec, console: Console) -> bool:
+    """Warn of a tracking server that does not answer; tells whether it does."""
     if not spec.mlflow.enabled:
-        return
+        return True
     problem = check_tracking(tracking_uri(spec))
     if problem is None:
-        return
+        return True
     if spec.mlflow.required:
         raise PreflightError(f"{problem} (and mlflow.required is true)")
     console.print(
@@ -233,6 +236,13 @@ def _check_tracking(spec: SweepSpec, console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    return False
+
+
+def _tell(sweep: PreparedSweep, reachable: bool) -> None:
+    """Spare the user a second warning about the same tracking server."""
+    if sweep.mlflow is not None:
+        sweep.mlflow.known_unreachable = not reachable
 
 
 def _first_cause(error: BaseException) -> str:
