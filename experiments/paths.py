@@ -11,6 +11,7 @@ from experiments.schema import SweepSpec
 
 SPEC_FILE = "spec.yaml"
 BEST_FOLDER = "best"
+CURVES_FILE = "learning_curves.png"
 
 
 def storage_dir(spec: SweepSpec) -> Path:

@@ -36,6 +36,7 @@ class Outcome:
         failures: Trial id and cause of each trial that failed.
         num_trials: Trials that were begun.
         best: The exported policy, if there is one.
+        curves: The picture of the learning curves, if there is one.
         note: Why there is no exported policy, if there is none.
     """
 
@@ -45,6 +46,7 @@ class Outcome:
     failures: list[tuple[str, str]] = field(default_factory=list)
     num_trials: int = 0
     best: Path | None = None
+    curves: Path | None = None
     note: str = ""
 
     @property
@@ -165,6 +167,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path) -> Outcome:
         status = "KILLED" if interrupted else "FAILED" if outcome.all_failed else "FINISHED"
         if not outcome.all_failed:
             _export(spec, sweep, outcome)
+            _draw(spec, outcome)
         return outcome
     except ExperimentError:
         status = "FAILED"
@@ -218,6 +221,21 @@ def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
         return
     if sweep.mlflow is not None:
         sweep.mlflow.log_best(best.trial.trial_id, str(outcome.best), checkpoint=str(best.path))
+
+
+def _draw(spec: SweepSpec, outcome: Outcome) -> None:
+    """Draw the learning curves into the sweep's folder."""
+    from analysis import ResultsError, plot_learning_curves
+    from experiments.paths import CURVES_FILE
+
+    picture = outcome.folder / CURVES_FILE
+    try:
+        plot_learning_curves(
+            outcome.results, spec.objective.metric, picture, mode=spec.objective.mode
+        )
+    except ResultsError:  # no result to draw; why is told with the leaderboard
+        return
+    outcome.curves = picture
 
 
 def _check_tracking(spec: SweepSpec, console: Console) -> bool:

@@ -29,6 +29,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         console.print(f"Best policy: {shown_path(outcome.best)}", highlight=False, soft_wrap=True)
     elif outcome.note:
         console.print(f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True)
+    if outcome.curves is not None:
+        console.print(f"Learning curves: {shown_path(outcome.curves)}", highlight=False)
     if outcome.interrupted:
         console.print("Interrupted: everything that was finished is kept.", highlight=False)
     for line in next_commands(outcome, spec):

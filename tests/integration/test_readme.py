@@ -1,0 +1,70 @@
+"""The README's examples run as they stand, with smaller budgets."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+
+from experiments.spec import load_spec
+from trainables import PPO
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SPECS = sorted((ROOT / "experiments").glob("*.yaml")) + sorted(
+    (ROOT / "experiments" / "tuned").rglob("*.yaml")
+)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield
+    ray.shutdown()
+
+
+def test_the_examples_tell_one_story(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The spec is run; its folder is analysed; the exported policy acts; then the Python sweep."""
+    from experiments import run
+
+    monkeypatch.chdir(tmp_path)
+    [spec] = blocks("yaml")
+    sweep, analysis, policy = blocks("python")
+    Path("cartpole.yaml").write_text(spec, encoding="utf-8")
+    small = ["num_samples=2", "stop.num_env_steps_sampled_lifetime=4000"]
+    run(load_spec("cartpole.yaml", small))
+
+    names: dict[str, object] = {"observation": np.zeros(4, np.float32)}
+    exec(analysis, names)
+    assert len(names["curves"]) > 0  # type: ignore[arg-type]
+    exec(policy, names)
+    assert names["action"] in (0, 1)
+
+    smaller = sweep.replace("num_samples=8", "num_samples=2").replace("50_000", "3_000")
+    assert smaller != sweep
+    monkeypatch.setenv("HOME", str(tmp_path))
+    exec(smaller, names)
+    results = names["results"]
+    assert len(results) == 2 and not results.errors  # type: ignore[arg-type, attr-defined]
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_every_shipped_spec_runs_for_one_iteration(path: Path) -> None:
+    spec = load_spec(str(path))
+    with PPO(config=dict(spec.config)) as algo:
+        result = algo.train()
+    assert np.isfinite(result[spec.objective.metric])
