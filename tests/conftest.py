@@ -9,6 +9,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 _paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _paths if path)
 
-import torch
+import torch  # noqa: E402 - after the environment is set
 
 torch.set_num_threads(1)

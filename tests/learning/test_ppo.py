@@ -30,7 +30,7 @@ def test_cartpole() -> None:
 
 def test_a_policy_that_cannot_learn_fails_this_test() -> None:
     """The same run without gradients stays where a random policy is."""
-    algo, result = train("cartpole", seed=0, num_env_steps=20_000, lr=0.0)
+    _, result = train("cartpole", seed=0, num_env_steps=20_000, lr=0.0)
     assert result["episode_return_mean"] < 50
 
 
