@@ -44,6 +44,7 @@ class Checkpointing(PolicyAccess):
     _timesteps_total: Any
     _trial_info: Any
     _seed_entropy: int
+    _evaluation_seed: np.random.SeedSequence
     _evaluation: dict[str, float]
 
     if TYPE_CHECKING:
@@ -97,7 +98,11 @@ class Checkpointing(PolicyAccess):
         if is_clone:
             self._become_another_run()
             return
+        self._seed_entropy = state["seed_entropy"]
+        self._evaluation_seed = self._random_streams()[3]
         if not self.env_runners.set_state(state["env_runners"]):
+            # Not on the streams that the run began with: it would replay its first episodes.
+            self.env_runners.reseed(self._random_streams(self._iteration)[2])
             logger.warning(
                 "%s cannot give its state (get_state/set_state): the resumed run starts new "
                 "episodes",

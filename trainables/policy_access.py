@@ -66,6 +66,8 @@ class PolicyAccess:
             return policy.compute_actions(
                 observations, state, explore=explore, full_fetch=full_fetch
             )
+        if full_fetch:
+            raise ConfigError("full_fetch=True needs a batch of observations, not a dict")
         batch = np.stack(list(observations.values()))
         actions = policy.compute_actions(batch, state, explore=explore)
         return dict(zip(observations, actions, strict=True))

@@ -70,6 +70,13 @@ class PPOConfig(AlgorithmConfig):
     def validate(self) -> None:
         super().validate()
         self.validate_train_batch_size_vs_rollout_fragment_length()
+        steps = self.get_rollout_fragment_length(self.num_env_runners)
+        if steps < 2:  # of one step a slot may have nothing but a row that resets
+            raise ConfigError(
+                f"a train batch of {self.total_train_batch_size} steps over {self.num_slots} slots "
+                f"is {steps} for each; at least 2 are needed: raise train_batch_size_per_learner "
+                "or lower num_envs_per_env_runner"
+            )
         if self.use_gae and not self.use_critic:
             raise ConfigError("use_gae = True needs a value function: set use_critic=True")
 
@@ -129,7 +136,10 @@ class PPO(Algorithm):
                 ).item()
             if config.use_kl_loss:
                 result["curr_kl_coeff"] = self.kl_coeff
-                self.kl_coeff = adapted_kl_coeff(self.kl_coeff, result["mean_kl"], config.kl_target)
+                result["kl_after_update"] = policy_divergence(batch, self.policies[module_id])
+                self.kl_coeff = adapted_kl_coeff(
+                    self.kl_coeff, result["kl_after_update"], config.kl_target
+                )
             result["curr_lr"] = self.scheduled(config.lr)
             result["curr_entropy_coeff"] = self.scheduled(config.entropy_coeff)
             metrics |= {f"learner/{module_id}/{name}": value for name, value in result.items()}
@@ -216,7 +226,7 @@ def ppo_loss(
     """
     logp, entropy = distribution.logp_and_entropy(output.dist_inputs, batch["actions"])
     advantages = batch["advantages"]
-    if coefficients.normalize_advantages:
+    if coefficients.normalize_advantages and len(advantages) > 1:
         std, mean = torch.std_mean(advantages)
         advantages = (advantages - mean) / (std + 1e-8)
     log_ratio = logp - batch["logp"]
@@ -254,10 +264,17 @@ def ppo_loss(
     return loss, metrics
 
 
-def adapted_kl_coeff(kl_coeff: float, mean_kl: float, kl_target: float) -> float:
+@torch.no_grad()
+def policy_divergence(batch: Batch, policy: Policy) -> float:
+    """Mean KL divergence of the present policy from the one that sampled the batch, nats."""
+    inputs = policy.module.dist_inputs(batch["features"])
+    return policy.distribution.kl(batch["dist_inputs"], inputs).mean().item()
+
+
+def adapted_kl_coeff(kl_coeff: float, kl: float, kl_target: float) -> float:
     """The KL penalty's next weight: stronger far above the target, weaker far below it."""
-    if mean_kl > 2.0 * kl_target:
+    if kl > 2.0 * kl_target:
         return kl_coeff * 1.5
-    if mean_kl < 0.5 * kl_target:
+    if kl < 0.5 * kl_target:
         return kl_coeff * 0.5
     return kl_coeff

@@ -10,6 +10,7 @@ from typing import Any
 from trainables.core.settings import ConfigError
 
 _MODULES = {"PPO": "trainables.ppo"}
+_registered: dict[str, Any] = {}  # what Tune knows from this process
 
 try:
     VERSION = metadata.version("tunescape")
@@ -65,8 +66,8 @@ def register_algorithm(algorithm: type) -> type:
 
 def _register_with_tune(name: str, algorithm: Any) -> None:
     """So that `tune.Tuner("PPO", …)` finds ours and does not look for another library's."""
-    from ray.tune.registry import TRAINABLE_CLASS, _global_registry, register_trainable
+    from ray.tune.registry import register_trainable
 
-    if _global_registry.contains(TRAINABLE_CLASS, name):
-        return
-    register_trainable(name, algorithm)
+    if _registered.get(name) is not algorithm:
+        register_trainable(name, algorithm)
+        _registered[name] = algorithm

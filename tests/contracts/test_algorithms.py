@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -112,13 +113,59 @@ def test_restore_in_place_goes_back(name: str, tmp_path: Path) -> None:
 
 @algorithms
 def test_get_and_set_state_without_files(name: str) -> None:
-    algorithm = get_algorithm(name)
+    """A state is a copy: what is trained after it was taken does not change it."""
     with build(name) as algo:
         algo.train()
-        with algorithm.from_state(algo.get_state()) as copy:
-            assert without_clocks(copy.train())["episode_return_mean"] == pytest.approx(
-                algo.train()["episode_return_mean"]
-            )
+        state = algo.get_state()
+        expected = [without_clocks(algo.train()) for _ in range(2)]
+        algo.set_state(state)
+        assert [without_clocks(algo.train()) for _ in range(2)] == expected
+        with get_algorithm(name).from_state(state) as copy:
+            results = [without_clocks(copy.train()) for _ in range(2)]
+    for result in (*expected, *results):
+        result.pop("config")
+    assert results == expected
+
+
+class Amnesiac(gym.Wrapper):
+    """A wrapper that cannot tell its state."""
+
+
+def forgetful(config: dict[str, Any]) -> gym.Env:
+    return Amnesiac(gym.make("Pendulum-v1"))
+
+
+@algorithms
+def test_without_the_environments_state_a_resumed_run_starts_other_episodes(
+    name: str, tmp_path: Path
+) -> None:
+    """Neither those that it began with nor, restored in place, the one that was running."""
+    with build(name, forgetful) as algo:
+        first = algo.env_runners.local_env_runner._obs.copy()
+        algo.train()
+        algo.save(str(tmp_path / "c"))
+        running = algo.env_runners.local_env_runner._obs.copy()
+        algo.restore(str(tmp_path / "c"))
+        resumed = algo.env_runners.local_env_runner._obs
+        assert not (resumed == first).any() and not (resumed == running).any()
+
+
+@algorithms
+def test_evaluations_before_and_after_a_resume_are_the_same(name: str, tmp_path: Path) -> None:
+    with build(name, seed=None) as algo:
+        algo.train()
+        algo.save(str(tmp_path / "c"))
+        before = algo.evaluate()
+    with Algorithm.from_checkpoint(tmp_path / "c") as resumed:
+        assert resumed.evaluate() == before
+
+
+@algorithms
+def test_a_state_of_other_settings_is_refused(name: str, tmp_path: Path) -> None:
+    with build(name, observation_filter="MeanStdFilter") as algo:
+        saved = algo.save(str(tmp_path / "c"))
+    with build(name) as other, pytest.raises(ConfigError, match="observation_filter"):
+        other.restore(saved)
 
 
 @algorithms

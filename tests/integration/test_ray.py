@@ -11,6 +11,7 @@ from ray import tune
 from small_runs import Placed, settings_of, without_clocks
 
 from trainables import PPO, PPOConfig
+from trainables.core.settings import ConfigError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,6 +83,14 @@ def test_an_environment_that_fails_in_an_actor_is_named_and_frees_its_resources(
     with pytest.raises(Exception, match=r"CartPole-v1.*no_such_argument"):
         remote(env_config={"no_such_argument": 1})
     assert ray.available_resources().get("CPU") == before
+
+
+def test_more_env_runners_than_the_cluster_holds_are_refused() -> None:
+    """They would wait for ever, and so would whoever asked for them."""
+    with pytest.raises(ConfigError, match=r"needs 9 CPU, the cluster has 4"):
+        PPO(config=settings_of("PPO", num_env_runners=9))
+    with remote() as algo:  # and nothing is left over
+        algo.train()
 
 
 def test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver(tmp_path: Path) -> None:

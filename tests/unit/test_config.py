@@ -485,7 +485,7 @@ def test_fragments_by_hand() -> None:
             {"minibatch_size": 300, "train_batch_size": 200},
             r"minibatch_size = 300 is larger than the train batch of 200 steps \(train_batch_size",
         ),
-        ({"clip_rewards": [1, 2, 3]}, r"clip_rewards = \[1, 2, 3\] is not .* allowed: two bounds"),
+        ({"clip_rewards": [1, 2, 3]}, r"clip_rewards = \[1, 2, 3\] is not .* or two bounds"),
         (
             {"rollout_fragment_length": 100, "train_batch_size": 2048},
             r"rollout_fragment_length = 100 x 8 slots samples 800 steps, the train batch is 2048: "

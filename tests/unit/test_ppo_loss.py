@@ -232,6 +232,18 @@ def test_rewards_are_clipped_before_the_estimator() -> None:
     )
 
 
+def test_padding_changes_no_advantage() -> None:
+    """Env runners whose fragments differ in length: the shorter one is padded."""
+    policy = make_policy()
+    long, short = make_rollout(policy, 12, seed=1), make_rollout(policy, 9, seed=2)
+    for rollout in (long, short):
+        rollout.continues[-1] = False  # as env runners record it
+    both = with_advantages(Rollout.concatenate([long, short]), policy, CONFIG)
+    apart = [with_advantages(rollout, policy, CONFIG) for rollout in (long, short)]
+    expected = torch.cat([batch["advantages"] for batch in apart]).sort().values
+    torch.testing.assert_close(both["advantages"].sort().values, expected)
+
+
 def learned_value(terminates: bool, gamma: float = 0.9) -> float:
     """The value that PPO's targets converge to in a world of reward 1, cut every 5 steps."""
     from trainables.runtime.env_runner import EnvRunner

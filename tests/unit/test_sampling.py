@@ -48,7 +48,8 @@ def test_successors_and_invalid_rows(lengths: tuple[int, ...]) -> None:
         assert (rollout.rewards[~rollout.valid] == 0).all()
         ends = rollout.terminated | rollout.truncated
         assert (ends == (nxt[..., 3] == 1))[rollout.valid].all()
-        assert (rollout.continues == (rollout.valid & ~ends)).all()
+        assert (rollout.continues[:-1] == (rollout.valid & ~ends)[:-1]).all()
+        assert not rollout.continues[-1].any()  # a fragment's end
 
 
 def test_fragments_join_without_a_gap() -> None:

@@ -184,7 +184,8 @@ class UntrustedName(str):
 
 def callable_name(value: Callable[..., Any]) -> str:
     """`module:qualname` of a callable, by which it can be found again unless it is a local one."""
-    return f"{value.__module__}:{getattr(value, '__qualname__', type(value).__qualname__)}"
+    # An instance (a functools.partial, say) has no name of its own: its class's would be another.
+    return f"{value.__module__}:{getattr(value, '__qualname__', f'<{type(value).__qualname__}>')}"
 
 
 def resolve_callable(name: str) -> Any:

@@ -465,9 +465,22 @@ class AlgorithmConfig(Settings):
                 f"minibatch_size = {minibatch} is larger than the train batch of {batch} steps "
                 "(train_batch_size_per_learner)"
             )
-        if isinstance(self.clip_rewards, list) and len(self.clip_rewards) != 2:
+        self._validate_clip_rewards()
+        if not self.num_cpus_for_main_process + self.num_gpus_per_learner:
             raise ConfigError(
-                f"clip_rewards = {self.clip_rewards!r} is not allowed; allowed: two bounds [a, b]"
+                "num_cpus_for_main_process = 0 needs num_gpus_per_learner > 0: Ray places no trial "
+                "whose own process asks for nothing"
+            )
+
+    def _validate_clip_rewards(self) -> None:
+        bound = self.clip_rewards
+        if bound is None or isinstance(bound, bool):
+            return
+        bounds = bound if isinstance(bound, list) else [-bound, bound]
+        if len(bounds) != 2 or not bounds[0] < bounds[1]:
+            raise ConfigError(
+                f"clip_rewards = {bound!r} is not allowed; allowed: True, False, None, a number "
+                "> 0, or two bounds [a, b] with a < b"
             )
 
     @property

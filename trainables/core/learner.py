@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,7 @@ class Learner:
         self.flat = FlatParameters(module)
         self.gradient = self.flat.gradient
         self.optimizer = make_optimizer(self.flat.vector, optimizer)
+        self._type = type(self.optimizer).__name__
         self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
 
     def set_lr(self, lr: float) -> None:
@@ -101,12 +103,19 @@ class Learner:
 
     def get_state(self) -> dict[str, Any]:
         """What the optimiser has learned. Rates and the like are settings, not state."""
-        return {"optimizer": self.optimizer.state_dict()["state"]}
+        moments = copy.deepcopy(self.optimizer.state_dict()["state"])
+        return {"type": self._type, "moments": moments}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over `get_state`'s; this learner's own settings stay."""
+        """Take over `get_state`'s; this learner's own settings stay.
+
+        Another kind of optimiser starts without moments: they mean something else to it.
+        """
+        if state["type"] != self._type:
+            return
         groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        moments = copy.deepcopy(state["moments"])
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
 def make_optimizer(vector: nn.Parameter, settings: dict[str, Any]) -> torch.optim.Optimizer:

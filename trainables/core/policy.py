@@ -240,9 +240,19 @@ class Policy:
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over `get_state`'s."""
+        """Take over `get_state`'s.
+
+        Raises:
+            ConfigError: if it is of another network, or of a policy with another filter.
+        """
+        if (self.filter is None) == ("filter" in state):
+            theirs = "MeanStdFilter" if "filter" in state else "NoFilter"
+            raise ConfigError(
+                f"observation_filter = {self.options['observation_filter']!r} does not fit the "
+                f"state, which was trained with {theirs!r}"
+            )
         self.set_weights(state["weights"])
-        if self.filter is not None and "filter" in state:
+        if self.filter is not None:
             self.filter.set_state(state["filter"])
 
     def save(self, folder: str | os.PathLike[str]) -> Path:

@@ -94,6 +94,8 @@ class EnvRunner:
             # Each frame is row t of exactly one rollout; the last row opens the next one.
             self._moments.update(self._raw_features(obs[:num_steps]))
 
+        continues = valid & ~(terminated | truncated)
+        continues[-1] = False  # what follows is another fragment, or padding
         rollout = Rollout(
             obs=obs,
             actions=actions.numpy(),
@@ -102,7 +104,7 @@ class EnvRunner:
             truncated=truncated,
             logp=logp.numpy(),
             valid=valid,
-            continues=valid & ~(terminated | truncated),
+            continues=continues,
             weights_version=np.full(self.num_envs, self.weights_version, np.int64),
         )
         return {DEFAULT_MODULE_ID: rollout}, episodes
@@ -147,10 +149,10 @@ class EnvRunner:
         return {
             "env": get_env_state(self.env),
             "generator": self._generator.get_state(),
-            "obs": self._obs,
-            "resets_next": self._resets_next,
-            "returns": self._returns,
-            "lengths": self._lengths,
+            "obs": self._obs.copy(),
+            "resets_next": self._resets_next.copy(),
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
             "moments": self._moments.get_state(),
         }
 
@@ -161,10 +163,12 @@ class EnvRunner:
             Whether episodes go on where they were; False if new ones were started, because the
             environment cannot give its state or the slots differ.
         """
-        self._generator.set_state(state["generator"])
         self._moments.set_state(state["moments"])
         if state["env"] is None or len(state["obs"]) != self.num_envs:
             return False
+        if state["generator"].shape != self._generator.get_state().shape:
+            return False  # a GPU's generator cannot go on on a CPU, nor the other way round
+        self._generator.set_state(state["generator"])
         set_env_state(self.env, state["env"])
         self._obs = np.array(state["obs"], dtype=self._obs_dtype)
         self._resets_next = np.array(state["resets_next"])

@@ -83,7 +83,11 @@ class EnvRunnerGroup:
     ):
         self._actors: list[Any] = []
         self.local_env_runner: EnvRunner | None = None
-        self._start(config, policy, env, seed)
+        try:
+            self._start(config, policy, env, seed)
+        except BaseException:
+            self.stop()  # else the actors would keep their resources for ever
+            raise
 
     def _start(
         self,
@@ -297,17 +301,16 @@ def _start_actors(config: AlgorithmConfig) -> list[Any]:
     """Start the actors, each pinned to its bundle if this process runs in a placement group.
 
     Raises:
-        ConfigError: if the group has too few bundles; actors beyond them would wait for ever.
+        ConfigError: if they do not fit; they would wait for ever, without a word.
     """
     if not ray.is_initialized():
         ray.init(include_dashboard=False)
     group = get_current_placement_group()
-    if group is not None and group.bundle_count < 1 + config.num_env_runners:
-        raise ConfigError(
-            f"num_env_runners = {config.num_env_runners} needs {1 + config.num_env_runners} "
-            f"bundles, the trial has {group.bundle_count}: leave its resources to "
-            "default_resource_request"
-        )
+    need = {"CPU": config.num_cpus_per_env_runner, **config.custom_resources_per_env_runner}
+    if group is None:
+        _check_cluster(need, config.num_env_runners)
+    else:
+        _check_bundles(need, config.num_env_runners, group.bundle_specs)
     actor_class = ray.remote(EnvRunnerActor)
     actors = []
     for index in range(config.num_env_runners):
@@ -324,3 +327,24 @@ def _start_actors(config: AlgorithmConfig) -> list[Any]:
             ).remote()
         )
     return actors
+
+
+def _check_bundles(need: dict[str, Any], count: int, bundles: list[dict[str, float]]) -> None:
+    """Whether bundle 1 + i of the trial holds env runner i."""
+    small = [b for b in bundles[1 : 1 + count] if any(b.get(k, 0) < v for k, v in need.items())]
+    if len(bundles) < 1 + count or small:
+        raise ConfigError(
+            f"{count} env runners need a bundle of {need} each after the driver's, the trial has "
+            f"{bundles}: leave its resources to default_resource_request"
+        )
+
+
+def _check_cluster(need: dict[str, Any], count: int) -> None:
+    """Whether the cluster could ever hold all env runners."""
+    have = ray.cluster_resources()
+    for name, amount in need.items():
+        if amount * count > have.get(name, 0):
+            raise ConfigError(
+                f"num_env_runners = {count} needs {amount * count:g} {name}, the cluster has "
+                f"{have.get(name, 0):g}: lower num_env_runners or what each of them needs"
+            )

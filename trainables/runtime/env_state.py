@@ -77,7 +77,8 @@ def _get_single(env: gym.Env) -> list[dict[str, Any]] | None:
             state: dict[str, Any] = {"own": layer.get_state()}
         elif isinstance(layer, gym.Wrapper):
             names = next((n for t, n in _WRAPPER_STATE.items() if isinstance(layer, t)), None)
-            if names is None:
+            is_stock = type(layer).__module__.startswith("gymnasium.")  # a subclass may remember
+            if names is None or not is_stock:
                 return None
             state = {"attributes": _get_attributes(layer, names)}
         elif type(layer).__module__.startswith(_CLASSIC_CONTROL):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 
@@ -143,7 +144,8 @@ def _check_spaces(policy: Policy, observation_space: Any, action_space: Any) -> 
         ("observation", policy.observation_space, observation_space),
         ("action", policy.action_space, action_space),
     ):
-        if mine.shape != theirs.shape or type(mine) is not type(theirs):
+        fits = type(mine) is type(theirs) and mine.shape == theirs.shape
+        if not fits or (not isinstance(mine, gym.spaces.Box) and mine != theirs):
             raise ConfigError(
                 f"the policy's {what} space {mine} does not fit the environment's {theirs}"
             )
