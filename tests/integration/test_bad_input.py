@@ -59,7 +59,13 @@ def spec_file(tmp_path: Path, **changes: Any) -> str:
         ({"search_space": "pop"}, ["spec.yaml:", "'pop'", "ppo"]),
         ({"storage": "s3://bucket/x"}, ["s3://bucket/x", "not supported yet"]),
         (
-            {"config": {"env": "CartPole-v1", "num_env_runners": 4096}},
+            {
+                "config": {
+                    "env": "CartPole-v1",
+                    "num_env_runners": 4096,
+                    "train_batch_size_per_learner": 10**6,
+                }
+            },
             ["a trial can never start", "4097 CPU", "the nodes have", "num_env_runners"],
         ),
     ],
