@@ -28,7 +28,7 @@ from experiments.snapshot import SnapshotSyncer
 
 NUM_TRIALS = 6
 LAST_ITERATION = 8
-STEP_S = 0.12
+STEP_S = 0.3
 
 
 class Counting(tune.Trainable):
