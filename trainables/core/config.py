@@ -6,7 +6,6 @@ An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own se
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import gymnasium as gym
 
 from trainables.core import compatibility
 from trainables.core.model_config import ModelConfig, OptimizerConfig
+from trainables.core.sections import Section
 from trainables.core.settings import (
     ConfigError,
     Settings,
@@ -28,63 +28,6 @@ DEFAULT_MODULE_ID = "default_policy"
 
 # What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
 EVALUATION_SETTINGS = ("env", "env_config", "explore")
-
-
-class _Section:
-    """A fluent method such as `.training(lr=…)`: sets the settings of one section.
-
-    A descriptor, because the signature and the documentation differ per config class: they are
-    generated from the declarations, so that `help(PPOConfig.training)` lists PPO's settings.
-    """
-
-    def __init__(self, title: str, positional: str | None = None):
-        self._title = title
-        self._positional = positional
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: AlgorithmConfig | None, owner: type[AlgorithmConfig]) -> Any:
-        positional, section = self._positional, self._name
-
-        def method(*args: Any, **values: Any) -> AlgorithmConfig:
-            if instance is None:
-                if not args:
-                    raise TypeError(f"{owner.__name__}.{section}() needs an instance")
-                return getattr(args[0], section)(*args[1:], **values)
-            if len(args) > (1 if positional else 0):
-                raise TypeError(f".{section}() takes keyword arguments, not {args!r}")
-            if args and positional:
-                values = {positional: args[0], **values}
-            return instance._set_section(section, values)
-
-        method.__name__ = section
-        method.__doc__ = self._documentation(owner)
-        method.__signature__ = self._signature(owner)  # type: ignore[attr-defined]
-        return method
-
-    def _documentation(self, owner: type[AlgorithmConfig]) -> str:
-        lines = [self._title, "", "Args:"]
-        for name, declared in owner.settings().items():
-            if declared.section == self._name:
-                lines.append(
-                    f"    {name}: {declared.doc} ({declared.allowed}; default {declared.default!r})"
-                )
-        return "\n".join([*lines, "", "Returns:", "    This config."])
-
-    def _signature(self, owner: type[AlgorithmConfig]) -> inspect.Signature:
-        kinds = inspect.Parameter
-        parameters = [
-            kinds(
-                name,
-                kinds.POSITIONAL_OR_KEYWORD if name == self._positional else kinds.KEYWORD_ONLY,
-                default=declared.default,
-                annotation=declared.annotation,
-            )
-            for name, declared in owner.settings().items()
-            if declared.section == self._name
-        ]
-        return inspect.Signature(parameters, return_annotation=owner)
 
 
 @dataclass
@@ -251,25 +194,25 @@ class AlgorithmConfig(Settings):
         None, "debugging", "root of every random stream; None draws one", ge=0
     )
 
-    environment = _Section("Set the environment and what happens to rewards and actions.", "env")
-    env_runners = _Section("Set how environments are sampled.")
-    training = _Section("Set how the algorithm learns.")
-    learners = _Section("Set where the learner computes.")
-    resources = _Section("Set the resources of a trial.")
-    exploration = _Section("Set how actions explore.")
-    evaluation = _Section("Set how the policy is evaluated during training.")
-    reporting = _Section("Set what a training iteration and its metrics cover.")
-    checkpointing = _Section("Set what checkpoints hold.")
-    debugging = _Section("Set logging and the seed.")
-    framework = _Section("Everything is PyTorch: only framework='torch' is accepted.", "framework")
-    rl_module = _Section("Set the module; `model_config` is another name of `model`.")
-    api_stack = _Section("There is one API stack: only True is accepted.")
-    experimental = _Section("Flags of the reference, accepted where they mean what is always so.")
-    fault_tolerance = _Section("Fault tolerance: not supported yet.")
-    offline_data = _Section("Offline data: not supported yet.")
-    multi_agent = _Section("Multi-agent training: not supported yet.")
-    callbacks = _Section("Callbacks: not supported yet.", "callbacks_class")
-    python_environment = _Section("Environment variables per process: not supported yet.")
+    environment = Section("Set the environment and what happens to rewards and actions.", "env")
+    env_runners = Section("Set how environments are sampled.")
+    training = Section("Set how the algorithm learns.")
+    learners = Section("Set where the learner computes.")
+    resources = Section("Set the resources of a trial.")
+    exploration = Section("Set how actions explore.")
+    evaluation = Section("Set how the policy is evaluated during training.")
+    reporting = Section("Set what a training iteration and its metrics cover.")
+    checkpointing = Section("Set what checkpoints hold.")
+    debugging = Section("Set logging and the seed.")
+    framework = Section("Everything is PyTorch: only framework='torch' is accepted.", "framework")
+    rl_module = Section("Set the module; `model_config` is another name of `model`.")
+    api_stack = Section("There is one API stack: only True is accepted.")
+    experimental = Section("Flags of the reference, accepted where they mean what is always so.")
+    fault_tolerance = Section("Fault tolerance: not supported yet.")
+    offline_data = Section("Offline data: not supported yet.")
+    multi_agent = Section("Multi-agent training: not supported yet.")
+    callbacks = Section("Callbacks: not supported yet.", "callbacks_class")
+    python_environment = Section("Environment variables per process: not supported yet.")
 
     # ------------------------------------------------------------------ setting values
 
@@ -309,7 +252,12 @@ class AlgorithmConfig(Settings):
             setattr(self, name, value)
         return self
 
-    def _set_section(self, section: str, values: Mapping[str, Any]) -> Self:
+    def set_section(self, section: str, values: Mapping[str, Any]) -> Self:
+        """Set the settings of one section, as its fluent method does.
+
+        Raises:
+            ConfigError: naming the section that a setting belongs to, if it is another one.
+        """
         known = type(self).settings()
         for name in values:
             home = _home_section(name, known)
