@@ -42,6 +42,22 @@ def prepare_environment() -> None:
 
 
 @contextmanager
+def sweep_environment() -> Iterator[None]:
+    """`prepare_environment` for as long as a sweep runs: a plain Tuner afterwards is Tune's own."""
+    names = [*_ENVIRONMENT, *_DEFAULTS]
+    before = {name: os.environ.get(name) for name in names}
+    prepare_environment()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
 def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
     """Use the Ray that runs already, or start or join one and leave it at the end.
 
@@ -52,7 +68,6 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
     Raises:
         PreflightError: The cluster cannot be reached.
     """
-    prepare_environment()
     import ray
 
     _set_log_levels(verbosity)

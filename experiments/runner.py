@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cluster import local_node, nodes, prepare_environment, ray_session
+from experiments.cluster import local_node, nodes, ray_session, sweep_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
@@ -73,6 +73,7 @@ def resume(folder: str | Path) -> ResultGrid:
     return resume_sweep(folder).results
 
 
+@sweep_environment()
 def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int = 0) -> Outcome:
     """Like `run`, with how the sweep ended.
 
@@ -85,7 +86,6 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
 
     from experiments.tuner import prepare_tuner
 
-    prepare_environment()
     console = console or _default_console()
     trainable: Any = resolve_trainable(spec.trainable)
     if spec.resources.address is None and not ray.is_initialized():  # known before it is started
@@ -99,6 +99,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
         return _fit(spec, sweep, sweep_dir(spec))
 
 
+@sweep_environment()
 def resume_sweep(
     folder: str | Path,
     *,

@@ -40,7 +40,8 @@ class PreparedSweep:
 def build_tuner(spec: SweepSpec) -> tune.Tuner:
     """A `tune.Tuner` that runs the sweep; `fit()` it in a process with Ray running.
 
-    Writes the sweep's folder: the spec, and Tune's description of the sweep.
+    Writes the sweep's folder: the spec, and Tune's description of the sweep. Sets the environment
+    variables of this process that Tune reads (`experiments.cluster`), for it runs later than this.
     """
     return prepare_tuner(spec).tuner
 

@@ -28,13 +28,10 @@ ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 @pytest.fixture(scope="module", autouse=True)
 def ray_here() -> Iterator[None]:
-    experiments.cluster.prepare_environment()
-    # Ray's workers get this process's environment, not its sys.path.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT / "tests"), prepend=os.pathsep)
+    with experiments.cluster.sweep_environment():
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+        yield
+        ray.shutdown()
 
 
 def sweep(tmp_path: Path, **keys: Any) -> Outcome:
