@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ class _Network(nn.Module):
 
     def __init__(self, policy: Policy):
         super().__init__()
-        self.module = policy.module
+        # A copy: the learner's parameters are views of one vector, which would go along whole.
+        self.module = copy.deepcopy(policy.module)
         self._policy = policy
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
