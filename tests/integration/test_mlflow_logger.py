@@ -518,7 +518,7 @@ def test_a_driver_killed_while_it_makes_the_database_leaves_none(
     uri = f"sqlite:///{tmp_path}/runs/mlflow.db"
     code = f"from experiments.mlflow_writer import connect; connect({uri!r})"
     driver = subprocess.Popen([sys.executable, "-c", code])
-    while not any(p.stat().st_size > 4096 * 20 for p in tmp_path.glob("runs/*mlflow.db*")):
+    while not any(p.stat().st_size > 4096 * 20 for p in tmp_path.glob("runs/.mlflow.db.*.new")):
         assert driver.poll() is None
         time.sleep(0.002)
     driver.kill()  # some tables exist
