@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,16 @@ def read_json(path: Path) -> Any:
         return None
 
 
-def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"model": {"lr": 1}}`` -> ``{"model/lr": 1}``. An empty dict stays a value."""
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"model": {"lr": 1}}`` -> ``{"model/lr": 1}``. An empty mapping stays a value.
+
+    Args:
+        nested: A config or a result, with mappings as values at any depth.
+        prefix: What every key starts with, ending in ``/`` unless empty.
+    """
     flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, dict) and value:
+    for key, value in nested.items():
+        if isinstance(value, Mapping) and value:
             flat.update(flatten(value, f"{prefix}{key}/"))
         else:
             flat[f"{prefix}{key}"] = value

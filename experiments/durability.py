@@ -25,9 +25,10 @@ from ray import cloudpickle, tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
+from analysis.rows import flatten
 from experiments import checkpoint_journal
 from experiments.snapshot import SnapshotSyncer, reconcile
-from experiments.trial_info import PRUNED, flatten, read_json_lines, trial_folder
+from experiments.trial_info import PRUNED, read_json_lines, trial_folder
 
 if TYPE_CHECKING:
     from ray.tune import Checkpoint

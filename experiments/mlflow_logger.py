@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ray import tune
 
+from analysis.rows import flatten
 from experiments.mlflow_writer import (
     MLflowWriter,
     Row,
@@ -34,7 +35,6 @@ from experiments.mlflow_writer import (
 from experiments.provenance import git_commit, package_versions, user_name
 from experiments.trial_info import (
     error_cause,
-    flatten,
     numeric_metrics,
     read_json_lines,
     trial_folder,

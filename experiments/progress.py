@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from experiments.trial_info import error_cause, error_path, flatten, was_pruned
+from analysis.rows import flatten
+from experiments.trial_info import error_cause, error_path, was_pruned
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial

@@ -10,6 +10,8 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.rows import flatten
+
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
@@ -36,22 +38,6 @@ _BOOKKEEPING = frozenset(
 
 # The head of an exception's line in a traceback: `package.module.SomeError: ...`.
 _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b")
-
-
-def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns `nested` as one level of `/`-joined keys; empty mappings stay as values.
-
-    Args:
-        nested: a config or a result, with mappings as values at any depth.
-        prefix: what every key starts with, ending in `/` unless empty.
-    """
-    flat: dict[str, Any] = {}
-    for key, value in nested.items():
-        if isinstance(value, Mapping) and value:
-            flat.update(flatten(value, f"{prefix}{key}/"))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:

@@ -43,12 +43,12 @@ def build_tuner(spec: SweepSpec) -> tune.Tuner:
     Writes the sweep's folder: the spec, and Tune's description of the sweep. Sets the environment
     variables of this process that Tune reads (`experiments.cluster`), for it runs later than this.
     """
+    prepare_environment()
     return prepare_tuner(spec).tuner
 
 
 def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> PreparedSweep:
     """Like `build_tuner`, with what the runner needs afterwards."""
-    prepare_environment()
     from ray import tune
     from ray.tune.logger import JsonLoggerCallback
 
@@ -126,7 +126,6 @@ def restore_tuner(
     Raises:
         SweepError: The folder's state cannot be read.
     """
-    prepare_environment()
     from ray import tune
 
     from experiments.mlflow_logger import MLflowLogger

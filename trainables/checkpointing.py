@@ -53,6 +53,10 @@ class Checkpointing(PolicyAccess):
 
     def get_state(self) -> dict[str, Any]:
         """Everything that `from_state` needs to go on exactly."""
+        policies = {module_id: policy.get_state() for module_id, policy in self.policies.items()}
+        return {**self._state_besides_policies(), "policies": policies}
+
+    def _state_besides_policies(self) -> dict[str, Any]:
         return {
             "algorithm": registry.name_of(type(self)),
             "config": self.config.to_dict(),
@@ -67,7 +71,6 @@ class Checkpointing(PolicyAccess):
             },
             "episodes": self.episodes.get_state(),
             "evaluation": self._evaluation,
-            "policies": {m: policy.get_state() for m, policy in self.policies.items()},
             "learners": self.learners.get_state(),
             "env_runners": self.env_runners.get_state(),
             "learned": self.get_learned_state(),
@@ -132,8 +135,7 @@ class Checkpointing(PolicyAccess):
         folder = Path(checkpoint_dir)
         # A checkpoint that is written over is none until the new one is whole.
         (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
-        state = self.get_state()
-        state["policies"] = sorted(self.policies)
+        state = {**self._state_besides_policies(), "policies": sorted(self.policies)}
         for policy_id in self.policies:
             path = self.export_policy_checkpoint(
                 str(policy_folder(folder, policy_id)), policy_id=policy_id
