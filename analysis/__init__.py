@@ -1,4 +1,4 @@
-"""What came out of a sweep: tidy frames, leaderboard, best checkpoint, export and plots.
+"""What came out of a sweep: frames, leaderboard, effects, best checkpoint, export and plots.
 
 Every function takes a ``ResultGrid`` or the path of a sweep folder (``runs/<name>``). A folder is
 read from its JSON files alone: no Ray, no pickle, finished or not.
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.best import BestCheckpoint, best_checkpoint, best_trial
+    from analysis.effects import effects_frame
+    from analysis.effects_plot import plot_effects
     from analysis.export import export_best
     from analysis.frames import curves_frame, trials_frame
     from analysis.plots import plot_learning_curves
@@ -25,9 +27,11 @@ __all__ = [
     "best_checkpoint",
     "best_trial",
     "curves_frame",
+    "effects_frame",
     "export_best",
     "leaderboard",
     "load_sweep",
+    "plot_effects",
     "plot_learning_curves",
     "trials_frame",
 ]
@@ -40,9 +44,11 @@ _HOME = {
     "best_checkpoint": "best",
     "best_trial": "best",
     "curves_frame": "frames",
+    "effects_frame": "effects",
     "export_best": "export",
     "leaderboard": "ranking",
     "load_sweep": "records",
+    "plot_effects": "effects_plot",
     "plot_learning_curves": "plots",
     "trials_frame": "frames",
 }

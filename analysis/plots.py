@@ -13,6 +13,7 @@ from analysis.rows import ResultsError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from ray.tune import ResultGrid
 
 _LABELS = {
@@ -57,9 +58,6 @@ def plot_learning_curves(
     Raises:
         ResultsError: No trial reported a finite value of ``metric``, or the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     sweep = load_sweep(results)
     order = [trial for trial, score in ranked(sweep, metric, mode) if score.found]
     if not order:
@@ -68,16 +66,29 @@ def plot_learning_curves(
         x = ITERATION
     curves = [curve for trial in order if len((curve := _curve(trial, x, metric))[0])]
 
-    # No pyplot: it keeps global state and picks a backend for the whole process.
-    figure = Figure(figsize=(8.0, 4.8), dpi=144, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(8.0, 4.8)
     axes = figure.subplots()
     _draw(axes, curves, order[0].trial_id)
-    axes.set_xlabel(_LABELS.get(x, x))
-    axes.set_ylabel(_LABELS.get(metric, metric))
+    axes.set_xlabel(metric_label(x))
+    axes.set_ylabel(metric_label(metric))
     count = f"{len(order)} trial" + ("s" if len(order) > 1 else "")
     axes.set_title(f"{sweep.name}: {count}", fontsize="medium", loc="left")
 
+    return save(figure, out)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches. No pyplot: it keeps global state and picks a backend for all."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=144, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, out: str | Path) -> Path:
+    """Write a figure; its folder is made. Raises `ResultsError` where that cannot be done."""
     target = Path(out).expanduser().resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -85,6 +96,11 @@ def plot_learning_curves(
     except (OSError, ValueError) as error:  # ValueError: an ending that names no known format
         raise ResultsError(f"{target}: cannot write the plot ({error})") from error
     return target
+
+
+def metric_label(metric: str) -> str:
+    """A metric in words, or its name."""
+    return _LABELS.get(metric, metric)
 
 
 def _draw(axes: Axes, curves: list[Curve], best_id: str) -> None:

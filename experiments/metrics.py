@@ -14,14 +14,15 @@ METRICS = (
     "num_env_steps_sampled_lifetime",
     "num_env_steps_trained_lifetime",
     "num_training_step_calls_lifetime",
+    "num_updates_lifetime",
     "env_steps_per_second",
     "training_iteration",
     "time_total_s",
     "time_this_iter_s",
 )
-"""What every algorithm reports, and what Tune adds."""
+"""What the algorithms report at the top level, and what Tune adds."""
 
-FAMILIES = ("learner/", "evaluation/", "time/")
+FAMILIES = ("learner/", "evaluation/", "time/", "replay/", "exploration/")
 """Prefixes of the metrics that depend on the algorithm and its settings."""
 
 LEGACY = {

@@ -12,6 +12,7 @@ from experiments.schema import SweepSpec
 SPEC_FILE = "spec.yaml"
 BEST_FOLDER = "best"
 CURVES_FILE = "learning_curves.png"
+EFFECTS_FILE = "effects.png"
 
 
 def storage_dir(spec: SweepSpec) -> Path:

@@ -37,6 +37,7 @@ class Outcome:
         num_trials: Trials that were begun.
         best: The exported policy, if there is one.
         curves: The picture of the learning curves, if there is one.
+        effects: The picture of the settings' effects, if there is one.
         note: Why there is no exported policy, if there is none.
     """
 
@@ -47,6 +48,7 @@ class Outcome:
     num_trials: int = 0
     best: Path | None = None
     curves: Path | None = None
+    effects: Path | None = None
     note: str = ""
 
     @property
@@ -169,6 +171,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path) -> Outcome:
         if not outcome.all_failed:
             _export(spec, sweep, outcome)
             _draw(spec, outcome)
+            _draw_effects(spec, outcome)
         return outcome
     except ExperimentError:
         status = "FAILED"
@@ -237,6 +240,22 @@ def _draw(spec: SweepSpec, outcome: Outcome) -> None:
     except ResultsError:  # no result to draw; why is told with the leaderboard
         return
     outcome.curves = picture
+
+
+def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
+    """Draw what each setting with few levels did to the objective, where the sweep can tell."""
+    if spec.search.algorithm == "optuna":  # it learns: its trials are no fair comparison of levels
+        return
+    from analysis import ResultsError, effects_frame, plot_effects
+    from experiments.paths import EFFECTS_FILE
+
+    metric, mode = spec.objective.metric, spec.objective.mode
+    try:
+        effects = effects_frame(outcome.results, metric, mode)
+    except ResultsError:  # no result; why is told with the leaderboard
+        return
+    if not effects.empty:
+        outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
 
 
 def _check_tracking(spec: SweepSpec, console: Console) -> bool:

@@ -1,4 +1,4 @@
-"""What the terminal shows when a sweep has ended: leaderboard, failures, the next commands."""
+"""What the terminal shows when a sweep has ended: leaderboard, effects, failures, what is next."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ _TOP = 10
 
 
 def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
-    """Print the leaderboard, the failures and what to do next."""
+    """Print the leaderboard, the settings' effects, the failures and what to do next."""
     if not outcome.all_failed and outcome.num_trials:
         _show_leaderboard(outcome, spec, console)
+    if outcome.effects is not None:
+        _show_effects(outcome, spec, console)
     _show_failures(outcome, console)
     if outcome.best is not None:
         console.print(f"Best policy: {shown_path(outcome.best)}", highlight=False, soft_wrap=True)
@@ -31,6 +33,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         console.print(f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True)
     if outcome.curves is not None:
         console.print(f"Learning curves: {shown_path(outcome.curves)}", highlight=False)
+    if outcome.effects is not None:
+        console.print(f"Effects: {shown_path(outcome.effects)}", highlight=False)
     if outcome.interrupted:
         console.print("Interrupted: everything that was finished is kept.", highlight=False)
     for line in next_commands(outcome, spec):
@@ -103,6 +107,47 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
             *(_cell(row[column]) for column in settings),
         )
     return table
+
+
+def _show_effects(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
+    """Which settings mattered, from the largest effect to the least."""
+    from rich import box
+    from rich.table import Table
+
+    from analysis import effects_frame
+    from analysis.effects import level_label
+
+    metric = spec.objective.metric
+    frame = effects_frame(outcome.results, metric, spec.objective.mode)
+    paired = "trials that differ in nothing else" if frame["paired"].all() else "independent trials"
+    table = Table(
+        title=f"{metric}: effect of each setting at the end of training",
+        caption=f"{100 * frame.attrs['confidence']:g} % intervals for all settings together, from "
+        f"{paired}; an effect whose interval includes 0 may be none.",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("#", justify="right")
+    for name in ("setting", "best", "worst"):
+        table.add_column(name, overflow="fold")
+    for name in ("effect", "interval", "excludes 0"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for rank, levels in frame.groupby("rank", sort=True):
+        best, worst = levels.iloc[0], levels.iloc[-1]
+        table.add_row(
+            str(rank),
+            str(best["setting"]),
+            *(
+                f"{level_label(row['level'])} ({_cell(float(row['mean']))})"
+                for row in (best, worst)
+            ),
+            _cell(best["effect"]),
+            f"{_cell(best['effect_low'])} … {_cell(best['effect_high'])}",
+            "yes" if best["excludes_zero"] else "no",
+            style=None if best["excludes_zero"] else "dim",
+        )
+    console.print(table)
 
 
 def _cell(value: Any) -> str:

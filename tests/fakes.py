@@ -93,3 +93,18 @@ class WalkEnv(gym.Env):
 def limited_walk(config: dict[str, Any]) -> gym.Env:
     """`WalkEnv` under gymnasium's TimeLimit."""
     return gym.wrappers.TimeLimit(WalkEnv(), max_episode_steps=17)
+
+
+def discrete_walk(config: dict[str, Any]) -> gym.Env:
+    """`limited_walk` with three actions."""
+    return _with_three_actions(limited_walk(config))
+
+
+def discrete_pendulum(config: dict[str, Any]) -> gym.Env:
+    """Pendulum-v1 with three torques."""
+    return _with_three_actions(gym.make("Pendulum-v1"))
+
+
+def _with_three_actions(env: gym.Env) -> gym.Env:
+    space = gym.spaces.Discrete(3)
+    return gym.wrappers.TransformAction(env, lambda a: np.array([a - 1.0], np.float32), space)

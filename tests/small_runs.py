@@ -8,7 +8,20 @@ import ray
 
 from trainables import PPO
 
+_REPLAY: dict[str, Any] = {
+    "num_envs_per_env_runner": 4,
+    "train_batch_size_per_learner": 32,
+    "training_intensity": 8,
+    "num_steps_sampled_before_learning_starts": 100,
+    "replay_buffer_config": {"type": "PrioritizedReplayBuffer", "capacity": 2000},
+    "store_buffer_in_checkpoints": True,
+    "min_sample_timesteps_per_iteration": 256,
+    "n_step": [1, 3],
+    "model": {"fcnet_hiddens": [32, 32]},
+}
 SMALL: dict[str, dict[str, Any]] = {
+    "DQN": {**_REPLAY, "noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
+    "SAC": _REPLAY,
     "PPO": {
         "train_batch_size_per_learner": 256,
         "num_envs_per_env_runner": 4,
@@ -17,6 +30,19 @@ SMALL: dict[str, dict[str, Any]] = {
         "use_kl_loss": True,
     },
 }
+# For algorithms with discrete actions only: the same worlds with three actions.
+DISCRETE = {
+    "Pendulum-v1": "fakes:discrete_pendulum",
+    "fakes:limited_walk": "fakes:discrete_walk",
+}
+DISCRETE_ONLY = {"DQN"}
+
+
+def suited(name: str, env: Any) -> Any:
+    """The environment, or the like of it that an algorithm can act in."""
+    return DISCRETE.get(env, env) if name in DISCRETE_ONLY else env
+
+
 # What differs between two runs by nature.
 CLOCKS = {
     "date",
@@ -33,7 +59,7 @@ CLOCKS = {
 
 
 def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
-    return {"env": env, "seed": 3, **SMALL[name], **more}
+    return {"env": suited(name, env), "seed": 3, **SMALL[name], **more}
 
 
 def without_clocks(result: dict[str, Any]) -> dict[str, Any]:

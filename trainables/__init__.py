@@ -11,17 +11,31 @@ if TYPE_CHECKING:
     from trainables.algorithm import Algorithm as Algorithm
     from trainables.core.config import AlgorithmConfig as AlgorithmConfig
     from trainables.core.policy import Policy as Policy
+    from trainables.dqn import DQN as DQN
+    from trainables.dqn import DQNConfig as DQNConfig
     from trainables.ppo import PPO as PPO
     from trainables.ppo import PPOConfig as PPOConfig
+    from trainables.sac import SAC as SAC
+    from trainables.sac import SACConfig as SACConfig
 
 _ELSEWHERE = {
     "Algorithm": "trainables.algorithm",
     "AlgorithmConfig": "trainables.core.config",
     "Policy": "trainables.core.policy",
 }
-_ALGORITHMS = ("PPO",)
+_ALGORITHMS = ("DQN", "PPO", "SAC")
 
-__all__ = ["PPO", "Algorithm", "AlgorithmConfig", "PPOConfig", "Policy"]
+__all__ = [
+    "DQN",
+    "PPO",
+    "SAC",
+    "Algorithm",
+    "AlgorithmConfig",
+    "DQNConfig",
+    "PPOConfig",
+    "Policy",
+    "SACConfig",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,11 +18,12 @@ from ray import tune
 from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.tune import _Config
 
-from trainables.checkpointing import Checkpointing
+from trainables.checkpointing import Checkpointing, RandomStreams
 from trainables.core.batch import Rollout
 from trainables.core.compatibility import missing_attribute
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.learner import Learner
+from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
 from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
@@ -89,11 +90,12 @@ class Algorithm(Checkpointing, tune.Trainable):
                 if self.config.seed is None
                 else self.config.seed
             )
-            module, learner, runners, evaluation = self._random_streams()
-            self._evaluation_seed = evaluation
-            self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, module)}
-            self.learners = LearnerGroup(self._make_learners(), draw_seed(learner))
-            self._set_up_env_runners(env, runners)
+            seeds = self._random_streams()
+            self._evaluation_seed = seeds.evaluation
+            self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
+            self.learners = LearnerGroup(self._make_learners(), draw_seed(seeds.learner))
+            self._set_up_storage(seeds.storage)
+            self._set_up_env_runners(env, seeds.env_runners)
         except BaseException:
             # Actors that outlive a failed set-up would keep the trial's bundles for ever.
             self.cleanup()
@@ -114,12 +116,11 @@ class Algorithm(Checkpointing, tune.Trainable):
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
         self._evaluation: dict[str, float] = {}
 
-    def _random_streams(self, *key: int) -> list[np.random.SeedSequence]:
-        """Independent streams of module, learner, env runners, evaluation; others for other keys.
-
-        Never `seed + i`: neighbouring seeds would share streams.
-        """
-        return np.random.SeedSequence(self._seed_entropy, spawn_key=key).spawn(4)
+    def _random_streams(self, *key: int) -> RandomStreams:
+        """Independent streams; others for other keys."""
+        # Never `seed + i`: neighbouring seeds would share streams.
+        root = np.random.SeedSequence(self._seed_entropy, spawn_key=key)
+        return RandomStreams(*root.spawn(len(RandomStreams._fields)))
 
     def _make_env(self) -> VectorEnv:
         """All slots of the in-process env runner; one slot to read the spaces from with actors."""
@@ -143,7 +144,8 @@ class Algorithm(Checkpointing, tune.Trainable):
         return Policy(
             config.observation_space or env.single_observation_space,
             config.action_space or env.single_action_space,
-            config.model,
+            config.full_model,
+            module=self.module_options(),
             observation_filter=config.observation_filter,
             normalize_actions=config.normalize_actions,
             clip_actions=config.clip_actions,
@@ -152,14 +154,23 @@ class Algorithm(Checkpointing, tune.Trainable):
             device=_device(config),
         )
 
+    def module_options(self) -> dict[str, Any]:
+        """What policies are made of: a type in `core.catalog` and its options."""
+        return {"type": "actor_critic"}
+
     def _make_learners(self) -> dict[str, Learner]:
-        config = self.config
         return {
-            module_id: Learner(
-                policy.module, config.optimizer, config.grad_clip, config.grad_clip_by
-            )
+            module_id: self.make_learner(policy.module)
             for module_id, policy in self.policies.items()
         }
+
+    def make_learner(self, module: PolicyModule) -> Learner:
+        """The learner of a module."""
+        config = self.config
+        return Learner(module, config.full_optimizer, config.grad_clip, config.grad_clip_by)
+
+    def _set_up_storage(self, seed: np.random.SeedSequence) -> None:
+        """For algorithms that keep experience: make room for it."""
 
     def _set_up_env_runners(self, env: VectorEnv, seed: np.random.SeedSequence) -> None:
         mine = env if self.config.num_env_runners == 0 else None
@@ -223,6 +234,10 @@ class Algorithm(Checkpointing, tune.Trainable):
     def training_step(self) -> dict[str, float]:
         """Sample, learn and sync once; returns flat metrics."""
 
+    def iteration_metrics(self) -> dict[str, float]:
+        """What is reported once an iteration, however many training steps it has."""
+        return {}
+
     def step(self) -> dict[str, Any]:
         """One training iteration: `training_step` until the reporting minima are met."""
         start, sampled, trained = (
@@ -237,6 +252,8 @@ class Algorithm(Checkpointing, tune.Trainable):
             elapsed = time.perf_counter() - start
             if self._iteration_is_full(elapsed, sampled, trained):
                 break
+        metrics |= self.iteration_metrics()
+        self._check_finite(metrics)
         num_env_steps = self.num_env_steps_sampled - sampled
         metrics |= self.episodes.metrics()
         metrics |= {

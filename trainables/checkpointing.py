@@ -7,7 +7,7 @@ import os
 import zlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,16 @@ logger = logging.getLogger("trainables")
 _STATE = "checkpoint"
 
 
+class RandomStreams(NamedTuple):
+    """Roots of an algorithm's independent random streams."""
+
+    module: np.random.SeedSequence
+    learner: np.random.SeedSequence
+    env_runners: np.random.SeedSequence
+    evaluation: np.random.SeedSequence
+    storage: np.random.SeedSequence
+
+
 class Checkpointing(PolicyAccess):
     """Part of `Algorithm`: its whole state, in memory and on disk."""
 
@@ -49,7 +59,7 @@ class Checkpointing(PolicyAccess):
 
     if TYPE_CHECKING:
 
-        def _random_streams(self, *key: int) -> list[np.random.SeedSequence]: ...
+        def _random_streams(self, *key: int) -> RandomStreams: ...
 
     def get_state(self) -> dict[str, Any]:
         """Everything that `from_state` needs to go on exactly."""
@@ -94,18 +104,16 @@ class Checkpointing(PolicyAccess):
         self._timesteps_total = self.num_env_steps_sampled
         self.episodes.set_state(state["episodes"])
         self._evaluation = dict(state["evaluation"])
-        is_clone = None not in (state["trial_id"], self._own_trial_id) and (
-            state["trial_id"] != self._own_trial_id
-        )
+        is_clone = self._is_clone_of(state)
         self.learners.set_state(state["learners"], with_random=not is_clone)
         if is_clone:
             self._become_another_run()
             return
         self._seed_entropy = state["seed_entropy"]
-        self._evaluation_seed = self._random_streams()[3]
+        self._evaluation_seed = self._random_streams().evaluation
         if not self.env_runners.set_state(state["env_runners"]):
             # Not on the streams that the run began with: it would replay its first episodes.
-            self.env_runners.reseed(self._random_streams(self._iteration)[2])
+            self.env_runners.reseed(self._random_streams(self._iteration).env_runners)
             logger.warning(
                 "%s cannot give its state (get_state/set_state): the resumed run starts new "
                 "episodes",
@@ -114,10 +122,15 @@ class Checkpointing(PolicyAccess):
 
     def _become_another_run(self) -> None:
         key = (zlib.crc32(self.trial_id.encode()), self._iteration)
-        _, learner, runners, _ = self._random_streams(*key)
-        self.learners.reseed(draw_seed(learner))
+        seeds = self._random_streams(*key)
+        self.learners.reseed(draw_seed(seeds.learner))
         self.env_runners.sync_weights()
-        self.env_runners.reseed(runners)
+        self.env_runners.reseed(seeds.env_runners)
+
+    def _is_clone_of(self, state: dict[str, Any]) -> bool:
+        """Whether the state is another trial's, as in population-based training."""
+        theirs = state["trial_id"]
+        return None not in (theirs, self._own_trial_id) and theirs != self._own_trial_id
 
     @property
     def _own_trial_id(self) -> str | None:

@@ -14,7 +14,7 @@ from trainables.core.config import AlgorithmConfig
 from trainables.core.connectors import clip_rewards
 from trainables.core.distributions import Distribution
 from trainables.core.learner import Metrics
-from trainables.core.modules import ActorCriticOutput
+from trainables.core.modules import ModuleOutput
 from trainables.core.policy import Policy
 from trainables.core.returns import discounted_returns, explained_variance, gae
 from trainables.core.settings import ConfigError, setting
@@ -121,7 +121,9 @@ class PPO(Algorithm):
             value_clip=config.vf_clip_param,
             normalize_advantages=config.normalize_advantages,
         )
-        return lambda output, batch: ppo_loss(output, batch, distribution, coefficients)
+        return lambda module, batch: ppo_loss(
+            module(batch["features"]), batch, distribution, coefficients
+        )
 
     def _metrics(
         self, batches: dict[str, Batch], results: dict[str, dict[str, float]]
@@ -208,7 +210,7 @@ class PPOCoefficients(NamedTuple):
 
 
 def ppo_loss(
-    output: ActorCriticOutput,
+    output: ModuleOutput,
     batch: Batch,
     distribution: Distribution,
     coefficients: PPOCoefficients,

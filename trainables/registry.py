@@ -9,7 +9,7 @@ from typing import Any
 
 from trainables.core.settings import ConfigError
 
-_MODULES = {"PPO": "trainables.ppo"}
+_MODULES = {"DQN": "trainables.dqn", "PPO": "trainables.ppo", "SAC": "trainables.sac"}
 _registered: dict[str, Any] = {}  # what Tune knows from this process
 
 try:

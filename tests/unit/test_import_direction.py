@@ -35,7 +35,8 @@ MAY_IMPORT = {
     "trainables.registry": ("trainables.core",),
     "<part of algorithm.py>": (*BELOW_ALGORITHM, *PARTS_OF_ALGORITHM),
     "trainables.algorithm": (*BELOW_ALGORITHM, *PARTS_OF_ALGORITHM),
-    "<algorithm>": (*BELOW_ALGORITHM, "trainables.algorithm"),
+    "trainables.off_policy": (*BELOW_ALGORITHM, "trainables.algorithm"),
+    "<algorithm>": (*BELOW_ALGORITHM, "trainables.algorithm", "trainables.off_policy"),
     "trainables": PACKAGES[:1],  # the lazy package itself
     "search_spaces": ("search_spaces", *PUBLIC),
     "analysis": ("analysis", *PUBLIC),
@@ -150,7 +151,7 @@ def part_of(module: str) -> str:
             return part
     if module in PARTS_OF_ALGORITHM:
         return "<part of algorithm.py>"
-    if module in ("trainables", "trainables.registry", "trainables.algorithm"):
+    if module in MAY_IMPORT:
         return module
     return "<algorithm>" if within(module, "trainables") else module.split(".")[0]
 

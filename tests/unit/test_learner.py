@@ -25,10 +25,12 @@ def step(grad_clip: float | None, by: str, optimizer: dict[str, Any]) -> tuple[l
     module = Two()
     learner = Learner(module, optimizer, grad_clip, by)
     learner.set_lr(1.0)
-    metrics = learner.update_step(
-        {"features": torch.tensor([[3.0, 4.0, 12.0]])},
-        lambda output, batch: (output, {"loss": output.detach()}),
-    )
+
+    def loss_fn(module: Two, batch: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        output = module(batch["features"])
+        return output, {"loss": output.detach()}
+
+    metrics = learner.update_step({"features": torch.tensor([[3.0, 4.0, 12.0]])}, loss_fn)
     moved = [-x for x in module.a.tolist() + module.b.tolist()]
     return moved, metrics["grad_norm"].item()
 
@@ -67,7 +69,7 @@ def test_optimisers_are_the_libraries(kind: str) -> None:
     torch.manual_seed(1)
     for _ in range(5):
         x = torch.randn(7, 3)
-        learner.update_step({"features": x}, lambda out, batch: (out.square().mean(), {}))
+        learner.update_step({"features": x}, lambda net, batch: (net(x).square().mean(), {}))
         optimizer.zero_grad()
         reference(x).square().mean().backward()
         optimizer.step()
@@ -82,7 +84,7 @@ def test_a_restored_learner_goes_on_with_its_own_rate() -> None:
     )
     donor.set_lr(0.1)
     clone.set_lr(0.7)
-    donor.update_step({"features": torch.ones(4, 2)}, lambda out, batch: (out.sum(), {}))
+    donor.update_step({}, lambda net, batch: (net(torch.ones(4, 2)).sum(), {}))
     clone.set_state(donor.get_state())
     group = clone.optimizer.param_groups[0]
     assert (group["lr"], group["betas"][0]) == (0.7, 0.5)
@@ -96,7 +98,7 @@ def test_metrics_are_means_over_all_steps() -> None:
     batch = {"features": torch.arange(10.0).unsqueeze(1)}
     result = learner.update(
         batch,
-        lambda out, part: (out.sum(), {"x": part["features"].mean()}),
+        lambda net, part: (net(part["features"]).sum(), {"x": part["features"].mean()}),
         num_epochs=2,
         minibatch_size=5,
         generator=torch.Generator().manual_seed(0),

@@ -14,7 +14,7 @@ from trainables import PPOConfig
 from trainables.core.batch import Batch, Rollout
 from trainables.core.distributions import Categorical
 from trainables.core.learner import Learner
-from trainables.core.modules import ActorCriticOutput
+from trainables.core.modules import ActorCritic, ModuleOutput
 from trainables.core.policy import Policy
 from trainables.ppo import PPOCoefficients, adapted_kl_coeff, ppo_loss, with_advantages
 from trainables.runtime.envs import make_vector_env
@@ -29,7 +29,7 @@ def loss_of(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     values = torch.zeros(len(logits)) if values is None else values
     batch = {"value_targets": torch.zeros(len(logits)), **batch}
-    output = ActorCriticOutput(logits, values)
+    output = ModuleOutput(logits, values)
     return ppo_loss(output, batch, Categorical(logits.shape[1]), PLAIN._replace(**changes))
 
 
@@ -95,7 +95,7 @@ def test_value_clip_bounds_the_squared_error_and_its_gradient() -> None:
     values = torch.tensor([1.0, 5.0], requires_grad=True)
     batch = {"actions": torch.zeros(2, dtype=torch.int64), "logp": torch.zeros(2)}
     batch |= {"advantages": torch.zeros(2), "value_targets": torch.zeros(2)}
-    output = ActorCriticOutput(torch.zeros(2, 2), values)
+    output = ModuleOutput(torch.zeros(2, 2), values)
     loss, _ = ppo_loss(output, batch, Categorical(2), PLAIN._replace(value=1.0, value_clip=10.0))
     assert loss.item() == pytest.approx((1 + 10) / 2)
     loss.backward()
@@ -161,6 +161,7 @@ def make_rollout(policy: Policy, length: int = 12, slots: int = 4, seed: int = 0
         valid=valid,
         continues=valid & ~terminated,
         weights_version=np.zeros(slots, np.int64),
+        follows=np.zeros(1, bool),
     )
 
 
@@ -255,8 +256,8 @@ def learned_value(terminates: bool, gamma: float = 0.9) -> float:
     learner = Learner(policy.module, {"type": "adam"})
     learner.set_lr(0.02)
 
-    def value_loss(output: ActorCriticOutput, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        loss = (output.values - batch["value_targets"]).square().mean()
+    def value_loss(module: ActorCritic, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = (module(batch["features"]).values - batch["value_targets"]).square().mean()
         return loss, {"vf_loss": loss.detach()}
 
     for _ in range(60):

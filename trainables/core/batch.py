@@ -28,10 +28,13 @@ class Rollout:
         rewards: `[T, N]`, float32.
         terminated: A terminal state was reached, `[T, N]`, bool.
         truncated: The episode was cut, e.g. by a time limit, `[T, N]`, bool.
-        logp: Log-probability of the action under the policy that took it, `[T, N]`.
+        logp: Log-probability of the action under the policy that took it, `[T, N]`; 0 for
+            algorithms that do without.
         valid: Train on this row, `[T, N]`, bool.
         continues: The return recursion runs on from row t to row t+1, `[T, N]`, bool.
         weights_version: Version of the weights that acted, `[N]`, int64.
+        follows: This column goes on where the same column of the previous rollout ended, `[N]`,
+            bool. False after a reset that no row shows: new episodes, a restored run.
     """
 
     obs: np.ndarray
@@ -43,6 +46,7 @@ class Rollout:
     valid: np.ndarray
     continues: np.ndarray
     weights_version: np.ndarray
+    follows: np.ndarray
 
     @property
     def num_env_steps(self) -> int:
@@ -58,7 +62,7 @@ class Rollout:
         columns = {}
         for field in fields(Rollout):
             parts = [getattr(rollout, field.name) for rollout in rollouts]
-            if field.name == "weights_version":
+            if field.name in ("weights_version", "follows"):
                 columns[field.name] = np.concatenate(parts)
                 continue
             rows = length + 1 if field.name == "obs" else length

@@ -68,7 +68,10 @@ CONSTANTS: dict[str, Constant] = {
         "evaluation", False, "evaluation runs between training iterations so far", later=True
     ),
     "exploration_config": Constant(
-        "exploration", {"type": "StochasticSampling"}, "PPO explores by sampling its policy"
+        "exploration",
+        {"type": "StochasticSampling"},
+        "a policy explores by sampling; DQN has epsilon, noisy and "
+        "categorical_distribution_temperature",
     ),
     "batch_mode": Constant(
         "env_runners", "truncate_episodes", "fragments of fixed length; values bootstrap at the cut"
@@ -227,9 +230,14 @@ PLANNED: dict[str, Planned] = {
     **_planned("checkpointing", "multi-agent training", "checkpoint_trainable_policies_only"),
     **_planned(
         "framework",
-        "torch.compile",
-        "torch_compile_learner torch_compile_learner_what_to_compile "
-        "torch_compile_learner_dynamo_mode torch_compile_learner_dynamo_backend "
+        "torch.compile with other algorithms than DQN and SAC",
+        "torch_compile_learner torch_compile_learner_dynamo_mode "
+        "torch_compile_learner_dynamo_backend",
+    ),
+    **_planned(
+        "framework",
+        "torch.compile beyond the learner's loss",
+        "torch_compile_learner_what_to_compile "
         "torch_compile_worker torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode",
     ),
     **_planned(
@@ -238,18 +246,11 @@ PLANNED: dict[str, Planned] = {
         "extra_python_environs_for_driver extra_python_environs_for_worker",
     ),
     **_planned("rl_module", "custom modules", "rl_module_spec"),
+    **_planned("training", "recurrent and attention models", "burn_in_len"),
 }
 
 # Settings of `.training()` that only algorithms have which are not there yet.
 ALGORITHMS_PLANNED: dict[str, str] = {
-    "DQN": "target_network_update_freq replay_buffer_config store_buffer_in_checkpoints epsilon "
-    "adam_epsilon num_steps_sampled_before_learning_starts tau num_atoms v_min v_max noisy sigma0 "
-    "dueling hiddens double_q n_step before_learn_on_batch training_intensity td_error_loss_fn "
-    "categorical_distribution_temperature burn_in_len",
-    "SAC": "twin_q q_model_config policy_model_config tau initial_alpha target_entropy n_step "
-    "store_buffer_in_checkpoints replay_buffer_config training_intensity optimization_config "
-    "actor_lr critic_lr alpha_lr target_network_update_freq _deterministic_loss "
-    "_use_beta_distribution num_steps_sampled_before_learning_starts",
     "IMPALA": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold "
     "num_gpu_loader_threads num_multi_gpu_tower_stacks minibatch_buffer_size replay_proportion "
     "replay_buffer_num_slots learner_queue_size learner_queue_timeout timeout_s_sampler_manager "
@@ -319,6 +320,16 @@ REFUSED: dict[str, Refused] = {
     ),
     **_refused("debugging", "Tune's callbacks log results", "logger_creator logger_config"),
     **_refused("debugging", "measure with experiments/benchmarks instead", "fake_sampler"),
+    **_refused(
+        "training",
+        "a batch is columns, not a multi-agent batch: override the algorithm's `prepare`",
+        "before_learn_on_batch",
+    ),
+    **_refused(
+        "training",
+        "PyTorch's Beta sampler takes no generator, so a run could not be repeated",
+        "_use_beta_distribution",
+    ),
     **_refused(
         "training", "give it with the networks: model={'vf_share_layers': …}", "vf_share_layers"
     ),

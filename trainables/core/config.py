@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import gymnasium as gym
 
@@ -40,6 +40,15 @@ class AlgorithmConfig(Settings):
         >>> config = PPOConfig().environment("CartPole-v1").training(lr=3e-4, gamma=0.98)
         >>> algo = config.build()
     """
+
+    # What an algorithm's networks and optimiser are where `model` and `optimizer` do not say so.
+    model_defaults: ClassVar[dict[str, Any]] = {}
+    optimizer_defaults: ClassVar[dict[str, Any]] = {}
+    # Settings of this class, and of `model`, that an algorithm does without, each with the reason.
+    without: ClassVar[dict[str, str]] = {}
+    model_without: ClassVar[dict[str, str]] = {}
+    # Whether it learns from the log-probabilities of what was done.
+    uses_logp: ClassVar[bool] = True
 
     # environment
     env: str | type | Callable[..., Any] | None = setting(
@@ -228,13 +237,52 @@ class AlgorithmConfig(Settings):
             ConfigError: for an unknown or unsupported name, or a value that is not allowed.
         """
         checked = super().check(cls._canonical(values))
-        for name, nested in (("model", ModelConfig), ("optimizer", OptimizerConfig)):
-            if isinstance(checked.get(name), dict) and not is_search_domain(checked[name]):
-                checked[name] = nested.check(checked[name])
+        for name, value in checked.items():
+            cls._check_has_effect(name, value)
+            nested = cls.nested_settings().get(name)
+            if nested is not None and isinstance(value, dict) and not is_search_domain(value):
+                checked[name] = nested.check(value)
+        cls._check_model(checked.get("model"))
         overrides = checked.get("evaluation_config")
         if isinstance(overrides, dict) and not is_search_domain(overrides):
             checked["evaluation_config"] = cls._check_evaluation(overrides)
         return checked
+
+    @classmethod
+    def nested_settings(cls) -> dict[str, type[Settings]]:
+        """The settings that are dicts of settings."""
+        return {"model": ModelConfig, "optimizer": OptimizerConfig}
+
+    @classmethod
+    def _check_has_effect(cls, name: str, value: Any) -> None:
+        """Refuse what would be accepted and ignored; the default passes, as in a round trip."""
+        if name in cls.without and value != cls.settings()[name].default:
+            raise ConfigError(
+                f"{name} = {value!r} has no effect on {cls._algorithm()}: {cls.without[name]}"
+            )
+
+    @classmethod
+    def _check_model(cls, model: Any) -> None:
+        for name in model if isinstance(model, dict) else ():
+            if name in cls.model_without:
+                raise ConfigError(
+                    f"model setting {name!r} has no effect on {cls._algorithm()}: "
+                    f"{cls.model_without[name]}"
+                )
+
+    @classmethod
+    def _algorithm(cls) -> str:
+        return cls.__name__.removesuffix("Config")
+
+    @property
+    def full_model(self) -> dict[str, Any]:
+        """`model` over the algorithm's own defaults."""
+        return {**self.model_defaults, **self.model}
+
+    @property
+    def full_optimizer(self) -> dict[str, Any]:
+        """`optimizer` over the algorithm's own defaults."""
+        return {**self.optimizer_defaults, **self.optimizer}
 
     @classmethod
     def overrides(cls, **values: Any) -> dict[str, Any]:

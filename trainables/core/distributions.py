@@ -18,7 +18,9 @@ from torch.nn.functional import log_softmax, softplus
 from trainables.core.settings import ConfigError
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # of a squashed Gaussian (Haarnoja et al., 2018)
+# Of a squashed Gaussian. The paper's code allows -20; below -5 a policy is as good as deterministic
+# and its log-probabilities only add noise to the entropy term.
+LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
 
 
 class Distribution(ABC):
@@ -58,6 +60,19 @@ class Distribution(ABC):
         """Both at once, where that shares work."""
         return self.logp(inputs, actions), self.entropy(inputs)
 
+    def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw one action for each row uniformly over the space, whatever the inputs say."""
+        raise ConfigError(f"{type(self).__name__} is over a space without a uniform distribution")
+
+
+def categorical_sample(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Draw from softmax(logits) `[..., n]`, `[...]`.
+
+    Gumbel-max: argmax of logits + Gumbel noise is an exact draw, with no normalisation.
+    """
+    noise = torch.empty_like(logits).exponential_(generator=generator)
+    return (logits - noise.log_()).argmax(-1)
+
 
 class Categorical(Distribution):
     """Over n discrete actions 0 … n-1, parametrised by logits `[..., n]`."""
@@ -69,9 +84,10 @@ class Categorical(Distribution):
         self.num_inputs = num_actions
 
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        # Gumbel-max: argmax of logits + Gumbel noise is an exact draw, with no normalisation.
-        noise = torch.empty_like(inputs).exponential_(generator=generator)
-        return (inputs - noise.log_()).argmax(-1)
+        return categorical_sample(inputs, generator)
+
+    def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return categorical_sample(torch.zeros_like(inputs), generator)
 
     def mode(self, inputs: Tensor) -> Tensor:
         return inputs.argmax(-1)
@@ -193,6 +209,29 @@ class SquashedGaussian(DiagGaussian):
         u = mean.unsqueeze(-1) + log_std.exp().unsqueeze(-1) * nodes
         correction = 2 * (math.log(2) - u - softplus(-2 * u))
         return super().entropy(inputs) + (correction * weights).sum(-1).sum(-1)
+
+    def rsample(self, inputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Reparametrised samples: gradients flow from them to the inputs.
+
+        Args:
+            inputs: `[B, 2 d]`.
+            noise: Standard normal, `[B, d]`.
+
+        Returns:
+            Actions in (-1, 1), `[B, d]`, and their log-probabilities, `[B]`.
+        """
+        mean, log_std = self._parameters(inputs)
+        u = mean + log_std.exp() * noise
+        correction = 2 * (math.log(2) - u - softplus(-2 * u))
+        # Of the noise itself: (u - mean) / sigma would only round.
+        logp = (-0.5 * noise.square() - log_std - correction).sum(-1)
+        return u.tanh(), logp - self._size * _HALF_LOG_2PI
+
+    def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        mean = self._parameters(inputs)[0]
+        actions = torch.empty_like(mean).uniform_(-1, 1, generator=generator)
+        limit = 1 - torch.finfo(mean.dtype).eps  # atanh is finite inside
+        return self._shaped(actions.clamp_(-limit, limit).atanh())
 
     @staticmethod
     def squash(actions: Tensor) -> Tensor:

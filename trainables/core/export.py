@@ -19,6 +19,7 @@ class _Network(nn.Module):
         super().__init__()
         # A copy: the learner's parameters are views of one vector, which would go along whole.
         self.module = copy.deepcopy(policy.module)
+        self.module.set_noise(None)
         self._policy = policy
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,10 @@
-"""`Learner`: the networks of one module, their optimiser and one gradient step."""
+"""`Learner`: the networks of one module, their optimiser, their targets, and one gradient step."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,20 +13,43 @@ from torch import Tensor, nn
 from trainables.core.batch import Batch, minibatches
 from trainables.core.flat_parameters import FlatParameters
 from trainables.core.model_config import OptimizerConfig
+from trainables.core.settings import ConfigError
+from trainables.core.targets import TargetNetwork
 
 Metrics = dict[str, Tensor]
 LossFn = Callable[[Any, Batch], tuple[Tensor, Metrics]]
-"""From the module's output and a minibatch to the scalar loss and detached scalars to report."""
+"""From the module and a minibatch to the scalar loss and detached scalars to report.
+
+A loss over replayed rows also gives their new `priorities`, `[B]`.
+"""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How `torch.compile` compiles a loss: its backend and mode."""
+
+    backend: str = "inductor"
+    mode: str | None = None
 
 
 class Learner:
     """Updates one module by gradient steps on a loss.
 
+    All parameters are stepped by one fused optimiser. Groups of them may have a learning rate each
+    and are clipped apart, as if each had an optimiser of its own.
+
     Args:
-        module: The networks; called with a minibatch's `features`.
+        module: The networks.
         optimizer: The `optimizer` dict of the config.
         grad_clip: Bound of the gradients, None for none.
-        grad_clip_by: "value", "norm" or "global_norm".
+        grad_clip_by: "value", "norm" or "global_norm" (over a group).
+        groups: Parameters by the name of their group; None: all in one.
+        targets: Networks that get a target network, by the name of the group that holds exactly
+            their parameters.
+        compile: Compile losses; None leaves them as they are.
+
+    Attributes:
+        targets: Target networks by the name of their group.
     """
 
     def __init__(
@@ -34,25 +58,36 @@ class Learner:
         optimizer: dict[str, Any],
         grad_clip: float | None = None,
         grad_clip_by: str = "global_norm",
+        *,
+        groups: Mapping[str, Iterable[nn.Parameter]] | None = None,
+        targets: Mapping[str, nn.Module] | None = None,
+        compile: CompileOptions | None = None,
     ):
         self.module = module
-        self.flat = FlatParameters(module)
-        self.gradient = self.flat.gradient
-        self.optimizer = make_optimizer(self.flat.vector, optimizer)
+        self.targets = {name: TargetNetwork(net) for name, net in (targets or {}).items()}
+        by_group = {"all": module.parameters()} if groups is None else groups
+        self.groups = {name: FlatParameters(parameters) for name, parameters in by_group.items()}
+        self.optimizer = make_optimizer([flat.vector for flat in self.groups.values()], optimizer)
         self._type = type(self.optimizer).__name__
         self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
+        self._compile, self._compiled = compile, dict[Any, Any]()
 
-    def set_lr(self, lr: float) -> None:
-        """Set the learning rate of the steps to come."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+    def set_lr(self, lr: float | Mapping[str, float]) -> None:
+        """Set the learning rate of the steps to come, for all or by group."""
+        for name, group in zip(self.groups, self.optimizer.param_groups, strict=True):
+            group["lr"] = lr[name] if isinstance(lr, Mapping) else lr
 
     def update_step(self, batch: Batch, loss_fn: LossFn) -> Metrics:
-        """One gradient step on one minibatch; returns scalars that stay on the device."""
-        loss, metrics = loss_fn(self.module(batch["features"]), batch)
-        self.gradient.zero_()
+        """One gradient step on one minibatch; returns tensors that stay on the device."""
+        loss, metrics = (loss_fn if self._compile is None else self._compile_once(loss_fn))(
+            self.module, batch
+        )
+        for flat in self.groups.values():
+            flat.gradient.zero_()
         loss.backward()
-        metrics["grad_norm"] = self._clip_gradients()
+        for name, flat in self.groups.items():
+            prefix = "" if len(self.groups) == 1 else f"{name}_"
+            metrics[f"{prefix}grad_norm"] = self._clip_gradients(flat)
         self.optimizer.step()
         return metrics
 
@@ -68,7 +103,7 @@ class Learner:
         """Several epochs of minibatch steps.
 
         Args:
-            batch: Columns `[B, …]`; `features` is what the module is called with.
+            batch: Columns `[B, …]`.
             loss_fn: The loss.
             num_epochs: Passes over the rows.
             minibatch_size: Rows of a gradient step at most; None takes all.
@@ -86,31 +121,51 @@ class Learner:
         means = scalars.view(len(steps), -1).mean(0)
         return dict(zip(steps[0], means.tolist(), strict=True))
 
-    def _clip_gradients(self) -> Tensor:
-        """Clip in place; returns the global norm before clipping."""
-        norm = torch.linalg.vector_norm(self.gradient)
+    def update_target(self, name: str, tau: float) -> None:
+        """Move a target network towards its group's parameters."""
+        self.targets[name].update(self.groups[name], tau)
+
+    def _compile_once(self, loss_fn: LossFn) -> LossFn:
+        if loss_fn not in self._compiled:
+            assert self._compile is not None
+            try:
+                self._compiled[loss_fn] = torch.compile(
+                    loss_fn, backend=self._compile.backend, mode=self._compile.mode
+                )
+            except RuntimeError as error:
+                raise ConfigError(
+                    f"torch_compile_learner: PyTorch cannot compile here: {error}"
+                ) from None
+        return self._compiled[loss_fn]
+
+    def _clip_gradients(self, flat: FlatParameters) -> Tensor:
+        """Clip a group's gradient in place; returns its norm before clipping."""
+        norm = torch.linalg.vector_norm(flat.gradient)
         bound = self._grad_clip
         if bound is None:
             return norm
         if self._grad_clip_by == "value":
-            self.gradient.clamp_(-bound, bound)
+            flat.gradient.clamp_(-bound, bound)
         elif self._grad_clip_by == "norm":
-            for parameter in self.flat.parameters:
+            for parameter in flat.parameters:
                 nn.utils.clip_grad_norm_([parameter], bound)
         else:
-            self.gradient.mul_((bound / (norm + 1e-6)).clamp_max(1.0))
+            flat.gradient.mul_((bound / (norm + 1e-6)).clamp_max(1.0))
         return norm
 
     def get_state(self) -> dict[str, Any]:
-        """What the optimiser has learned. Rates and the like are settings, not state."""
+        """What the optimiser has learned, and the targets. Rates and the like are settings."""
         moments = copy.deepcopy(self.optimizer.state_dict()["state"])
-        return {"type": self._type, "moments": moments}
+        targets = {name: target.get_state() for name, target in self.targets.items()}
+        return {"type": self._type, "moments": moments, "targets": targets}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s; this learner's own settings stay.
 
         Another kind of optimiser starts without moments: they mean something else to it.
         """
+        for name, target in self.targets.items():
+            target.set_state(state["targets"][name])
         if state["type"] != self._type:
             return
         groups = self.optimizer.state_dict()["param_groups"]
@@ -118,27 +173,32 @@ class Learner:
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
-def make_optimizer(vector: nn.Parameter, settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """The optimiser that the `optimizer` dict of a config describes, fused into one kernel."""
-    parameters = [vector]
+def make_optimizer(vectors: list[nn.Parameter], settings: dict[str, Any]) -> torch.optim.Optimizer:
+    """The optimiser that the `optimizer` dict of a config describes, fused into one kernel.
+
+    Args:
+        vectors: Flat parameters, each a group with a learning rate of its own.
+        settings: See `OptimizerConfig`.
+    """
+    groups = [{"params": [vector]} for vector in vectors]
     options = OptimizerConfig(**OptimizerConfig.check(settings))
     decay = options.weight_decay
     betas = (options.beta1, options.beta2)
     if options.type == "adam":
         return torch.optim.Adam(
-            parameters, betas=betas, eps=options.eps, weight_decay=decay, fused=True
+            groups, betas=betas, eps=options.eps, weight_decay=decay, fused=True
         )
     if options.type == "adamw":
         return torch.optim.AdamW(
-            parameters, betas=betas, eps=options.eps, weight_decay=decay, fused=True
+            groups, betas=betas, eps=options.eps, weight_decay=decay, fused=True
         )
     if options.type == "rmsprop":
         return torch.optim.RMSprop(
-            parameters,
+            groups,
             alpha=options.decay,
             eps=options.eps,
             momentum=options.momentum,
             weight_decay=decay,
             foreach=True,
         )
-    return torch.optim.SGD(parameters, momentum=options.momentum, weight_decay=decay, fused=True)
+    return torch.optim.SGD(groups, momentum=options.momentum, weight_decay=decay, fused=True)

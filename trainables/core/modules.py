@@ -1,19 +1,21 @@
-"""Actor-critic module: a policy and a value function over flat features."""
+"""What a policy needs of its networks, and the actor-critic of on-policy algorithms."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from trainables.core.distributions import DiagGaussian, Distribution
+from trainables.core.distributions import DiagGaussian, Distribution, distribution_for
 from trainables.core.model_config import ModelConfig
 from trainables.core.networks import mlp
 
 
-class ActorCriticOutput(NamedTuple):
-    """What a loss sees of the module.
+class ModuleOutput(NamedTuple):
+    """What a module says of observations.
 
     Attributes:
         dist_inputs: Parameters of the action distribution, `[B, num_inputs]`.
@@ -24,15 +26,45 @@ class ActorCriticOutput(NamedTuple):
     values: Tensor
 
 
-class ActorCritic(nn.Module):
-    """MLP policy and value function, with separate or shared hidden layers.
+class PolicyModule(nn.Module, ABC):
+    """Networks that a `Policy` acts with.
 
-    Args:
-        num_features: Width of the preprocessed observation.
-        distribution: Of the actions; its `num_inputs` is the policy's output width.
-        model: The `model` dict of the config.
-        generator: Random stream of the initial weights.
+    A subclass is made with `(num_features, distribution, model, generator, **options)`: the width
+    of the preprocessed observation, the distribution of the actions, the `model` dict of the
+    config, the random stream of the initial weights, and options of its own.
     """
+
+    is_noisy = False  # whether its parameters are perturbed to explore
+
+    @classmethod
+    @abstractmethod
+    def distribution_of(
+        cls, space: gym.Space, model: dict[str, Any], **options: Any
+    ) -> Distribution:
+        """The distribution over an action space that the outputs parametrise.
+
+        Raises:
+            ConfigError: if the space is not supported.
+        """
+
+    @abstractmethod
+    def dist_inputs(self, features: Tensor) -> Tensor:
+        """Distribution inputs of features `[..., num_features]`: all that acting needs."""
+
+    @abstractmethod
+    def value(self, features: Tensor) -> Tensor:
+        """State values, `[...]`."""
+
+    def forward(self, features: Tensor) -> ModuleOutput:
+        """Distribution inputs and values of features `[B, num_features]`."""
+        return ModuleOutput(self.dist_inputs(features), self.value(features))
+
+    def set_noise(self, generator: torch.Generator | None) -> None:
+        """Draw new noise for the parameters, or None: act without. For noisy modules only."""
+
+
+class ActorCritic(PolicyModule):
+    """MLP policy and value function, with separate or shared hidden layers."""
 
     def __init__(
         self,
@@ -68,20 +100,21 @@ class ActorCritic(nn.Module):
             self.value_encoder = mlp(num_features, hiddens, activation, **init)
         self.value_head = mlp(last, [], activation, num_outputs=1, output_gain=1.0, **init)
 
-    def forward(self, features: Tensor) -> ActorCriticOutput:
-        """Distribution inputs and values of features `[B, num_features]`."""
+    @classmethod
+    def distribution_of(
+        cls, space: gym.Space, model: dict[str, Any], **options: Any
+    ) -> Distribution:
+        return distribution_for(space, squash=bool(model.get("squash_actions", False)))
+
+    def forward(self, features: Tensor) -> ModuleOutput:
         hidden = self.encoder(features)
         value_hidden = hidden if self._shares_layers else self.value_encoder(features)
-        return ActorCriticOutput(
-            self._dist_inputs(hidden), self.value_head(value_hidden).squeeze(-1)
-        )
+        return ModuleOutput(self._dist_inputs(hidden), self.value_head(value_hidden).squeeze(-1))
 
     def dist_inputs(self, features: Tensor) -> Tensor:
-        """Distribution inputs alone, `[..., num_inputs]`: all that acting needs."""
         return self._dist_inputs(self.encoder(features))
 
     def value(self, features: Tensor) -> Tensor:
-        """Values alone, `[...]`."""
         encoder = self.encoder if self._shares_layers else self.value_encoder
         return self.value_head(encoder(features)).squeeze(-1)
 

@@ -6,7 +6,8 @@ import math
 from itertools import pairwise
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import linear
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
@@ -44,17 +45,40 @@ def mlp(
     layers: list[nn.Module] = []
     widths = [num_inputs, *hiddens]
     for fan_in, fan_out in pairwise(widths):
-        layers.append(_linear(fan_in, fan_out, math.sqrt(2), initializer, generator))
+        layers.append(linear_layer(fan_in, fan_out, math.sqrt(2), initializer, generator))
         if activation != "linear":
-            layers.append(_ACTIVATIONS[activation]())
+            layers.append(activation_layer(activation))
     if num_outputs is not None:
-        layers.append(_linear(widths[-1], num_outputs, output_gain, initializer, generator))
+        layers.append(linear_layer(widths[-1], num_outputs, output_gain, initializer, generator))
     return nn.Sequential(*layers)
 
 
-def _linear(
-    fan_in: int, fan_out: int, gain: float, initializer: str, generator: torch.Generator | None
+def frozen(network: nn.Sequential, x: Tensor) -> Tensor:
+    """The network's output where gradients flow to `x`, but not to its parameters.
+
+    Half of the backward pass is not done at all, and no gradient has to be thrown away.
+    """
+    for layer in network:
+        if isinstance(layer, nn.Linear):
+            x = linear(x, layer.weight.detach(), layer.bias.detach())
+        else:
+            x = layer(x)
+    return x
+
+
+def activation_layer(activation: str) -> nn.Module:
+    """The layer of an activation's name."""
+    return _ACTIVATIONS[activation]()
+
+
+def linear_layer(
+    fan_in: int,
+    fan_out: int,
+    gain: float = 1.0,
+    initializer: str = "orthogonal",
+    generator: torch.Generator | None = None,
 ) -> nn.Linear:
+    """A linear layer with weights of the given initialisation; see `mlp`."""
     layer = nn.utils.skip_init(nn.Linear, fan_in, fan_out)
     if initializer == "orthogonal":
         nn.init.orthogonal_(layer.weight, gain, generator=generator)

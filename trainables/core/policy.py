@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.core.catalog import module_class
 from trainables.core.checkpoint import (
     CHECKPOINT_FILE,
     CheckpointError,
@@ -23,8 +24,9 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.connectors import ActionConnector, MeanStdFilter, Preprocessor
-from trainables.core.distributions import BoundDistribution, distribution_for
-from trainables.core.modules import ActorCritic, ActorCriticOutput
+from trainables.core.distributions import BoundDistribution
+from trainables.core.exploration import EpsilonGreedy
+from trainables.core.modules import ModuleOutput, PolicyModule
 from trainables.core.settings import ConfigError
 
 _FILE = "policy"
@@ -37,6 +39,7 @@ class Policy:
         observation_space: Of one environment.
         action_space: Of one environment.
         model: The `model` dict of the config.
+        module: What it is made of: `{"type": name in core.catalog, **options}`.
         observation_filter: "NoFilter" or "MeanStdFilter".
         normalize_actions: See `ActionConnector`.
         clip_actions: See `ActionConnector`.
@@ -50,7 +53,10 @@ class Policy:
         distribution: Of the actions, parametrised by the module's output.
         options: The arguments that a copy of this policy is made with.
         filter: Running mean and standard deviation of the features, or None.
+        exploration: What `explore=True` means at present, see `set_exploration`.
     """
+
+    module: PolicyModule
 
     def __init__(
         self,
@@ -58,6 +64,7 @@ class Policy:
         action_space: gym.Space,
         model: dict[str, Any] | None = None,
         *,
+        module: dict[str, Any] | None = None,
         observation_filter: str = "NoFilter",
         normalize_actions: bool = True,
         clip_actions: bool = False,
@@ -71,13 +78,17 @@ class Policy:
         self.metadata = dict(metadata or {})
         self.options: dict[str, Any] = {
             "model": dict(model or {}),
+            "module": dict(module or {"type": "actor_critic"}),
             "observation_filter": observation_filter,
             "normalize_actions": normalize_actions,
             "clip_actions": clip_actions,
             "explore": explore,
         }
-        squash = bool(self.options["model"].get("squash_actions", False))
-        self.distribution = distribution_for(action_space, squash=squash)
+        module_options = dict(self.options["module"])
+        make_module = module_class(module_options.pop("type"))
+        self.distribution = make_module.distribution_of(
+            action_space, self.options["model"], **module_options
+        )
         self.preprocessor = Preprocessor(observation_space)
         has_filter = observation_filter == "MeanStdFilter"
         self.filter = MeanStdFilter(self.preprocessor.num_features) if has_filter else None
@@ -86,9 +97,14 @@ class Policy:
         )
         generator = torch.Generator()
         _ = generator.seed() if seed is None else generator.manual_seed(seed)
-        self.module = ActorCritic(
-            self.preprocessor.num_features, self.distribution, self.options["model"], generator
+        self.module = make_module(  # type: ignore[call-arg]  # each has options of its own
+            self.preprocessor.num_features,
+            self.distribution,
+            self.options["model"],
+            generator,
+            **module_options,
         ).to(self.device)
+        self.exploration: dict[str, Any] = {}
         self._generator = torch.Generator(self.device)
         _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)
 
@@ -115,12 +131,27 @@ class Policy:
             Actions as the distribution gave them `[N, …]`, actions for the environment `[N, …]`,
             and the inputs of the distribution `[N, num_inputs]`.
         """
+        if self.module.is_noisy:
+            self.module.set_noise(generator or self._generator if explore else None)
         inputs = self.module.dist_inputs(self.features(obs))
-        if explore:
-            actions = self.distribution.sample(inputs, generator)
-        else:
+        if not explore:
             actions = self.distribution.mode(inputs)
+        elif self.exploration.get("uniform"):
+            actions = self.distribution.uniform(inputs, generator)
+        else:
+            actions = self.distribution.sample(inputs, generator)
         return actions, self.actions(actions), inputs
+
+    def set_exploration(self, **values: Any) -> None:
+        """Set what exploring means from now on; it travels with the weights.
+
+        Args:
+            values: `epsilon` of an epsilon-greedy policy; `uniform`, whether actions are drawn
+                uniformly for now.
+        """
+        self.exploration |= values
+        if "epsilon" in values and isinstance(self.distribution, EpsilonGreedy):
+            self.distribution.epsilon = float(values["epsilon"])
 
     def compute_actions(
         self,
@@ -189,18 +220,20 @@ class Policy:
     # ------------------------------------------------------------------ the model
 
     @property
-    def model(self) -> ActorCritic:
+    def model(self) -> PolicyModule:
         """The module."""
         return self.module
 
     @torch.inference_mode()
-    def forward(self, obs: Any) -> ActorCriticOutput:
+    def forward(self, obs: Any) -> ModuleOutput:
         """Distribution inputs `[B, …]` and values `[B]` of raw observations `[B, *shape]`."""
+        self.module.set_noise(None)
         return self.module(self.features(obs))
 
     @torch.inference_mode()
     def value(self, obs: Any) -> Tensor:
         """Values of raw observations `[..., *shape]`, `[...]`."""
+        self.module.set_noise(None)
         return self.module.value(self.features(obs))
 
     def dist_class(self, inputs: Tensor, model: Any = None) -> BoundDistribution:
@@ -233,8 +266,11 @@ class Policy:
                 parameter.copy_(value)
 
     def get_state(self) -> dict[str, Any]:
-        """Weights and filter statistics."""
-        state: dict[str, Any] = {"weights": self.get_weights()}
+        """Weights, filter statistics and what exploring means."""
+        state: dict[str, Any] = {
+            "weights": self.get_weights(),
+            "exploration": dict(self.exploration),
+        }
         if self.filter is not None:
             state["filter"] = self.filter.get_state()
         return state
@@ -252,6 +288,7 @@ class Policy:
                 f"state, which was trained with {theirs!r}"
             )
         self.set_weights(state["weights"])
+        self.set_exploration(**state.get("exploration", {}))
         if self.filter is not None:
             self.filter.set_state(state["filter"])
 

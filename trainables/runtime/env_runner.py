@@ -62,6 +62,7 @@ class EnvRunner:
         self._generator.manual_seed(draw_seed(action_seed))
         self._obs = np.asarray(reset_vector_env(self.env, env_seed), dtype=self._obs_dtype)
         self._resets_next = np.zeros(self.num_envs, dtype=bool)  # the slot's next row only resets
+        self._follows = False  # whether the next rollout goes on where the last one ended
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
 
@@ -75,7 +76,8 @@ class EnvRunner:
         distribution = self.policy.distribution
         obs = np.empty((num_steps + 1, self.num_envs, *self._obs_shape), self._obs_dtype)
         actions = torch.empty((*shape, *distribution.action_shape), dtype=distribution.action_dtype)
-        inputs = torch.empty((*shape, distribution.num_inputs))
+        uses_logp = self.config.uses_logp
+        inputs = torch.empty((*shape, distribution.num_inputs)) if uses_logp else None
         rewards = np.empty(shape, np.float32)
         terminated, truncated = np.empty(shape, bool), np.empty(shape, bool)
         valid = np.empty(shape, bool)
@@ -84,12 +86,15 @@ class EnvRunner:
 
         obs[0] = self._obs
         for t in range(num_steps):
-            actions[t], env_actions, inputs[t] = act(obs[t], explore, self._generator)
+            actions[t], env_actions, dist_inputs = act(obs[t], explore, self._generator)
+            if inputs is not None:
+                inputs[t] = dist_inputs
             np.logical_not(self._resets_next, out=valid[t])
             obs[t + 1], rewards[t], terminated[t], truncated[t], _ = step(env_actions)
             self._track_episodes(rewards[t], valid[t], terminated[t] | truncated[t], episodes)
         self._obs = obs[num_steps].copy()
-        logp = distribution.logp(inputs, actions)  # once for all rows is faster than row by row
+        # Once for all rows is faster than row by row.
+        logp = torch.zeros(shape) if inputs is None else distribution.logp(inputs, actions)
         if self.policy.filter is not None:
             # Each frame is row t of exactly one rollout; the last row opens the next one.
             self._moments.update(self._raw_features(obs[:num_steps]))
@@ -106,7 +111,9 @@ class EnvRunner:
             valid=valid,
             continues=continues,
             weights_version=np.full(self.num_envs, self.weights_version, np.int64),
+            follows=np.full(self.num_envs, self._follows),
         )
+        self._follows = True
         return {DEFAULT_MODULE_ID: rollout}, episodes
 
     def _track_episodes(
@@ -153,6 +160,7 @@ class EnvRunner:
             "resets_next": self._resets_next.copy(),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
+            "follows": self._follows,
             "moments": self._moments.get_state(),
         }
 
@@ -174,6 +182,7 @@ class EnvRunner:
         self._resets_next = np.array(state["resets_next"])
         self._returns = np.array(state["returns"])
         self._lengths = np.array(state["lengths"])
+        self._follows = bool(state["follows"])
         return True
 
     def ping(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,12 +16,18 @@ class LearnerGroup:
 
     Args:
         learners: One for each module that trains.
-        seed: Of the permutations that make minibatches.
+        seed: Of the permutations that make minibatches, and of what losses draw.
+
+    Attributes:
+        generator: That random stream, on the CPU: the same numbers whatever the device.
     """
 
     def __init__(self, learners: dict[str, Learner], seed: int):
         self.learners = learners
-        self._generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __getitem__(self, module_id: str) -> Learner:
+        return self.learners[module_id]
 
     def update(
         self,
@@ -38,28 +45,28 @@ class LearnerGroup:
                 loss_fns[module_id],
                 num_epochs=num_epochs,
                 minibatch_size=minibatch_size,
-                generator=self._generator if shuffle else None,
+                generator=self.generator if shuffle else None,
             )
             for module_id, batch in batches.items()
         }
 
-    def set_lr(self, lr: float) -> None:
-        """Set every learner's learning rate."""
+    def set_lr(self, lr: float | Mapping[str, float]) -> None:
+        """Set every learner's learning rate, for all its parameters or by group."""
         for learner in self.learners.values():
             learner.set_lr(lr)
 
     def reseed(self, seed: int) -> None:
         """Draw permutations from a new stream."""
-        self._generator.manual_seed(seed)
+        self.generator.manual_seed(seed)
 
     def get_state(self) -> dict[str, Any]:
         """Optimiser states by module id, and the random stream."""
         state: dict[str, Any] = {m: learner.get_state() for m, learner in self.learners.items()}
-        return {"learners": state, "generator": self._generator.get_state()}
+        return {"learners": state, "generator": self.generator.get_state()}
 
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
         """Take over `get_state`'s, the random stream only if asked."""
         for module_id, learner in self.learners.items():
             learner.set_state(state["learners"][module_id])
         if with_random:
-            self._generator.set_state(state["generator"])
+            self.generator.set_state(state["generator"])

@@ -1,4 +1,4 @@
-"""Episode statistics over a sliding window, and phase timers."""
+"""Episode statistics over a sliding window, means of losses, and phase timers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from trainables.runtime.env_runner import Episodes
 
@@ -73,3 +76,42 @@ class Timers:
         """`time/<phase>_s` of this iteration; starts a new one."""
         seconds, self._seconds = self._seconds, {}
         return {f"time/{phase}_s": value for phase, value in seconds.items()}
+
+
+class TensorMeans:
+    """Means of scalar tensors over many updates: one transfer from the device when they are taken.
+
+    Before the first update there are none; from then on the last ones stay until there are new
+    ones, since a metric that Tune has seen must not go away.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._sum: Tensor | None = None
+        self._count = 0
+        self._last: dict[str, float] = {}
+
+    def add(self, scalars: dict[str, Tensor]) -> None:
+        """Take in the scalars of one update, always the same ones."""
+        values = torch.stack([scalar.reshape(()) for scalar in scalars.values()])
+        if self._sum is None:
+            self._names, self._sum, self._count = list(scalars), values.double(), 0
+        else:
+            self._sum += values
+        self._count += 1
+
+    def take(self) -> dict[str, float]:
+        """Means since the last call."""
+        if self._sum is not None:
+            means = (self._sum / self._count).tolist()
+            self._last = dict(zip(self._names, means, strict=True))
+            self._sum = None
+        return dict(self._last)
+
+    def get_state(self) -> dict[str, Any]:
+        """What was taken last. Call it between iterations: what is being summed is no part."""
+        return {"last": dict(self._last)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s."""
+        self._last, self._sum = dict(state["last"]), None

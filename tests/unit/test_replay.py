@@ -1,0 +1,315 @@
+"""Replay: what is drawn, against a slow obvious buffer and an environment that encodes its rows."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from fakes import EncodingVectorEnv
+from replay_cases import SPACE, SlowBuffer, Stream, check_windows, fill, make_buffer
+
+from trainables import PPOConfig
+from trainables.core.batch import Rollout
+from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError
+from trainables.runtime.env_runner import EnvRunner
+
+GAMMA = 0.9
+
+
+def make_runner(env: EncodingVectorEnv) -> EnvRunner:
+    policy = Policy(env.single_observation_space, env.single_action_space, seed=1)
+    config = PPOConfig.from_dict({"env": "unused"})
+    return EnvRunner(config, policy, env, np.random.SeedSequence(0))
+
+
+# ---------------------------------------------------------------------- transitions and windows
+
+
+@pytest.mark.parametrize("lengths", [(2, 3, 5), (4, 4, 4), (1, 1, 7), (1, 1, 1)])
+def test_transitions_of_an_env_runner(lengths: tuple[int, ...]) -> None:
+    """Several fragments of one runner, round the ring and more."""
+    runner = make_runner(EncodingVectorEnv(3, lengths))
+    buffer = make_buffer(3, capacity=3 * 30)
+    seen = 0
+    for num_steps in (7, 1, 12, 9, 1, 1, 14):
+        rollout = runner.sample(num_steps)[0]["default_policy"]
+        buffer.add(rollout)
+        seen += rollout.num_env_steps
+        assert buffer.num_added == seen
+        batch = buffer.sample(1000, gamma=GAMMA)
+        obs, successor = batch["obs"].numpy(), batch["next_obs"].numpy()
+        assert (obs[:, 3] == 0).all()  # no row starts from a final observation
+        assert (successor[:, :2] == obs[:, :2]).all()  # the same slot and episode
+        assert (successor[:, 2] == obs[:, 2] + 1).all()
+        assert (batch["rewards"].numpy() == successor[:, 2]).all()
+        terminated = (successor[:, 3] == 1) & (obs[:, 0] % 2 == 0)  # odd slots truncate
+        np.testing.assert_allclose(batch["discounts"], np.where(terminated, 0, GAMMA))
+        assert (batch["ids"] % 3 == batch["obs"][:, 0]).all()
+    assert 0 < len(buffer) == buffer.num_steps < seen
+
+
+@pytest.mark.parametrize("num_slots", [1, 8])
+@pytest.mark.parametrize("n_step", [1, 2, 3, 7])
+def test_windows_equal_the_slow_reference(num_slots: int, n_step: int) -> None:
+    """Episodes of length 1, both ends, seams, padding, and the write pointer anywhere."""
+    for seed in range(10):
+        for num_positions in (5, 9, 40):
+            check_windows(*fill(seed, num_slots, num_positions), n_step=n_step)
+
+
+@pytest.mark.parametrize("case", [{"seams": False}, {"padding": False}, {"num_rollouts": 1}])
+def test_windows_without_seams_or_padding(case: dict[str, Any]) -> None:
+    for seed in range(5):
+        check_windows(*fill(seed, 3, 25, **case), n_step=3)
+
+
+def test_every_position_of_the_write_pointer() -> None:
+    """Rollouts of one length: the sentinel comes to lie on each row, the last and first, too."""
+    stream, slow = Stream(2, np.random.default_rng(0)), SlowBuffer(11, 2)
+    buffer = make_buffer(2, capacity=22)
+    for _ in range(30):
+        rollout = stream.rollout(4)
+        buffer.add(rollout)
+        slow.add(rollout)
+        check_windows(buffer, slow, n_step=3)
+
+
+def test_a_rollout_as_long_as_the_ring() -> None:
+    stream, slow = Stream(2, np.random.default_rng(0)), SlowBuffer(5, 2)
+    buffer = make_buffer(2, capacity=11)  # one row is left over
+    for length, seam in ((4, []), (4, []), (4, [1]), (3, []), (4, [0, 1])):
+        rollout = stream.rollout(length, seam)
+        buffer.add(rollout)
+        slow.add(rollout)
+        check_windows(buffer, slow, n_step=3)
+
+
+def test_a_range_draws_every_horizon_evenly() -> None:
+    stream = Stream(1, np.random.default_rng(0), max_length=100_000)
+    stream.length[:] = 100_000
+    buffer = make_buffer(capacity=20_000)
+    buffer.add(stream.rollout(10_000))
+    batch = buffer.sample(20_000, gamma=GAMMA, n_step=(2, 5))
+    inner = batch["obs"][:, 2] < 9_990
+    counts = np.bincount(batch["n_steps"][inner].numpy(), minlength=6)
+    assert counts[:2].sum() == 0 and len(counts) == 6
+    assert scipy.stats.chisquare(counts[2:]).pvalue > 1e-3
+    assert (batch["next_obs"][:, 2] - batch["obs"][:, 2] == batch["n_steps"]).all()
+
+
+def test_range_windows_equal_the_slow_reference() -> None:
+    for seed in range(3):
+        check_windows(*fill(seed, 3, 30), n_step=(2, 5))
+
+
+def test_one_step_is_a_window_of_one() -> None:
+    buffers = [fill(3, 4, 40)[0] for _ in range(2)]
+    plain = buffers[0].sample(500, gamma=GAMMA, n_step=1)
+    ring = buffers[1]._ring
+    window = ring.windows(plain["ids"].numpy(), 1, np.ones(1, np.float32))
+    assert (window[0] == plain["ids"].numpy()).all() and (window[1] == 1).all()
+    assert (window[2] == plain["rewards"].numpy()).all()
+    ranged = buffers[1].sample(500, gamma=GAMMA, n_step=[1, 1])
+    assert all((plain[name] == ranged[name]).all() for name in plain)
+
+
+def test_a_rollout_cut_in_parts_gives_the_same_rows_as_the_whole() -> None:
+    parts, whole = make_buffer(2, capacity=200), make_buffer(2, capacity=200)
+    rollout = Stream(2, np.random.default_rng(5)).rollout(20)
+    whole.add(rollout)
+    for start, end in ((0, 6), (6, 7), (7, 12), (12, 20)):
+        columns = {name: column[start:end] for name, column in vars(rollout).items()}
+        columns |= {"obs": rollout.obs[start : end + 1], "follows": np.full(2, start > 0)}
+        parts.add(Rollout(**columns))
+    for n_step in (1, 4):
+        a, b = (buffer.sample(300, gamma=GAMMA, n_step=n_step) for buffer in (parts, whole))
+        assert all((a[name] == b[name]).all() for name in a)
+    a, b = (buffer.sample_sequences(10, 19) for buffer in (parts, whole))
+    assert all((a[name] == b[name]).all() for name in a)
+
+
+# ---------------------------------------------------------------------- drawing
+
+
+@pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer"])
+@pytest.mark.parametrize("lengths", [12, [12, 1, 1, 1, 1, 1, 1, 1]])  # dense; few rows are valid
+def test_every_valid_row_is_drawn_equally_often(kind: str, lengths: int | list[int]) -> None:
+    stream, slow = Stream(8, np.random.default_rng(1), max_length=2), SlowBuffer(30, 8)
+    buffer = make_buffer(8, capacity=240, type=kind)
+    for _ in range(5):
+        rollout = stream.rollout(lengths)
+        buffer.add(rollout)
+        slow.add(rollout)
+    ids = buffer.sample(200, 400, gamma=GAMMA)["ids"].numpy()
+    counts = np.unique(ids, return_counts=True)[1]
+    assert len(counts) == len(slow.valid_rows()) == buffer.num_steps
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_several_batches_are_independent_draws_of_one_call() -> None:
+    buffer, _ = fill(0, 4, 60)
+    once = buffer.sample(32, 2000, gamma=GAMMA)["ids"].numpy()
+    apart = np.concatenate([buffer.sample(32, gamma=GAMMA)["ids"].numpy() for _ in range(2000)])
+    counts = [np.bincount(ids, minlength=240) for ids in (once, apart)]
+    table = np.stack(counts)[:, counts[0] + counts[1] > 0]
+    assert scipy.stats.chi2_contingency(table).pvalue > 1e-3
+    # Pairs inside a batch, and of neighbouring batches, are not related.
+    grid = once.reshape(2000, 32).astype(float)
+    assert abs(np.corrcoef(grid[:, 0], grid[:, 1])[0, 1]) < 0.08
+    assert abs(np.corrcoef(grid[:-1, 0], grid[1:, 0])[0, 1]) < 0.08
+
+
+def test_shapes_dtypes_and_fresh_memory() -> None:
+    for space in (SPACE, gym.spaces.Discrete(7)):
+        buffer = make_buffer(2, capacity=40, space=space)
+        rollout = Stream(2, np.random.default_rng(0)).rollout(10)
+        if space is not SPACE:
+            rollout.obs = rollout.obs[..., 2].astype(np.int64)
+        buffer.add(rollout)
+        batch = buffer.sample(5, 3, gamma=GAMMA)
+        assert {len(column) for column in batch.values()} == {15}
+        assert batch["obs"].shape == batch["next_obs"].shape == (15, *(space.shape or ()))
+        assert batch["obs"].numpy().dtype == space.dtype
+        float32 = {batch[name].dtype for name in ("rewards", "discounts", "weights")}
+        assert float32 == {torch.float32}
+        assert {batch[name].dtype for name in ("ids", "actions", "n_steps")} == {torch.int64}
+        assert (batch["weights"] == 1).all()
+        before = buffer.sample_sequences(1, 9)["obs"].clone()
+        for column in batch.values():
+            column.zero_()  # not the buffer's own memory
+        after = buffer.sample_sequences(64, 9)["obs"]
+        assert any((after[:, i : i + 1] == before).all() for i in range(64))
+
+
+def test_windows_ignore_what_lies_behind_them() -> None:
+    """A reward that is not finite stays in its own episode."""
+    stream = Stream(1, np.random.default_rng(0), max_length=3)
+    rollout = stream.rollout(30)
+    rollout.rewards.flags.writeable = True
+    rollout.rewards[rollout.obs[:-1, :, 1] == 2] = np.inf
+    buffer = make_buffer(capacity=40)
+    buffer.add(rollout)
+    batch = buffer.sample(500, gamma=GAMMA, n_step=5)
+    assert (batch["rewards"].isinf() == (batch["obs"][:, 1] == 2)).all()
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+@pytest.mark.parametrize("num_slots", [1, 8])
+def test_sequences_are_contiguous_rows_of_one_slot(num_slots: int) -> None:
+    length, refused = 6, 0
+    for seed in range(20):
+        buffer, slow = fill(seed, num_slots, 23, num_rollouts=1 + seed // 2)
+        num_starts = len(slow.positions) - length
+        if num_starts <= 0:
+            refused += 1
+            with pytest.raises(ConfigError, match="num_steps_sampled_before_learning_starts"):
+                buffer.sample_sequences(2, length)
+            continue
+        batch = {k: v.numpy() for k, v in buffer.sample_sequences(3000, length).items()}
+        assert batch["obs"].shape == (length + 1, 3000, 4)
+        columns = {
+            name: np.stack([row[name] for row in slow.positions]) for name in slow.positions[0]
+        }
+        position = np.full(23 * num_slots, -1)
+        position[columns["ids"].ravel()] = np.arange(columns["ids"].size) // num_slots
+        first, slot = position[batch["ids"][0]], batch["ids"][0] % num_slots
+        times = first + np.arange(length + 1)[:, None]
+        assert first.max() + length < len(slow.positions)  # not over the write pointer
+        np.testing.assert_array_equal(batch["obs"], columns["obs"][times, slot])
+        for name in ("ids", "rewards", "terminated", "truncated", "valid"):
+            np.testing.assert_array_equal(batch[name], columns[name][times[:-1], slot])
+        # Of the oldest row nobody knows any more what was before it.
+        before = columns["valid"][times[:-1] - 1, slot]
+        known = times[:-1] > 0
+        np.testing.assert_array_equal(batch["is_first"][known], ~before[known])
+        assert len(set(zip(first, slot, strict=True))) == num_starts * num_slots
+    assert refused
+
+
+def test_sequence_starts_are_equally_likely() -> None:
+    buffer, _ = fill(2, 2, 23)
+    first = buffer.sample_sequences(40_000, 6)["ids"][0].numpy()
+    counts = np.unique(first, return_counts=True)[1]
+    assert len(counts) == 2 * (23 - 6)
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_is_first_marks_episodes_and_seams() -> None:
+    stream = Stream(1, np.random.default_rng(0), max_length=5)
+    buffer = make_buffer(capacity=60)
+    for length in (9, 1, 8):
+        buffer.add(stream.rollout(length))
+    assert stream.t[0] > 0 and not stream.done[0]
+    cut = stream.rollout(12)
+    cut.follows = np.zeros(1, bool)  # the same episode goes on, but nobody knows
+    buffer.add(cut)
+    batch = buffer.sample_sequences(1, 31)  # all there is
+    valid, step = batch["valid"][:, 0], batch["obs"][:-1, 0, 2]
+    seam = 19  # after 18 rows and their sentinel
+    assert step[seam] == step[seam - 1] > 0 and not valid[seam - 1]
+    expected = (step == 0) | (torch.arange(31) == seam)
+    assert (batch["is_first"][:, 0] == expected)[valid].all()
+
+
+# ---------------------------------------------------------------------- updates and limits
+
+
+def test_extra_columns_are_written_back_and_new_rows_start_at_zero() -> None:
+    stream = Stream(2, np.random.default_rng(0), max_length=3)
+    buffer = make_buffer(2, capacity=40)
+    buffer.add_column("latent", (3,), torch.float32)
+    buffer.add(stream.rollout(10))
+    batch = buffer.sample_sequences(8, 6)
+    assert batch["latent"].shape == (6, 8, 3) and not batch["latent"].any()
+    values = torch.stack([batch["ids"]] * 3, -1).float() + 1
+    buffer.update(batch["ids"], {"latent": values})
+    sample = buffer.sample(300, gamma=GAMMA)
+    written = torch.isin(sample["ids"], batch["ids"])
+    assert written.any() and not written.all()
+    assert (sample["latent"][written] == sample["ids"][written, None] + 1).all()
+    assert not sample["latent"][~written].any()
+    # Rows that are not valid keep nothing.
+    again = buffer.sample_sequences(50, 6)
+    assert (~again["valid"]).any() and not again["latent"][~again["valid"]].any()
+    for _ in range(3):
+        buffer.add(stream.rollout(9))
+    assert not buffer.sample(300, gamma=GAMMA)["latent"].any()  # all were overwritten
+    with pytest.raises(ValueError, match="latent"):
+        buffer.add_column("latent", (), torch.float32)
+    with pytest.raises(ValueError, match="priorities"):
+        buffer.update(sample["ids"], {"priorities": torch.ones(300)})
+
+
+def test_clear_forgets_everything() -> None:
+    buffer, _ = fill(0, 2, 20)
+    buffer.clear()
+    assert (buffer.num_steps, buffer.num_added, len(buffer)) == (0, 0, 0)
+    with pytest.raises(ConfigError, match="num_steps_sampled_before_learning_starts"):
+        buffer.sample(4, gamma=GAMMA)
+    # A rollout that followed the one that is gone opens the buffer, and is a first one.
+    stream, slow = Stream(2, np.random.default_rng(0)), SlowBuffer(20, 2)
+    stream.rollout(5)
+    rollout = stream.rollout(8)
+    assert rollout.follows.all()
+    buffer.add(rollout)
+    slow.add(rollout)
+    check_windows(buffer, slow, n_step=3)
+    assert buffer.sample_sequences(1, 8)["is_first"][0, 0]
+
+
+def test_a_capacity_that_is_too_small_is_refused() -> None:
+    message = r"capacity = 15 is 1 rows .* 8 slots.*at least 16"
+    with pytest.raises(ConfigError, match=message):
+        make_buffer(8, capacity=15)
+    buffer = make_buffer(8, capacity=16 * 8)
+    stream = Stream(8, np.random.default_rng(0))
+    with pytest.raises(ConfigError, match=r"capacity = 128.*16 steps.*at least 136"):
+        buffer.add(stream.rollout(16))
+    buffer.add(stream.rollout(15))
+    with pytest.raises(ValueError, match="3 columns"):
+        buffer.add(Stream(3, np.random.default_rng(0)).rollout(4))

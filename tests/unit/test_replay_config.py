@@ -1,0 +1,104 @@
+"""`replay_buffer_config`: names, ranges, and what is refused."""
+
+from typing import Any
+
+import pytest
+from ray import tune
+
+from trainables.core.replay_config import ReplayBufferConfig
+from trainables.core.settings import ConfigError
+
+check = ReplayBufferConfig.check
+
+
+@pytest.mark.parametrize("multi_agent", ["", "MultiAgent"])
+@pytest.mark.parametrize("episode", ["", "Episode"])
+@pytest.mark.parametrize("prioritized", ["", "Prioritized"])
+def test_the_references_type_names(multi_agent: str, episode: str, prioritized: str) -> None:
+    name = f"{multi_agent}{prioritized}{episode}ReplayBuffer"
+    config = ReplayBufferConfig(**check({"type": name}))
+    assert config.prioritized == bool(prioritized)
+
+
+def test_defaults() -> None:
+    config = ReplayBufferConfig()
+    assert not config.prioritized
+    assert (config.capacity, config.alpha, config.beta, config.eps) == (50_000, 0.6, 0.4, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"capacity": 7, "storage": "uint8"},
+        {"type": "PrioritizedEpisodeReplayBuffer", "alpha": 0.5, "beta": [[0, 0.4], [10, 1.0]]},
+    ],
+)
+def test_round_trip(values: dict[str, Any]) -> None:
+    checked = check(values)
+    assert checked == values == check(checked)
+    config = ReplayBufferConfig(**checked)
+    assert ReplayBufferConfig(**check(config.to_dict())) == config
+    assert check(config.to_dict()) == config.to_dict()
+
+
+def test_older_names_and_constants() -> None:
+    checked = check(
+        {
+            "_enable_replay_buffer_api": True,
+            "type": "MultiAgentPrioritizedReplayBuffer",
+            "prioritized_replay_alpha": 0.7,
+            "prioritized_replay_beta": 0.5,
+            "prioritized_replay_eps": 1e-5,
+            "replay_sequence_length": 1,
+            "storage_unit": "timesteps",
+        }
+    )
+    kind = "MultiAgentPrioritizedReplayBuffer"
+    assert checked == {"type": kind, "alpha": 0.7, "beta": 0.5, "eps": 1e-5}
+
+
+PRIORITIZED = {"type": "PrioritizedReplayBuffer"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"type": "Replaybuffer"}, "type = 'Replaybuffer'.*'ReplayBuffer'"),
+        ({"capacity": 1}, "capacity = 1 .*>= 2"),
+        ({"capacity": "many"}, "capacity = 'many'"),
+        ({"capcity": 100}, "unknown replay_buffer_config setting 'capcity'.*capacity"),
+        ({"storage": "zip"}, "storage = 'zip'.*'native', 'uint8', 'compressed'"),
+        ({"_enable_replay_buffer_api": False}, "_enable_replay_buffer_api = False.*True"),
+        ({"replay_sequence_length": 20}, "replay_sequence_length = 20.*1 here.*recurrent"),
+        ({"storage_unit": "episodes"}, "storage_unit = 'episodes'.*'timesteps'"),
+        ({"replay_batch_size": 32}, "replay_batch_size.*train_batch_size_per_learner"),
+        ({"learning_starts": 9}, "learning_starts.*num_steps_sampled_before_learning_starts"),
+        ({"alpha": 0.6}, "alpha = 0.6 would have no effect.*PrioritizedReplayBuffer"),
+        ({"prioritized_replay_beta": 0.6}, "beta = 0.6 would have no effect"),
+        ({"type": "EpisodeReplayBuffer", "eps": 0.1}, "eps = 0.1 would have no effect"),
+        ({**PRIORITIZED, "alpha": -0.1}, "alpha = -0.1"),
+        ({**PRIORITIZED, "alpha": 1.5}, "alpha = 1.5"),
+        ({**PRIORITIZED, "beta": 1.1}, "beta = 1.1"),
+        ({**PRIORITIZED, "beta": [[0, 0.4], [10, 2.0]]}, "beta = "),
+        ({**PRIORITIZED, "beta": [[5, 0.4], [10, 1.0]]}, "beta = .*schedule"),
+        ({**PRIORITIZED, "eps": 0}, "eps = 0"),
+        (
+            {**PRIORITIZED, "alpha": 0.5, "prioritized_replay_alpha": 0.6},
+            "'alpha' is given twice with different values",
+        ),
+    ],
+)
+def test_what_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check(values)
+
+
+def test_search_domains_pass() -> None:
+    values = {"capacity": tune.choice([10, 20]), "storage": {"grid_search": ["native", "uint8"]}}
+    assert check(values) == values
+    # The type is open, so what belongs to one of them may be there.
+    values = {"type": tune.choice(["ReplayBuffer", "PrioritizedReplayBuffer"]), "alpha": 0.5}
+    assert check(values) == values
+    with pytest.raises(ConfigError, match="would have no effect"):
+        check({"alpha": tune.uniform(0, 1)})

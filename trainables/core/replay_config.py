@@ -1,0 +1,137 @@
+"""The settings inside the `replay_buffer_config` dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from trainables.core.settings import ConfigError, Settings, contains_search_domain, setting
+
+UNIFORM_TYPES = (
+    "ReplayBuffer",
+    "EpisodeReplayBuffer",
+    "MultiAgentReplayBuffer",
+    "MultiAgentEpisodeReplayBuffer",
+)
+PRIORITIZED_TYPES = (
+    "PrioritizedReplayBuffer",
+    "PrioritizedEpisodeReplayBuffer",
+    "MultiAgentPrioritizedReplayBuffer",
+    "MultiAgentPrioritizedEpisodeReplayBuffer",
+)
+STORAGES = ("native", "uint8", "compressed")
+
+_ALIASES = {
+    "prioritized_replay_alpha": "alpha",
+    "prioritized_replay_beta": "beta",
+    "prioritized_replay_eps": "eps",
+}
+# Names of the reference that are accepted with one value only.
+_CONSTANTS = {
+    "_enable_replay_buffer_api": (True, "there is one replay buffer API"),
+    "replay_sequence_length": (1, "sequences come with recurrent models"),
+    "storage_unit": ("timesteps", "capacity counts rows, one for each step"),
+}
+_REFUSED = {
+    "replay_batch_size": "use train_batch_size_per_learner",
+    "learning_starts": "use num_steps_sampled_before_learning_starts",
+}
+_ONLY_PRIORITIZED = ("alpha", "beta", "eps")
+
+
+@dataclass
+class ReplayBufferConfig(Settings):
+    """Settings of the replay buffer, given as `replay_buffer_config={…}`."""
+
+    what: ClassVar[str] = "replay_buffer_config setting"
+
+    type: str = setting(
+        "ReplayBuffer",
+        "replay",
+        "uniform or prioritised; the reference's episode and multi-agent names mean the same",
+        choices=UNIFORM_TYPES + PRIORITIZED_TYPES,
+    )
+    capacity: int = setting(
+        50_000,
+        "replay",
+        "rows: environment steps, and one for each episode's final observation",
+        ge=2,
+    )
+    alpha: float = setting(
+        0.6, "replay", "exponent of the priorities, 0 is uniform (prioritised)", ge=0, le=1
+    )
+    beta: float | list[Any] = setting(
+        0.4,
+        "replay",
+        "exponent of the importance weights, 1 corrects the bias in full (prioritised)",
+        ge=0,
+        le=1,
+        schedule=True,
+    )
+    eps: float = setting(
+        1e-6, "replay", "added to priorities, so that none is zero (prioritised)", gt=0
+    )
+    storage: str = setting(
+        "native",
+        "replay",
+        "observations as they are, floats in 256 levels (lossy), or compressed by lz4 (lossless)",
+        choices=STORAGES,
+    )
+
+    @property
+    def prioritized(self) -> bool:
+        """Whether rows are drawn by their priorities."""
+        return self.type in PRIORITIZED_TYPES
+
+    @classmethod
+    def known_names(cls) -> Iterable[str]:
+        return [*cls.settings(), *_ALIASES]
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Canonical names and checked values of a dict; search domains pass.
+
+        Raises:
+            ConfigError: for an unknown or unsupported name, a value that is not allowed, or a
+                setting of prioritised buffers given to a uniform one.
+        """
+        checked = super().check(_canonical(values))
+        kind = checked.get("type", cls.settings()["type"].default)
+        if not contains_search_domain(kind) and kind not in PRIORITIZED_TYPES:
+            for name in _ONLY_PRIORITIZED:
+                if name in checked:
+                    raise ConfigError(
+                        f"replay_buffer_config: {name} = {checked[name]!r} would have no effect "
+                        f"with type {kind!r}; set type='PrioritizedReplayBuffer' or leave it out"
+                    )
+        return checked
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings that have an effect, as a new dict that `check` accepts."""
+        unused = () if self.prioritized else _ONLY_PRIORITIZED
+        return {name: value for name, value in super().to_dict().items() if name not in unused}
+
+
+def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Map older names, drop what is always so, refuse what is not supported."""
+    canonical: dict[str, Any] = {}
+    for given, value in values.items():
+        name = _ALIASES.get(given, given)
+        if name in _REFUSED:
+            raise ConfigError(f"replay_buffer_config: {name} is not supported: {_REFUSED[name]}")
+        if name in _CONSTANTS:
+            constant, why = _CONSTANTS[name]
+            # `1 == True`: the type counts, too.
+            if value is not None and (value != constant or type(value) is not type(constant)):
+                raise ConfigError(
+                    f"replay_buffer_config: {name} = {value!r} is not supported; it is always "
+                    f"{constant!r} here: {why}"
+                )
+        elif name in canonical and canonical[name] != value:
+            raise ConfigError(
+                f"replay_buffer_config: {name!r} is given twice with different values"
+            )
+        else:
+            canonical[name] = value
+    return canonical

@@ -1,0 +1,257 @@
+"""Deep Q-learning (Mnih et al., 2015) with the extensions of Rainbow (Hessel et al., 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import huber_loss, mse_loss
+
+from trainables.core.batch import Batch
+from trainables.core.learner import Learner, LossFn, Metrics
+from trainables.core.modules import PolicyModule
+from trainables.core.q_network import QNetwork
+from trainables.core.settings import ConfigError, setting
+from trainables.off_policy import OffPolicy, OffPolicyConfig
+
+
+@dataclass
+class DQNConfig(OffPolicyConfig):
+    """Settings of DQN. Every part of Rainbow can be switched by itself.
+
+    All of them: double_q, dueling, noisy, num_atoms=51, n_step=3, and replay_buffer_config with
+    the type "PrioritizedReplayBuffer".
+    """
+
+    model_without: ClassVar[dict[str, str]] = {
+        "vf_share_layers": "there is no value function beside Q",
+        **dict.fromkeys(
+            ("free_log_std", "initial_log_std", "squash_actions"), "its actions are discrete"
+        ),
+    }
+
+    double_q: bool = setting(
+        True, "training", "the online network chooses the next action, the target network rates it"
+    )
+    dueling: bool = setting(
+        True, "training", "heads for the state's value and the actions' advantages"
+    )
+    hiddens: list[int] = setting([], "training", "widths of the hidden layers of each head, units")
+    noisy: bool = setting(
+        False, "training", "explore by noise on the heads' weights; then leave epsilon at 0"
+    )
+    sigma0: float = setting(
+        0.5, "training", "initial noise of a weight, x 1/sqrt(fan-in), sigma_0", ge=0
+    )
+    num_atoms: int = setting(
+        1, "training", "atoms of the return's distribution; 1 learns its mean", ge=1
+    )
+    v_min: float = setting(-10.0, "training", "lowest atom, a discounted return")
+    v_max: float = setting(10.0, "training", "highest atom, a discounted return")
+    epsilon: float | list[Any] | None = setting(
+        None,
+        "training",
+        "probability of a uniform action; None: from 1 to 0.05 in 10,000 environment steps, or 0 "
+        "if noisy",
+        ge=0,
+        le=1,
+        schedule=True,
+    )
+    categorical_distribution_temperature: float = setting(
+        0.0,
+        "training",
+        "where epsilon does not explore: 0 takes the best action, tau > 0 draws from softmax(Q/tau)",
+        ge=0,
+    )
+    td_error_loss_fn: str = setting(
+        "huber", "training", "of the TD error if num_atoms = 1", choices=("huber", "mse")
+    )
+    adam_epsilon: float | None = setting(
+        None, "training", "overrides eps of the optimizer setting", gt=0
+    )
+    # What differs from the base class by default.
+    lr: float | list[Any] = setting(
+        5e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
+    )
+    train_batch_size_per_learner: int = setting(
+        32, "training", "transitions of one gradient step", ge=1
+    )
+    training_intensity: float | None = setting(
+        8.0,
+        "training",
+        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
+        "None: one update per sampling round, whatever its size",
+        gt=0,
+    )
+
+    @property
+    def algo_class(self) -> type[DQN]:
+        return DQN
+
+    @property
+    def epsilon_schedule(self) -> float | list[Any]:
+        """`epsilon`, or what it is by default."""
+        if self.epsilon is not None:
+            return self.epsilon
+        return 0.0 if self.noisy else [[0, 1.0], [10_000, 0.05]]
+
+    @property
+    def full_optimizer(self) -> dict[str, Any]:
+        overrides = {} if self.adam_epsilon is None else {"eps": self.adam_epsilon}
+        return {**super().full_optimizer, **overrides}
+
+    def validate(self) -> None:
+        super().validate()
+        if self.num_atoms > 1 and self.v_min >= self.v_max:
+            raise ConfigError(
+                f"v_min = {self.v_min:g} is not below v_max = {self.v_max:g}: the atoms are the "
+                "discounted returns between them"
+            )
+
+
+class DQN(OffPolicy):
+    """Act by Q, remember, and learn Q from what is replayed and a slowly changing target."""
+
+    config_class = DQNConfig
+    config: DQNConfig
+
+    def training_step(self) -> dict[str, float]:
+        config = self.config
+        for policy in self.policies.values():
+            policy.set_exploration(epsilon=self.scheduled(config.epsilon_schedule))
+        self.remember(self.sample())
+        with self.timers("learn"):
+            self.learners.set_lr(self.scheduled(config.lr))
+            for module_id, batch in self.replayed():
+                for network in (self.policies[module_id].module, self._target(module_id)):
+                    network.set_noise(self.learners.generator)
+                self.learn(module_id, batch)
+        self.env_runners.sync_weights()
+        return {
+            "exploration/epsilon": self.scheduled(config.epsilon_schedule),
+            "learner/default_policy/curr_lr": self.scheduled(config.lr),
+        }
+
+    def module_options(self) -> dict[str, Any]:
+        config = self.config
+        return {
+            "type": "q_network",
+            "dueling": config.dueling,
+            "hiddens": config.hiddens,
+            "noisy": config.noisy,
+            "sigma0": config.sigma0,
+            "num_atoms": config.num_atoms,
+            "v_min": config.v_min,
+            "v_max": config.v_max,
+            "temperature": config.categorical_distribution_temperature,
+        }
+
+    def make_learner(self, module: PolicyModule) -> Learner:
+        config = self.config
+        return Learner(
+            module,
+            config.full_optimizer,
+            config.grad_clip,
+            config.grad_clip_by,
+            groups={"q": module.parameters()},
+            targets={"q": module},
+            compile=self.compile_options(),
+        )
+
+    def _target(self, module_id: str) -> QNetwork:
+        return self.learners[module_id].targets["q"].network  # type: ignore[return-value]
+
+    def make_loss(self, module_id: str) -> LossFn:
+        target = self._target(module_id)
+        options = DQNOptions(self.config.double_q, self.config.td_error_loss_fn)
+        return lambda module, batch: dqn_loss(module, target, batch, options)
+
+
+class DQNOptions(NamedTuple):
+    """What the loss is made of."""
+
+    double_q: bool
+    td_error_loss_fn: str
+
+
+def dqn_loss(
+    online: QNetwork, target: QNetwork, batch: Batch, options: DQNOptions
+) -> tuple[Tensor, Metrics]:
+    """TD loss of Q, or the cross-entropy of the return's distribution (Bellemare et al., eq. 7).
+
+    Args:
+        online: Is trained.
+        target: Rates the next actions.
+        batch: features, actions, rewards (n-step sums), discounts (gamma^n, 0 after a terminal
+            state), next_features, weights (importance), `[B, …]`.
+        options: Which parts of Rainbow.
+
+    Returns:
+        The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`: the
+        absolute TD error, or the cross-entropy.
+    """
+    chosen = _of_actions(online.logits(batch["features"]), batch["actions"])  # [B, num_atoms]
+    with torch.no_grad():
+        next_logits = target.logits(batch["next_features"])  # [B, A, num_atoms]
+        chooser = online.logits(batch["next_features"]) if options.double_q else next_logits
+        next_actions = online.expected(chooser).argmax(-1)
+        next_chosen = _of_actions(next_logits, next_actions)
+
+    q_values = online.expected(chosen)
+    if online.num_atoms == 1:
+        targets = td_targets(batch["rewards"], batch["discounts"], target.expected(next_chosen))
+        loss_fn = huber_loss if options.td_error_loss_fn == "huber" else mse_loss
+        losses = loss_fn(q_values, targets, reduction="none")
+        priorities = (q_values - targets).detach().abs()
+    else:
+        with torch.no_grad():
+            target_probs = project(
+                next_chosen.softmax(-1), batch["rewards"], batch["discounts"], online.atoms
+            )
+        losses = -(target_probs * chosen.log_softmax(-1)).sum(-1)
+        priorities = losses.detach()
+    loss = (batch["weights"] * losses).mean()
+    return loss, {
+        "qf_loss": loss.detach(),
+        "q_mean": q_values.detach().mean(),
+        "q_max": q_values.detach().amax(),
+        "td_error_mean": priorities.mean(),
+        "priorities": priorities,
+    }
+
+
+def _of_actions(logits: Tensor, actions: Tensor) -> Tensor:
+    """The rows `[B, num_atoms]` of `logits` `[B, A, num_atoms]` that actions `[B]` stand for."""
+    index = actions.view(-1, 1, 1).expand(-1, 1, logits.shape[-1])
+    return logits.gather(1, index).squeeze(1)
+
+
+def td_targets(rewards: Tensor, discounts: Tensor, next_values: Tensor) -> Tensor:
+    """`R + gamma^n Q(s', a')`, the bootstrap left out where the discount is 0, all `[B]`."""
+    return rewards + discounts * next_values
+
+
+def project(probs: Tensor, rewards: Tensor, discounts: Tensor, atoms: Tensor) -> Tensor:
+    """The distribution of `R + gamma^n Z` on the atoms (Bellemare et al., 2017, algorithm 1).
+
+    Args:
+        probs: Of Z over the atoms, `[B, K]`.
+        rewards: n-step sums, `[B]`.
+        discounts: gamma^n, 0 after a terminal state, `[B]`.
+        atoms: Evenly spaced, `[K]`.
+
+    Returns:
+        Probabilities, `[B, K]`.
+    """
+    last = len(atoms) - 1
+    spacing = (atoms[-1] - atoms[0]) / last
+    moved = rewards.unsqueeze(1) + discounts.unsqueeze(1) * atoms
+    position = ((moved.clamp(atoms[0], atoms[-1]) - atoms[0]) / spacing).clamp(0, last)
+    lower = position.floor()
+    # Linear interpolation. On an atom itself the upper share is 0: its mass is counted once.
+    upper_share = position - lower
+    below = lower.long()
+    projected = torch.zeros_like(probs).scatter_add_(1, below, probs * (1 - upper_share))
+    return projected.scatter_add_(1, (below + 1).clamp_max(last), probs * upper_share)

@@ -1,0 +1,333 @@
+"""What algorithms share that learn from replayed experience: buffer, replay ratio, targets."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trainables.algorithm import Algorithm
+from trainables.core.batch import Batch, Rollout, as_tensor
+from trainables.core.clock import Clock, exact
+from trainables.core.config import AlgorithmConfig
+from trainables.core.connectors import clip_rewards
+from trainables.core.learner import CompileOptions, LossFn
+from trainables.core.policy import Policy
+from trainables.core.replay_config import ReplayBufferConfig
+from trainables.core.settings import ConfigError, Settings, setting
+from trainables.runtime.metrics import TensorMeans
+from trainables.runtime.replay import ReplayBuffer
+
+logger = logging.getLogger("trainables")
+
+# Batches that are drawn and gathered at once. More would save nothing, and priorities that one
+# update changes are seen by the next draw only.
+_BATCHES_AT_ONCE = 16
+
+
+@dataclass
+class OffPolicyConfig(AlgorithmConfig):
+    """Settings of algorithms with a replay buffer."""
+
+    without: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"),
+        "every update draws a batch of its own; training_intensity says how many there are",
+    )
+    model_defaults: ClassVar[dict[str, Any]] = {
+        "fcnet_hiddens": [256, 256],
+        "fcnet_activation": "relu",
+        "fcnet_initializer": "default",
+    }
+    optimizer_defaults: ClassVar[dict[str, Any]] = {"eps": 1e-8}
+    uses_logp: ClassVar[bool] = False
+
+    replay_buffer_config: dict[str, Any] = setting(
+        {}, "training", "the replay buffer, see ReplayBufferConfig"
+    )
+    store_buffer_in_checkpoints: bool = setting(
+        False,
+        "training",
+        "checkpoints hold the replay buffer; without it a resumed run fills a new one first",
+    )
+    num_steps_sampled_before_learning_starts: int = setting(
+        1000, "training", "environment steps in the buffer before the first update", ge=0
+    )
+    training_intensity: float | None = setting(
+        None,
+        "training",
+        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
+        "None: one update per sampling round, whatever its size",
+        gt=0,
+    )
+    n_step: int | list[int] = setting(
+        1, "training", "steps of the return, n, or [lo, hi] to draw it for each row", ge=1
+    )
+    tau: float = setting(
+        1.0, "training", "target' <- tau online + (1 - tau) target; 1 copies", ge=0, le=1
+    )
+    target_network_update_freq: int = setting(
+        500,
+        "training",
+        "environment steps between target updates; 0: after every gradient step",
+        ge=0,
+    )
+    torch_compile_learner: bool = setting(
+        False, "framework", "compile the loss with torch.compile (needs a C++ compiler)"
+    )
+    torch_compile_learner_dynamo_backend: str = setting(
+        "inductor", "framework", "backend of torch.compile"
+    )
+    torch_compile_learner_dynamo_mode: str | None = setting(
+        None, "framework", "mode of torch.compile, e.g. 'max-autotune'"
+    )
+    # What differs from the base class by default.
+    train_batch_size_per_learner: int = setting(
+        256, "training", "transitions of one gradient step", ge=1
+    )
+    rollout_fragment_length: int | str = setting(
+        "auto",
+        "env_runners",
+        "steps per slot and sample; 'auto': as few as make one update due",
+        ge=1,
+    )
+    min_sample_timesteps_per_iteration: int | None = setting(
+        1000, "reporting", "environment steps that train() samples at least", ge=0
+    )
+
+    @classmethod
+    def nested_settings(cls) -> dict[str, type[Settings]]:
+        return {**super().nested_settings(), "replay_buffer_config": ReplayBufferConfig}
+
+    def validate(self) -> None:
+        super().validate()
+        n_step = self.n_step
+        if isinstance(n_step, list) and not (len(n_step) == 2 and 1 <= n_step[0] <= n_step[1]):
+            raise ConfigError(
+                f"n_step = {n_step!r} is not allowed; allowed: int, >= 1, or [lo, hi] with "
+                "1 <= lo <= hi"
+            )
+        capacity = self.replay.capacity
+        if self.num_steps_sampled_before_learning_starts > capacity:
+            raise ConfigError(
+                "num_steps_sampled_before_learning_starts = "
+                f"{self.num_steps_sampled_before_learning_starts} is more than the capacity of "
+                f"the replay buffer, {capacity} (replay_buffer_config)"
+            )
+
+    @property
+    def replay(self) -> ReplayBufferConfig:
+        """`replay_buffer_config` as an object."""
+        return ReplayBufferConfig(**ReplayBufferConfig.check(self.replay_buffer_config))
+
+    @property
+    def n_step_range(self) -> tuple[int, int]:
+        """Least and greatest number of steps of a return."""
+        low, high = self.n_step if isinstance(self.n_step, list) else (self.n_step, self.n_step)
+        return low, high
+
+    @property
+    def updates_per_env_step(self) -> Fraction:
+        """Gradient steps per environment step, exactly."""
+        if self.training_intensity is None:
+            return Fraction(1, self.get_rollout_fragment_length() * self.num_slots)
+        return exact(self.training_intensity) / self.train_batch_size_per_learner
+
+    def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
+        if self.rollout_fragment_length != "auto":
+            return int(self.rollout_fragment_length)
+        if self.training_intensity is None:
+            return 1
+        return max(1, ceil(1 / self.updates_per_env_step / self.num_slots))
+
+
+class OffPolicy(Algorithm):
+    """Part of DQN, SAC and what extends them: experience is stored, drawn and learned from.
+
+    A subclass writes `training_step` with `remember`, `replayed` and `learn`, and makes its losses
+    in `make_loss`.
+
+    Attributes:
+        replays: Replay buffers by module id.
+        num_updates: Gradient steps so far.
+    """
+
+    config_class = OffPolicyConfig
+    config: OffPolicyConfig
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.num_updates = 0
+        self._num_new_steps = 0
+        self._update_clock = Clock()
+        super().setup(config)
+        self._updates_per_env_step = self.config.updates_per_env_step
+        self._target_clocks = {m: Clock() for m in self.policies}
+        self._losses = {m: self.make_loss(m) for m in self.policies}
+        self._means = {m: TensorMeans() for m in self.policies}
+
+    @abstractmethod
+    def make_loss(self, module_id: str) -> LossFn:
+        """The loss of a module."""
+
+    def _set_up_storage(self, seed: np.random.SeedSequence) -> None:
+        self._replay_config = self.config.replay
+        self.replays = {
+            module_id: ReplayBuffer(
+                self._replay_config,
+                policy.observation_space,
+                policy.distribution.action_shape,
+                policy.distribution.action_dtype,
+                self.config.num_slots,
+                child,
+            )
+            for (module_id, policy), child in zip(
+                self.policies.items(), seed.spawn(len(self.policies)), strict=True
+            )
+        }
+
+    def compile_options(self) -> CompileOptions | None:
+        """What the `torch_compile_learner` settings say."""
+        config = self.config
+        if not config.torch_compile_learner:
+            return None
+        return CompileOptions(
+            config.torch_compile_learner_dynamo_backend, config.torch_compile_learner_dynamo_mode
+        )
+
+    # ------------------------------------------------------------------ experience
+
+    def remember(self, rollouts: dict[str, Rollout]) -> None:
+        """Store what was sampled; from now on its share of updates is due."""
+        starts = self.config.num_steps_sampled_before_learning_starts
+        for module_id, rollout in rollouts.items():
+            if self.config.clip_rewards not in (None, False):
+                rewards = as_tensor(rollout.rewards, self.policies[module_id].device)
+                clipped = clip_rewards(rewards, self.config.clip_rewards)
+                rollout.rewards = clipped.cpu().numpy()
+            replay = self.replays[module_id]
+            before = max(starts, replay.num_added)
+            replay.add(rollout)
+            # Steps that only fill the buffer are not made up for later.
+            self._num_new_steps = max(0, replay.num_added - before)
+
+    @property
+    def learning_has_started(self) -> bool:
+        """Whether the buffers hold enough to learn from."""
+        starts = self.config.num_steps_sampled_before_learning_starts
+        return all(replay.num_added >= max(1, starts) for replay in self.replays.values())
+
+    def replayed(self) -> Iterator[tuple[str, Batch]]:
+        """A module's id and a batch for every gradient step that is due."""
+        config = self.config
+        size = config.train_batch_size_per_learner
+        due = self._updates_due()
+        while due:
+            count = min(due, _BATCHES_AT_ONCE)
+            due -= count
+            for module_id, replay in self.replays.items():
+                replay.beta = self.scheduled(self._replay_config.beta)
+                drawn = replay.sample(size, count, gamma=config.gamma, n_step=config.n_step_range)
+                batch = self.prepare(self.policies[module_id], drawn)
+                columns = {name: column.split(size) for name, column in batch.items()}
+                for i in range(count):
+                    yield module_id, {name: parts[i] for name, parts in columns.items()}
+
+    def _updates_due(self) -> int:
+        if not self.learning_has_started:
+            return 0
+        if self.config.training_intensity is None:
+            return 1
+        steps, self._num_new_steps = self._num_new_steps, 0
+        return self._update_clock.advance(steps * self._updates_per_env_step)
+
+    def prepare(self, policy: Policy, batch: Batch) -> Batch:
+        """What the loss needs of drawn rows `[B, …]`, for several batches at once.
+
+        Override to add columns, e.g. the noise that the loss uses.
+        """
+        device = policy.device
+        columns = {n: c.to(device) for n, c in batch.items() if n not in ("obs", "next_obs")}
+        columns["features"] = policy.features(batch["obs"])
+        columns["next_features"] = policy.features(batch["next_obs"])
+        return columns
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, module_id: str, batch: Batch) -> None:
+        """One gradient step; then new priorities and, where it is due, new targets."""
+        ids = batch.pop("ids")
+        metrics = self.learners[module_id].update_step(batch, self._losses[module_id])
+        priorities = metrics.pop("priorities")
+        if self._replay_config.prioritized:
+            self.replays[module_id].update(ids.cpu(), {"priorities": priorities.cpu()})
+        self._means[module_id].add(metrics)
+        self.num_updates += 1
+        self.num_env_steps_trained += len(ids)
+        self._update_targets(module_id)
+
+    def _update_targets(self, module_id: str) -> None:
+        frequency = self.config.target_network_update_freq
+        if frequency:
+            # Counted by updates, so that it does not depend on how many slots are sampled at once.
+            due = 1 / (self._updates_per_env_step * frequency)
+            if not self._target_clocks[module_id].advance(due):
+                return
+        learner = self.learners[module_id]
+        for name in learner.targets:
+            learner.update_target(name, self.config.tau)
+
+    def iteration_metrics(self) -> dict[str, float]:
+        metrics: dict[str, float] = {"num_updates_lifetime": self.num_updates}
+        for module_id, means in self._means.items():
+            for name, value in means.take().items():
+                metrics[f"learner/{module_id}/{name}"] = value
+        metrics["replay/num_steps"] = sum(r.num_steps for r in self.replays.values())
+        metrics["replay/memory_bytes"] = sum(r.nbytes for r in self.replays.values())
+        return metrics
+
+    # ------------------------------------------------------------------ state
+
+    def get_learned_state(self) -> dict[str, Any]:
+        return {
+            "num_updates": self.num_updates,
+            "update_clock": self._update_clock.get_state(),
+            "target_clocks": {m: clock.get_state() for m, clock in self._target_clocks.items()},
+            "means": {m: means.get_state() for m, means in self._means.items()},
+        }
+
+    def set_learned_state(self, state: dict[str, Any]) -> None:
+        self.num_updates = int(state["num_updates"])
+        self._update_clock.set_state(state["update_clock"])
+        for module_id, means in self._means.items():
+            self._target_clocks[module_id].set_state(state["target_clocks"][module_id])
+            means.set_state(state["means"][module_id])
+
+    def _state_besides_policies(self) -> dict[str, Any]:
+        state = super()._state_besides_policies()
+        if self.config.store_buffer_in_checkpoints:
+            state["replay"] = {m: replay.get_state() for m, replay in self.replays.items()}
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        if "replay" not in state and self._is_clone_of(state):
+            raise ConfigError(
+                "store_buffer_in_checkpoints = False: a clone of another trial (population-based "
+                "training) would train on an empty replay buffer; set it to True"
+            )
+        super().set_state(state)
+        if "replay" in state:
+            for module_id, replay in self.replays.items():
+                replay.set_state(state["replay"][module_id])
+            return
+        for replay in self.replays.values():
+            replay.clear()
+        logger.warning(
+            "the checkpoint holds no replay buffer: training goes on after %d steps have refilled "
+            "it (store_buffer_in_checkpoints=True keeps it)",
+            self.config.num_steps_sampled_before_learning_starts,
+        )

@@ -1,0 +1,320 @@
+"""`ReplayBuffer`: draws transitions, n-step windows and sequences from a ring of rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.batch import Batch, Rollout
+from trainables.core.replay_config import ReplayBufferConfig
+from trainables.core.schedules import Schedule
+from trainables.core.settings import ConfigError
+from trainables.runtime.priorities import Priorities, importance_weights
+from trainables.runtime.ring import Ring
+
+
+class ReplayBuffer:
+    """The last `capacity` rows of experience, drawn uniformly or by priority.
+
+    Args:
+        config: Type, capacity, storage and the constants of prioritised replay.
+        observation_space: Of one observation.
+        action_shape: Of one action.
+        action_dtype: Of actions.
+        num_slots: Columns N of every rollout that is added.
+        seed: Of the draws.
+
+    Attributes:
+        beta: Exponent of the importance weights, in [0, 1]; set it as its schedule goes on.
+
+    Raises:
+        ConfigError: if the capacity holds no transition of every slot, or the observations cannot
+            be stored as `storage` says.
+    """
+
+    def __init__(
+        self,
+        config: ReplayBufferConfig,
+        observation_space: gym.Space,
+        action_shape: tuple[int, ...],
+        action_dtype: torch.dtype,
+        num_slots: int,
+        seed: np.random.SeedSequence,
+    ):
+        self.config, self.num_slots = config, num_slots
+        self.beta = Schedule(config.beta)(0)
+        self._space = observation_space
+        self._rng = np.random.default_rng(seed)
+        self._check_capacity(rollout_length=1)
+        self._ring = Ring(
+            config.capacity // num_slots,
+            num_slots,
+            observation_space,
+            config.storage,
+            action_shape,
+            _numpy_dtype(action_dtype),
+        )
+        self._priorities = self._make_priorities()
+
+    def _make_priorities(self) -> Priorities | None:
+        if not self.config.prioritized:
+            return None
+        return Priorities(self._ring.num_rows, self.config.alpha, self.config.eps)
+
+    def clear(self) -> None:
+        """Forget all rows, and give their memory back. The random state goes on."""
+        self._ring.clear()
+        self._priorities = self._make_priorities()
+
+    @property
+    def num_steps(self) -> int:
+        """Valid rows in the buffer: what can be drawn."""
+        return self._ring.num_steps
+
+    @property
+    def num_added(self) -> int:
+        """Valid rows ever added since it was empty."""
+        return self._ring.num_added
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes. The system provides those of arrays only as rows are filled."""
+        return self._ring.nbytes + (self._priorities.nbytes if self._priorities else 0)
+
+    # ------------------------------------------------------------------ writing
+
+    def add(self, rollout: Rollout) -> None:
+        """Write a rollout `[T, N]`; the oldest rows make way.
+
+        Raises:
+            ConfigError: if the capacity cannot hold it.
+        """
+        length, columns = rollout.rewards.shape
+        if columns != self.num_slots:
+            raise ValueError(f"a rollout of {columns} columns in a buffer of {self.num_slots}")
+        self._check_capacity(length)
+        ids, valid = self._ring.write(rollout)
+        if self._priorities is not None:
+            self._priorities.add(ids, valid)
+
+    def add_column(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        """Keep another value of each row: 0 until `update` writes it; samples carry it.
+
+        Args:
+            name: Not yet a column's.
+            shape: Of one row's value.
+            dtype: Of the values.
+        """
+        if name in (*self._ring.columns, *_SAMPLE_COLUMNS):
+            raise ValueError(f"the replay buffer has a column {name!r} already")
+        self._ring.add_column(name, shape, _numpy_dtype(dtype))
+
+    def update(self, ids: Tensor, columns: Batch) -> None:
+        """Write values of rows back. Rows that are not valid by now are left alone.
+
+        Args:
+            ids: Rows, as a sample gave them, of any shape.
+            columns: By name, `[*ids.shape, ...]`: `priorities` (|TD error| or loss, >= 0), or what
+                `add_column` has made.
+        """
+        rows = ids.reshape(-1).numpy()
+        valid = self._ring.columns["valid"].take(rows)
+        for name, values in columns.items():
+            new = values.detach().cpu().numpy()
+            if name == "priorities" and self._priorities is not None:
+                self._priorities.update(rows, new.reshape(-1), valid)
+            elif name in self._ring.extra:
+                column = self._ring.columns[name]
+                column[rows[valid]] = new.reshape(len(rows), *column.shape[1:])[valid]
+            else:
+                known = [*self._ring.extra, *(["priorities"] if self._priorities else [])]
+                raise ValueError(f"{name!r} cannot be written to this replay buffer, but: {known}")
+
+    def _check_capacity(self, rollout_length: int) -> None:
+        capacity, slots = self.config.capacity, self.num_slots
+        needed = rollout_length + 1
+        if capacity // slots < needed:
+            raise ConfigError(
+                f"replay_buffer_config: capacity = {capacity} is {capacity // slots} rows for each "
+                f"of {slots} slots; a rollout of {rollout_length} steps takes {needed}: raise "
+                f"capacity to at least {needed * slots}, or lower rollout_fragment_length or "
+                "num_envs_per_env_runner"
+            )
+
+    # ------------------------------------------------------------------ sampling
+
+    def sample(
+        self,
+        batch_size: int,
+        num_batches: int = 1,
+        *,
+        gamma: float,
+        n_step: int | Sequence[int] = 1,
+    ) -> Batch:
+        """Draw transitions, or n-step windows, of several batches at once.
+
+        A window ends early with its episode (bootstrapping if that was truncated), at a seam and at
+        the newest row; its discount is that of the steps it really has.
+
+        Args:
+            batch_size: Rows of a batch. They are drawn with replacement.
+            num_batches: Batches, one after another in every column.
+            gamma: Discount factor.
+            n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included.
+
+        Returns:
+            Columns `[num_batches * batch_size, ...]` on the CPU: ids, obs, actions, rewards (the
+            discounted sum over the window), next_obs, discounts (of next_obs' value: gamma^n_steps,
+            or 0 after a termination), n_steps, weights (importance weights, at most 1 in each
+            batch; 1 in a uniform buffer), and what `add_column` has made.
+
+        Raises:
+            ConfigError: if there is no row yet.
+        """
+        ring = self._ring
+        ids, weights = self._draw(batch_size, num_batches)
+        low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
+        powers = np.power(float(gamma), np.arange(high + 1)).astype(np.float32)
+        if high == 1:
+            last, n_steps = ids, np.ones(len(ids), np.int64)
+            rewards = ring.columns["rewards"].take(ids)
+        else:
+            steps = high if low == high else self._rng.integers(low, high + 1, len(ids))
+            last, n_steps, rewards = ring.windows(ids, steps, powers[:-1])
+        columns = {
+            "ids": ids,
+            "obs": ring.obs.read(ids),
+            "actions": ring.columns["actions"].take(ids, axis=0),
+            "rewards": rewards,
+            "next_obs": ring.obs.read(ring.next(last)),
+            "discounts": powers.take(n_steps) * ~ring.columns["terminated"].take(last),
+            "n_steps": n_steps,
+            "weights": weights,
+            **{name: ring.columns[name].take(ids, axis=0) for name in ring.extra},
+        }
+        return _as_tensors(columns)
+
+    def sample_sequences(self, batch_size: int, length: int) -> Batch:
+        """Draw runs of consecutive rows, each of one slot.
+
+        Episodes end and begin inside of them: `is_first` says where a state is reset, `valid` what
+        to train on. What came before a sequence is not looked at: it may begin amid an episode.
+
+        Args:
+            batch_size: Sequences B. All starts are equally likely.
+            length: Rows L of each.
+
+        Returns:
+            Columns `[L, B, ...]` on the CPU: ids, actions, rewards, terminated, truncated, valid,
+            is_first, and what `add_column` has made; and obs, `[L+1, B, ...]`.
+
+        Raises:
+            ConfigError: if the buffer holds no such sequence.
+        """
+        ring = self._ring
+        starts = ring.filled - length  # the last row's successor is there, too
+        if starts <= 0:
+            raise ConfigError(
+                f"a sequence of {length} rows needs {length + 1} of a slot, and the replay buffer "
+                f"has {ring.filled}: raise num_steps_sampled_before_learning_starts, or "
+                f"replay_buffer_config: capacity = {self.config.capacity}, which is "
+                f"{ring.num_positions} rows for each of {self.num_slots} slots"
+            )
+        first = self._rng.integers(starts * self.num_slots, size=batch_size)
+        rows = ring.next(first, ring.oldest + np.arange(length + 1)[:, None])
+        ids = rows[:-1]
+        columns = {name: column.take(ids, axis=0) for name, column in ring.columns.items()}
+        return _as_tensors(columns | {"ids": ids, "obs": ring.obs.read(rows)})
+
+    def _draw(self, batch_size: int, num_batches: int) -> tuple[np.ndarray, np.ndarray]:
+        """Valid rows and their importance weights, `[num_batches * batch_size]`."""
+        if not self.num_steps:
+            raise ConfigError(
+                "the replay buffer is empty: raise num_steps_sampled_before_learning_starts"
+            )
+        if self._priorities is None:
+            ids = self._draw_uniformly(batch_size * num_batches)
+            return ids, np.ones(len(ids), np.float32)
+        drawn, leaves = self._priorities.sample(batch_size, num_batches, self._rng)
+        return drawn.reshape(-1), importance_weights(leaves, self.beta).reshape(-1)
+
+    def _draw_uniformly(self, count: int) -> np.ndarray:
+        """Valid rows, each equally likely, with replacement: by rejection where most are valid."""
+        valid = self._ring.columns["valid"][: self._ring.filled * self.num_slots]
+        drawn = np.empty(0, np.int64)
+        if 4 * self.num_steps > len(valid):
+            size = count * len(valid) // self.num_steps + 16
+            candidates = self._rng.integers(len(valid), size=size)
+            drawn = candidates[valid.take(candidates)][:count]
+        if len(drawn) < count:  # too few were valid: list those that are
+            rows = valid.nonzero()[0]
+            rest = self._rng.integers(len(rows), size=count - len(drawn))
+            drawn = np.concatenate([drawn, rows[rest]])
+        return drawn
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy of everything that the next draws depend on, except `beta`."""
+        ring, priorities = self._ring, self._priorities
+        return {
+            "settings": self._settings(),
+            "rng": self._rng.bit_generator.state,
+            "ring": ring.get_state(),
+            "priorities": priorities and priorities.get_state(ring.filled * self.num_slots),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s.
+
+        Raises:
+            ConfigError: naming the setting that differs from the saved buffer's.
+        """
+        saved = state["settings"]
+        for name, value in self._settings().items():
+            if saved.get(name) != value:
+                raise ConfigError(
+                    f"{name} = {value!r}, but the saved replay buffer has {saved.get(name)!r}: "
+                    "set that, or restore without the buffer"
+                )
+        self._ring.set_state(state["ring"])
+        self._priorities = self._make_priorities()
+        if self._priorities is not None:
+            self._priorities.set_state(state["priorities"])
+        self._rng.bit_generator.state = state["rng"]
+
+    def _settings(self) -> dict[str, Any]:
+        """What a saved buffer must agree in. Stored priorities hold alpha and eps."""
+        config = self.config
+        constants = (config.alpha, config.eps) if config.prioritized else (None, None)
+        return {
+            "replay_buffer_config: type": "prioritized" if config.prioritized else "uniform",
+            "replay_buffer_config: capacity": config.capacity,
+            "replay_buffer_config: alpha": constants[0],
+            "replay_buffer_config: eps": constants[1],
+            "replay_buffer_config: storage": config.storage,
+            "slots of all env runners (num_envs_per_env_runner)": self.num_slots,
+            "observation_space": f"{self._space.dtype} {self._space.shape or ()}",
+            "columns (action_space)": {
+                name: f"{dtype} {shape}" for name, (shape, dtype) in self._ring.layout.items()
+            },
+        }
+
+
+_SAMPLE_COLUMNS = ("ids", "obs", "next_obs", "discounts", "n_steps", "weights", "priorities")
+
+
+def _numpy_dtype(dtype: torch.dtype) -> np.dtype:
+    return torch.empty(0, dtype=dtype).numpy().dtype
+
+
+def _as_tensors(columns: dict[str, np.ndarray]) -> Batch:
+    return {name: torch.from_numpy(column) for name, column in columns.items()}

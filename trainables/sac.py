@@ -1,0 +1,331 @@
+"""Soft actor-critic (Haarnoja et al., 2018, arXiv 1812.05905), also for discrete actions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from trainables.core.batch import Batch
+from trainables.core.distributions import SquashedGaussian
+from trainables.core.learner import Learner, LossFn, Metrics
+from trainables.core.model_config import ModelConfig
+from trainables.core.modules import PolicyModule
+from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError, Settings, setting
+from trainables.core.soft_actor_critic import QFunctions, SoftActorCritic
+from trainables.off_policy import OffPolicy, OffPolicyConfig
+
+_OPTIMIZATION_CONFIG = {
+    "actor_learning_rate": "actor_lr",
+    "critic_learning_rate": "critic_lr",
+    "entropy_learning_rate": "alpha_lr",
+}
+
+
+@dataclass
+class SACConfig(OffPolicyConfig):
+    """Settings of SAC, for bounded continuous and for discrete actions."""
+
+    model_without: ClassVar[dict[str, str]] = {
+        "vf_share_layers": "policy and Q-functions share no layers",
+        "free_log_std": "log sigma is an output of its policy network",
+        "squash_actions": "its Gaussian is always squashed",
+    }
+
+    twin_q: bool = setting(True, "training", "two Q-functions, of which the lesser value counts")
+    q_model_config: dict[str, Any] = setting(
+        {}, "training", "what differs from model in the Q-functions"
+    )
+    policy_model_config: dict[str, Any] = setting(
+        {}, "training", "what differs from model in the policy"
+    )
+    initial_alpha: float = setting(
+        1.0, "training", "weight of the entropy at the start, alpha", gt=0
+    )
+    target_entropy: float | str = setting(
+        "auto",
+        "training",
+        "entropy that alpha is steered to, nats; 'auto': -d for d continuous action dimensions, "
+        "0.89 log n for n discrete actions",
+    )
+    actor_lr: float | list[Any] | None = setting(
+        None, "training", "learning rate of the policy; None: lr", ge=0, schedule=True
+    )
+    critic_lr: float | list[Any] | None = setting(
+        None, "training", "learning rate of the Q-functions; None: lr", ge=0, schedule=True
+    )
+    alpha_lr: float | list[Any] | None = setting(
+        None, "training", "learning rate of log alpha; None: lr, 0 keeps alpha", ge=0, schedule=True
+    )
+    random_warmup: bool = setting(
+        True, "training", "uniform actions until learning starts, instead of the policy's"
+    )
+    _deterministic_loss: bool = setting(
+        False, "training", "losses use the most likely actions instead of sampled ones"
+    )
+    # What differs from the base class by default.
+    training_intensity: float | None = setting(
+        256.0,
+        "training",
+        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
+        "None: one update per sampling round, whatever its size",
+        gt=0,
+    )
+    tau: float = setting(
+        0.005, "training", "target' <- tau online + (1 - tau) target; 1 copies", ge=0, le=1
+    )
+    target_network_update_freq: int = setting(
+        0,
+        "training",
+        "environment steps between target updates; 0: after every gradient step",
+        ge=0,
+    )
+    num_envs_per_env_runner: int = setting(
+        1, "env_runners", "environment slots that an env runner steps together", ge=1
+    )
+
+    @property
+    def algo_class(self) -> type[SAC]:
+        return SAC
+
+    @classmethod
+    def nested_settings(cls) -> dict[str, type[Settings]]:
+        models = dict.fromkeys(("q_model_config", "policy_model_config"), ModelConfig)
+        return {**super().nested_settings(), **models}
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        given = dict(values)
+        # The older way to give the three rates, as one dict.
+        for name, rate in (given.pop("optimization_config", None) or {}).items():
+            if name not in _OPTIMIZATION_CONFIG:
+                raise ConfigError(
+                    f"optimization_config: {name!r} is unknown; known: "
+                    f"{', '.join(_OPTIMIZATION_CONFIG)}"
+                )
+            given[_OPTIMIZATION_CONFIG[name]] = rate
+        checked = super().check(given)
+        for name in ("q_model_config", "policy_model_config"):
+            cls._check_model(checked.get(name))
+        if "initial_log_std" in (checked.get("q_model_config") or {}):
+            raise ConfigError("q_model_config: 'initial_log_std' is a setting of the policy")
+        entropy = checked.get("target_entropy", "auto")
+        if isinstance(entropy, str) and entropy != "auto":
+            raise ConfigError(
+                f"target_entropy = {entropy!r} is not allowed; allowed: 'auto' or a number"
+            )
+        return checked
+
+
+class SAC(OffPolicy):
+    """Maximise return plus entropy: learn Q, a policy that follows it, and the entropy's weight."""
+
+    config_class = SACConfig
+    config: SACConfig
+
+    def training_step(self) -> dict[str, float]:
+        uniform = self.config.random_warmup and not self.learning_has_started
+        for policy in self.policies.values():
+            policy.set_exploration(uniform=uniform)
+        self.remember(self.sample())
+        with self.timers("learn"):
+            self.learners.set_lr(self.learning_rates())
+            for module_id, batch in self.replayed():
+                self.learn(module_id, batch)
+        self.env_runners.sync_weights()
+        rates = self.learning_rates().items()
+        return {f"learner/default_policy/curr_{name}_lr": rate for name, rate in rates}
+
+    def learning_rates(self) -> dict[str, float]:
+        """The present rates of policy, Q-functions and log alpha."""
+        config = self.config
+        rates = {"actor": config.actor_lr, "critic": config.critic_lr, "alpha": config.alpha_lr}
+        return {n: self.scheduled(config.lr if r is None else r) for n, r in rates.items()}
+
+    def module_options(self) -> dict[str, Any]:
+        config = self.config
+        return {
+            "type": "soft_actor_critic",
+            "twin_q": config.twin_q,
+            "q_model": config.q_model_config,
+            "policy_model": config.policy_model_config,
+            "initial_alpha": config.initial_alpha,
+        }
+
+    def make_learner(self, module: PolicyModule) -> Learner:
+        assert isinstance(module, SoftActorCritic)
+        config = self.config
+        return Learner(
+            module,
+            config.full_optimizer,
+            config.grad_clip,
+            config.grad_clip_by,
+            groups={
+                "actor": module.actor.parameters(),
+                "critic": module.critic.parameters(),
+                "alpha": [module.log_alpha],
+            },
+            targets={"critic": module.critic},
+            compile=self.compile_options(),
+        )
+
+    def prepare(self, policy: Policy, batch: Batch) -> Batch:
+        columns = super().prepare(policy, batch)
+        if isinstance(policy.distribution, SquashedGaussian):
+            # The buffer keeps what was sampled before tanh; Q is a function of the action.
+            columns["actions"] = columns["actions"].tanh().flatten(1)
+            shape = (2, *columns["actions"].shape)
+            noise = torch.zeros(shape)
+            if not self.config._deterministic_loss:
+                noise.normal_(generator=self.learners.generator)
+            columns["noise"], columns["next_noise"] = noise.to(policy.device)
+        return columns
+
+    def make_loss(self, module_id: str) -> LossFn:
+        distribution = self.policies[module_id].distribution
+        target: Any = self.learners[module_id].targets["critic"].network
+        entropy = self.config.target_entropy
+        target_entropy = auto_entropy(self.policies[module_id]) if entropy == "auto" else entropy
+        if isinstance(distribution, SquashedGaussian):
+            return lambda module, batch: sac_loss(
+                module, target, batch, distribution, float(target_entropy)
+            )
+        return lambda module, batch: discrete_sac_loss(module, target, batch, float(target_entropy))
+
+
+def auto_entropy(policy: Policy) -> float:
+    """Target entropy: -d for d continuous dimensions, a share of the maximum for n actions.
+
+    The share is that of common implementations; Christodoulou (2019) has 0.98.
+    """
+    distribution = policy.distribution
+    if isinstance(distribution, SquashedGaussian):
+        return -float(math.prod(distribution.action_shape))
+    return 0.89 * math.log(distribution.num_inputs)
+
+
+def sac_loss(
+    module: SoftActorCritic,
+    target: QFunctions,
+    batch: Batch,
+    distribution: SquashedGaussian,
+    target_entropy: float,
+) -> tuple[Tensor, Metrics]:
+    """J_Q (eq. 5) + J_pi (eq. 9) + J(alpha) (eq. 18), for continuous actions.
+
+    The three have no parameter in common that more than one of them gives a gradient to, so that
+    one backward pass and one optimiser step do for all.
+
+    Args:
+        module: Is trained.
+        target: Slow copy of the Q-functions.
+        batch: features, actions in (-1, 1), rewards (n-step sums), discounts (gamma^n, 0 after a
+            terminal state), next_features, weights (importance), noise and next_noise (standard
+            normal), `[B, …]`.
+        distribution: Of the actions.
+        target_entropy: Entropy that alpha is steered to, nats.
+
+    Returns:
+        The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`.
+    """
+    alpha = module.log_alpha.detach().exp()
+    with torch.no_grad():
+        next_inputs = module.actor(batch["next_features"])
+        next_actions, next_logp = distribution.rsample(next_inputs, batch["next_noise"])
+        next_q = target(batch["next_features"], next_actions).amin(0).squeeze(-1)
+        next_values = next_q - alpha * next_logp  # soft state values, eq. 3
+        targets = batch["rewards"] + batch["discounts"] * next_values
+    q_values = module.critic(batch["features"], batch["actions"]).squeeze(-1)  # [E, B]
+    critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
+
+    actions, logp = distribution.rsample(module.actor(batch["features"]), batch["noise"])
+    q_of_policy = module.critic(batch["features"], actions, freeze=True).amin(0).squeeze(-1)
+    actor_loss = (alpha * logp - q_of_policy).mean()
+    alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
+    loss = critic_loss + actor_loss + alpha_loss
+    return loss, _metrics(critic_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
+
+
+def discrete_sac_loss(
+    module: SoftActorCritic, target: QFunctions, batch: Batch, target_entropy: float
+) -> tuple[Tensor, Metrics]:
+    """The same three losses where expectations over the actions are sums (Christodoulou, 2019).
+
+    Args:
+        module: Is trained.
+        target: Slow copy of the Q-functions.
+        batch: As for `sac_loss`, with actions `[B]` and no noise.
+        target_entropy: Entropy that alpha is steered to, nats.
+
+    Returns:
+        As `sac_loss`.
+    """
+    alpha = module.log_alpha.detach().exp()
+    with torch.no_grad():
+        next_log_probs = module.actor(batch["next_features"]).log_softmax(-1)
+        next_q = target(batch["next_features"]).amin(0)  # [B, A]
+        next_values = (next_log_probs.exp() * (next_q - alpha * next_log_probs)).sum(-1)
+        targets = batch["rewards"] + batch["discounts"] * next_values
+    all_q = module.critic(batch["features"])  # [E, B, A]
+    index = batch["actions"].view(1, -1, 1).expand(len(all_q), -1, 1)
+    q_values = all_q.gather(-1, index).squeeze(-1)  # [E, B]
+    critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
+
+    log_probs = module.actor(batch["features"]).log_softmax(-1)
+    probs = log_probs.exp()
+    actor_loss = (probs * (alpha * log_probs - all_q.detach().amin(0))).sum(-1).mean()
+    entropy = -(probs * log_probs).sum(-1)
+    alpha_loss = temperature_loss(module.log_alpha, entropy, target_entropy)
+    loss = critic_loss + actor_loss + alpha_loss
+    return loss, _metrics(critic_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
+
+
+def q_loss(q_values: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Half the squared TD error, summed over the functions, its mean weighted by importance.
+
+    Args:
+        q_values: `[E, B]`.
+        targets: `[B]`.
+        weights: `[B]`.
+
+    Returns:
+        The scalar loss, and the rows' absolute TD errors, means over the functions, `[B]`.
+    """
+    errors = q_values - targets
+    loss = 0.5 * (weights * errors.square()).mean(-1).sum()
+    return loss, errors.detach().abs().mean(0)
+
+
+def temperature_loss(log_alpha: Tensor, entropy: Tensor, target_entropy: float) -> Tensor:
+    """Alpha falls while the policy's entropy `[B]` is above its target, and rises below it.
+
+    Of log alpha instead of alpha, as most implementations: the step does not vanish with alpha.
+    """
+    return (log_alpha * (entropy.detach() - target_entropy)).mean()
+
+
+def _metrics(
+    critic_loss: Tensor,
+    actor_loss: Tensor,
+    alpha_loss: Tensor,
+    alpha: Tensor,
+    entropy: Tensor,
+    q_values: Tensor,
+    priorities: Tensor,
+) -> Metrics:
+    return {
+        "qf_loss": critic_loss.detach(),
+        "policy_loss": actor_loss.detach(),
+        "alpha_loss": alpha_loss.detach(),
+        "alpha": alpha,
+        "entropy": entropy.detach().mean(),
+        "q_mean": q_values.detach().mean(),
+        "q_max": q_values.detach().amax(),
+        "td_error_mean": priorities.mean(),
+        "priorities": priorities,
+    }
