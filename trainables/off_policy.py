@@ -163,10 +163,13 @@ class OffPolicy(Algorithm):
     def setup(self, config: dict[str, Any]) -> None:
         self.num_updates = 0
         self._num_new_steps = 0
-        self._update_clock = Clock()
         super().setup(config)
-        self._updates_per_env_step = self.config.updates_per_env_step
-        self._target_clocks = {m: Clock() for m in self.policies}
+        rate = self.config.updates_per_env_step
+        self._update_clock = Clock(rate)
+        # Counted in updates, so that it does not depend on how many slots are sampled at once.
+        frequency = self.config.target_network_update_freq
+        target_rate = 1 / (rate * frequency) if frequency else Fraction(1)
+        self._target_clocks = {m: Clock(target_rate) for m in self.policies}
         self._losses = {m: self.make_loss(m) for m in self.policies}
         self._means = {m: TensorMeans() for m in self.policies}
 
@@ -243,7 +246,7 @@ class OffPolicy(Algorithm):
         if self.config.training_intensity is None:
             return 1
         steps, self._num_new_steps = self._num_new_steps, 0
-        return self._update_clock.advance(steps * self._updates_per_env_step)
+        return self._update_clock.advance(steps)
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
         """What the loss needs of drawn rows `[B, …]`, for several batches at once.
@@ -271,12 +274,8 @@ class OffPolicy(Algorithm):
         self._update_targets(module_id)
 
     def _update_targets(self, module_id: str) -> None:
-        frequency = self.config.target_network_update_freq
-        if frequency:
-            # Counted by updates, so that it does not depend on how many slots are sampled at once.
-            due = 1 / (self._updates_per_env_step * frequency)
-            if not self._target_clocks[module_id].advance(due):
-                return
+        if not self._target_clocks[module_id].advance(1):
+            return
         learner = self.learners[module_id]
         for name in learner.targets:
             learner.update_target(name, self.config.tau)

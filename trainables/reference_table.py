@@ -73,6 +73,8 @@ def _algorithm(name: str) -> str:
     base, own = AlgorithmConfig.settings(), registry.get_algorithm(name).config_class.settings()
     rows = [_setting(declared) for declared in own.values() if base.get(declared.name) != declared]
     rows += _aliases(set(own) - set(base))
+    composites = registry.get_algorithm(name).config_class.composites
+    rows += [_row(f"`{old}`", f"alias of `{new}`", "", "", "") for old, new in composites.items()]
     return _table(f"### {name}: `.training()`", _HEADER, rows)
 
 

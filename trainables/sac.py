@@ -37,6 +37,8 @@ class SACConfig(OffPolicyConfig):
         "squash_actions": "its Gaussian is always squashed",
     }
 
+    composites: ClassVar[dict[str, str]] = {"optimization_config": "actor_lr, critic_lr, alpha_lr"}
+
     twin_q: bool = setting(True, "training", "two Q-functions, of which the lesser value counts")
     q_model_config: dict[str, Any] = setting(
         {}, "training", "what differs from model in the Q-functions"

@@ -18,12 +18,14 @@ import numpy as np
 import off_policy  # type: ignore[import-not-found]  # the neighbour, see there
 import torch
 from off_policy import DQNSettings
-from torch import nn
+from torch import Tensor, nn
 
 BEST = DQNSettings(
-    lr=2e-3,
+    batch_size=128,
+    lr=5e-4,
+    gamma=0.98,
     updates_per_step=0.5,
-    target_every=100,
+    target_every=128,
     epsilon_final=0.02,
     epsilon_steps=5_000,
 )
@@ -49,9 +51,9 @@ class Replay:
             columns = tuple(column[valid] for column in columns)
             count = len(columns[0])
         rows = (self.position + np.arange(count)) % self.capacity
-        mine = (self.obs, self.actions, self.rewards, self.terminated, self.next_obs)
-        for stored, column in zip(mine, columns, strict=True):
-            stored[rows] = column
+        obs, actions, rewards, terminated, next_obs = columns
+        self.obs[rows], self.next_obs[rows] = obs, next_obs
+        self.actions[rows], self.rewards[rows], self.terminated[rows] = actions, rewards, terminated
         self.position = (self.position + count) % self.capacity
         self.size = min(self.size + count, self.capacity)
 
@@ -78,7 +80,8 @@ class BareDQN:
             settings.env, num_envs=slots, vectorization_mode="vector_entry_point"
         )
         self.q, self.target_q = network(4, 2), network(4, 2)
-        self.params, self.target_params = list(self.q.parameters()), list(self.target_q.parameters())
+        self.params: list[Tensor] = list(self.q.parameters())
+        self.target_params: list[Tensor] = list(self.target_q.parameters())
         self.optimizer = torch.optim.Adam(self.params, lr=settings.lr, fused=True)
         self.copy_to_target()
         self.replay = Replay(settings.capacity, 4)

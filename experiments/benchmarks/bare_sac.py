@@ -55,8 +55,11 @@ class BareSAC:
         self.target_q1, self.target_q2 = network(both, 1), network(both, 1)
         self.target_q1.load_state_dict(self.q1.state_dict())
         self.target_q2.load_state_dict(self.q2.state_dict())
-        self.critic_params = [*self.q1.parameters(), *self.q2.parameters()]
-        self.target_params = [*self.target_q1.parameters(), *self.target_q2.parameters()]
+        self.critic_params: list[Tensor] = [*self.q1.parameters(), *self.q2.parameters()]
+        self.target_params: list[Tensor] = [
+            *self.target_q1.parameters(),
+            *self.target_q2.parameters(),
+        ]
         self.log_alpha = torch.zeros((), requires_grad=True)
         self.target_entropy = -float(self.action_size)
         self.actor_params = [*self.actor.parameters(), self.log_alpha]

@@ -18,14 +18,29 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = {
-    "ours": "ours.py",
-    "bare": "bare_ppo.py",
-    "sb3": "peer_sb3.py",
-    "rllib": "peer_rllib.py",
+SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "ppo": {
+        "ours": ("ours.py",),
+        "bare": ("bare_ppo.py",),
+        "sb3": ("peer_sb3.py",),
+        "rllib": ("peer_rllib.py",),
+    },
+    **{
+        algorithm: {
+            "ours": ("ours_off_policy.py", algorithm),
+            "compiled": ("ours_off_policy.py", algorithm),
+            "bare": (f"bare_{algorithm}.py",),
+            "sb3": ("peer_sb3_off_policy.py", algorithm),
+            "rllib": ("peer_rllib_off_policy.py", algorithm),
+        }
+        for algorithm in ("dqn", "sac")
+    },
 }
+"""By algorithm and contestant: the script, and what its command line starts with."""
+TITLES = {"ppo": "PPO on CartPole", "dqn": "DQN on CartPole", "sac": "SAC on Pendulum"}
 LABELS = {
     "ours": "Tunescape",
+    "compiled": "Tunescape, compiled",
     "bare": "bare loop",
     "sb3": "Stable-Baselines3",
     "rllib": "RLlib",
@@ -71,20 +86,24 @@ def chosen(args: argparse.Namespace, contestants: Sequence[str]) -> list[str]:
     return names
 
 
-def measure(name: str, peers_python: Path | None, *arguments: object) -> Result:
+def measure(
+    name: str, peers_python: Path | None, *arguments: object, algorithm: str = "ppo"
+) -> Result:
     """Runs a contestant in a process of its own and returns what it printed last.
 
     Args:
-        name: A key of `SCRIPTS`.
+        name: A contestant in `SCRIPTS`.
         peers_python: The interpreter for the peers; the others run under this one.
         arguments: The script's command line.
+        algorithm: Which of `SCRIPTS`.
 
     Raises:
         BenchmarkError: It failed; the message ends with what it wrote last.
     """
     # Not resolved: a virtual environment's python is a link, and what it is called says which one.
     python = str(peers_python.absolute()) if name in PEERS and peers_python else sys.executable
-    command = [python, str(HERE / SCRIPTS[name]), *map(str, arguments)]
+    script, *first = SCRIPTS[algorithm][name]
+    command = [python, str(HERE / script), *first, *map(str, arguments)]
     # One thread each, and nothing of this environment leaks into the peers' one.
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     env |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -169,6 +188,11 @@ def keep(out: Path, name: str, settings: dict[str, Any], results: Any) -> Path:
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     console.print(f"every measurement: {path}", soft_wrap=True, highlight=False)
     return path
+
+
+def by_algorithm(benchmark: str, algorithm: str) -> str:
+    """The name of a benchmark's results; PPO's carry no suffix."""
+    return benchmark if algorithm == "ppo" else f"{benchmark}_{algorithm}"
 
 
 def processor() -> str:

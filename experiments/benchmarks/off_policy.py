@@ -1,17 +1,16 @@
-"""What the off-policy contestants share: the equal settings, the measuring loops, the command line.
+"""What the off-policy contestants share: equal settings, measuring loops, the command line.
 
-The contestants' scripts import it as their neighbour (`import off_policy`), since the peers' virtual
-environment knows nothing of this package; so it needs gymnasium and the standard library only.
+The contestants' scripts import it as their neighbour (`import off_policy`), since the peers'
+environment knows nothing of this package; it needs gymnasium and the standard library only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -62,10 +61,6 @@ class SACSettings:
     learning_starts: int = 1_000
 
 
-CURVE = SACSettings(env="HalfCheetah-v5")
-"""The settings of `halfcheetah.py`, the same for both contestants."""
-
-
 @dataclass(frozen=True)
 class Score:
     """A return to reach, as the mean of the last training episodes."""
@@ -77,13 +72,23 @@ class Score:
 SCORES = {"dqn": Score(450.0, 100), "sac": Score(-250.0, 20)}
 
 
+@dataclass(frozen=True)
+class Mark:
+    """How far a run has got, and when."""
+
+    env_steps: int
+    updates: int
+    update_seconds: float
+    clock: float = field(default_factory=time.perf_counter)
+
+
 class Contestant(Protocol):
     """A training run that can be driven piece by piece."""
 
     env_steps: int
     updates: int
     update_seconds: float
-    """Seconds in replay and updates so far; NaN where that cannot be told."""
+    """Seconds of drawing batches and of updates so far."""
 
     def iterate(self) -> None:
         """Goes on for a while: one step or one iteration of its own."""
@@ -99,26 +104,26 @@ def throughput(contestant: Contestant, steps: int, warmup: int) -> Result:
     """Updates and environment steps per second, after a warm-up of `warmup` environment steps."""
     while contestant.env_steps < warmup:
         contestant.iterate()
-    before = (contestant.env_steps, contestant.updates, contestant.update_seconds)
-    start = time.perf_counter()
-    while contestant.env_steps - before[0] < steps:
+    before = Mark(contestant.env_steps, contestant.updates, contestant.update_seconds)
+    while contestant.env_steps - before.env_steps < steps:
         contestant.iterate()
-    seconds = time.perf_counter() - start
-    after = (contestant.env_steps, contestant.updates, contestant.update_seconds)
+    after = Mark(contestant.env_steps, contestant.updates, contestant.update_seconds)
     contestant.stop()
-    return rates(seconds, *(b - a for a, b in zip(before, after, strict=True)))
+    return rates(before, after)
 
 
-def rates(seconds: float, env_steps: int, updates: int, update_seconds: float) -> Result:
-    """The result of a throughput task; `update_ms` covers replay and update, null if unknown."""
-    known = updates > 0 and not math.isnan(update_seconds)
+def rates(before: Mark, after: Mark) -> Result:
+    """The result of a throughput task; `update_ms` covers replay and update."""
+    seconds, updates = after.clock - before.clock, after.updates - before.updates
+    env_steps = after.env_steps - before.env_steps
+    update_seconds = after.update_seconds - before.update_seconds
     return {
         "env_steps": env_steps,
         "updates": updates,
         "seconds": seconds,
         "env_steps_per_second": env_steps / seconds,
         "updates_per_second": updates / seconds,
-        "update_ms": update_seconds / updates * 1e3 if known else None,
+        "update_ms": update_seconds / updates * 1e3 if updates else float("nan"),
     }
 
 
@@ -198,19 +203,21 @@ def greedy_returns(env_id: str, act: Callable[[Any], Any], episodes: int) -> lis
     return returns
 
 
-def curve(env: Recorded, train: Callable[[], object], act: Callable[[Any], Any]) -> Result:
+def curve(
+    env: Recorded, env_id: str, train: Callable[[], object], act: Callable[[Any], Any]
+) -> Result:
     """The result of a curve task: trains, then evaluates greedily.
 
     Args:
         env: The environment that `train` steps.
+        env_id: Its name, to make another one of.
         train: Runs all of the training.
         act: The final policy, greedy.
     """
     start = time.perf_counter()
     train()
     seconds = time.perf_counter() - start
-    assert env.spec is not None
-    returns = greedy_returns(env.spec.id, act, episodes=10)
+    returns = greedy_returns(env_id, act, episodes=10)
     return {
         "seconds": seconds,
         "episodes": [[steps, round(total, 3)] for steps, total in env.episodes],
@@ -219,7 +226,13 @@ def curve(env: Recorded, train: Callable[[], object], act: Callable[[Any], Any])
     }
 
 
-def parser(description: str | None, algorithms: Sequence[str], tasks: Sequence[str]) -> Any:
+def parser(
+    description: str | None,
+    algorithms: Sequence[str],
+    tasks: Sequence[str],
+    *,
+    compiles: bool = False,
+) -> argparse.ArgumentParser:
     """The contestants' command line: an algorithm where there are several, a task, its options."""
     made = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     if len(algorithms) > 1:
@@ -233,6 +246,8 @@ def parser(description: str | None, algorithms: Sequence[str], tasks: Sequence[s
         command.add_argument("--warmup", type=int, default=2_000, help="steps before that")
         if "dqn" in algorithms:
             command.add_argument("--slots", type=int, default=1, help="environments in step")
+        if compiles:
+            command.add_argument("--compile", action="store_true", help="torch_compile_learner")
     if "time-to-score" in tasks:
         command = commands.add_parser("time-to-score")
         command.add_argument("--target", type=float, help="return to reach")
@@ -240,6 +255,7 @@ def parser(description: str | None, algorithms: Sequence[str], tasks: Sequence[s
     if "curve" in tasks:
         command = commands.add_parser("curve")
         command.add_argument("--steps", type=int, default=50_000, help="environment steps")
+        command.add_argument("--env", default="HalfCheetah-v5", help="with Box actions")
     for command in commands.choices.values():
         command.add_argument("--seed", type=int, default=0)
     return made
@@ -254,4 +270,3 @@ def report(contestant: str, args: argparse.Namespace, result: Result) -> None:
     """Prints the one JSON line that a driver reads."""
     head = {"contestant": contestant, "algorithm": args.algorithm, "task": args.task}
     print(json.dumps({**head, "seed": args.seed, **result}))
-

@@ -227,7 +227,7 @@ class RLlib:
         result = self.algo.train()
         self.env_runners = result["env_runners"]
         self.env_steps = int(result["num_env_steps_sampled_lifetime"])
-        trained = result["learners"].get("default_policy", {})
+        trained = result.get("learners", {}).get("default_policy", {})
         rows = trained.get("num_module_steps_trained_lifetime", 0)
         self.updates = round(rows / self.config.total_train_batch_size)
 

@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 import off_policy  # type: ignore[import-not-found]  # the neighbour, see there
 import torch
-from off_policy import DQNSettings, Recorded, Result, SACSettings, Stopwatch
+from off_policy import DQNSettings, Mark, Recorded, Result, SACSettings, Stopwatch
 from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -120,11 +120,11 @@ class Meter(BaseCallback):
         self.warmup, self.steps, self.target, self.cap = warmup, steps, target, cap
         self.started, self.ended = 0.0, 0.0
         self.reached = False
-        self.warm: tuple[float, int, int, float] | None = None
+        self.warm: Mark | None = None
         self.stopwatch = Stopwatch()
 
     def _on_training_start(self) -> None:
-        self.model.train = self.stopwatch.timed(self.model.train)  # type: ignore[method-assign]
+        self.model.train = self.stopwatch.timed(self.model.train)
         self.started = time.perf_counter()
 
     def _on_rollout_start(self) -> None:
@@ -137,14 +137,13 @@ class Meter(BaseCallback):
     def _on_rollout_end(self) -> None:
         # Looked at before the updates that these steps make due: the run ends after those.
         if self.steps is not None and self.warm is not None:
-            self.reached = self.num_timesteps - self.warm[1] >= self.steps
+            self.reached = self.num_timesteps - self.warm.env_steps >= self.steps
         else:
             self.reached = mean_return(self.model) >= self.target
 
-    def now(self) -> tuple[float, int, int, float]:
-        """The clock, environment steps, updates and seconds in updates."""
-        updates = int(self.model._n_updates)  # type: ignore[attr-defined]
-        return time.perf_counter(), self.num_timesteps, updates, self.stopwatch.seconds
+    def now(self) -> Mark:
+        """How far the run has got."""
+        return Mark(self.num_timesteps, int(self.model._n_updates), self.stopwatch.seconds)
 
 
 def mean_return(model: Any) -> float:
@@ -160,8 +159,7 @@ def throughput(model: OffPolicyAlgorithm, steps: int, warmup: int) -> Result:
     meter = Meter(warmup=warmup, steps=steps)
     model.learn(ENDLESS, callback=meter)
     assert meter.warm is not None
-    seconds, *done = (b - a for a, b in zip(meter.warm, meter.now(), strict=True))
-    return off_policy.rates(seconds, *done)
+    return off_policy.rates(meter.warm, meter.now())
 
 
 def time_to_score(algorithm: str, target: float, cap: float, seed: int) -> Result:
@@ -182,12 +180,13 @@ def time_to_score(algorithm: str, target: float, cap: float, seed: int) -> Resul
     }
 
 
-def curve(steps: int, seed: int) -> Result:
+def curve(env_id: str, steps: int, seed: int) -> Result:
     """Returns of SAC's training episodes, and of its final policy."""
-    env = Recorded(gym.make(off_policy.CURVE.env))
-    model = equal_sac(off_policy.CURVE, env, 1, seed)
+    env = Recorded(gym.make(env_id))
+    model = equal_sac(SACSettings(env=env_id), env, 1, seed)
     return off_policy.curve(
         env,
+        env_id,
         train=lambda: model.learn(steps),
         act=lambda obs: model.predict(obs, deterministic=True)[0],
     )
@@ -206,7 +205,7 @@ def main() -> None:
     elif args.task == "time-to-score":
         result = time_to_score(args.algorithm, off_policy.target(args), args.cap, args.seed)
     else:
-        result = curve(args.steps, args.seed)
+        result = curve(args.env, args.steps, args.seed)
     off_policy.report("sb3", args, result)
 
 

@@ -1,15 +1,20 @@
-"""Environment steps per second of PPO on CartPole, everyone at equal settings.
+"""Environment steps and updates per second, everyone at equal settings, one torch thread.
 
-32 slots, 64 steps, 6 epochs, minibatch 256, two separate 64-64 tanh networks, one torch thread::
+PPO on CartPole: 32 slots, 64 steps, 6 epochs, minibatch 256, two separate 64-64 tanh networks.
+DQN on CartPole (batch 64) and SAC on Pendulum (batch 256): one slot, one update per environment
+step, 256-256 relu networks, uniform replay; `off_policy.py` has every setting::
 
-    python -m experiments.benchmarks.throughput --peers-python /path/to/peers/bin/python
+    python -m experiments.benchmarks.throughput --algorithm sac --peers-python /path/to/python
 """
 
 from __future__ import annotations
 
 from experiments.benchmarks.gather import (
     LABELS,
+    TITLES,
+    Result,
     arguments,
+    by_algorithm,
     chosen,
     console,
     keep,
@@ -22,40 +27,64 @@ from experiments.benchmarks.gather import (
 )
 
 CONTESTANTS = ("ours", "bare", "sb3", "rllib")
-RATE = "env_steps_per_second"
-REQUIRED = {"bare": 0.85, "sb3": 1.25, "rllib": 5.0}
-"""Ours over theirs, at least."""
+STEPS = "env_steps_per_second"
+UPDATES = "updates_per_second"
+REQUIRED = {
+    "ppo": {"bare": 0.85, "sb3": 1.25, "rllib": 5.0},
+    "dqn": {"bare": 0.85, "sb3": 1.0, "rllib": 3.0},
+    "sac": {"bare": 0.85, "sb3": 1.0, "rllib": 3.0},
+}
+"""Ours over theirs, at least: of environment steps, for the off-policy bare loops of updates."""
+SIZES = {"ppo": (61_440, 8_192), "dqn": (8_000, 2_000), "sac": (3_000, 2_000)}
+"""Environment steps that are measured, and of the warm-up (which learning starts in)."""
 
 
 def main() -> None:
-    """Measures, prints the table and writes `throughput.json`."""
+    """Measures, prints the table and writes `throughput.json`, or `throughput_<algorithm>.json`."""
     parser = arguments(__doc__, CONTESTANTS)
+    parser.add_argument("--algorithm", choices=list(SIZES), default="ppo")
     parser.add_argument("--rounds", type=int, default=5, help="measurements of each")
-    parser.add_argument("--steps", type=int, default=61_440, help="environment steps of each")
-    parser.add_argument("--warmup", type=int, default=8_192, help="environment steps before that")
+    parser.add_argument("--steps", type=int, help="environment steps of each (by algorithm)")
+    parser.add_argument("--warmup", type=int, help="environment steps before that (by algorithm)")
+    parser.add_argument("--slots", type=int, default=1, help="environments in step, DQN only")
     args = parser.parse_args()
-    names = chosen(args, CONTESTANTS)
-    given = ("throughput", "--steps", args.steps, "--warmup", args.warmup, "--seed")
+    names, algorithm = chosen(args, CONTESTANTS), args.algorithm
+    if args.slots != 1 and algorithm != "dqn":
+        parser.error(f"--slots is an option of DQN, not of {algorithm}")
+    steps = SIZES[algorithm][0] if args.steps is None else args.steps
+    warmup = SIZES[algorithm][1] if args.warmup is None else args.warmup
+    slots = ("--slots", args.slots) if algorithm == "dqn" else ()
+    given = ("throughput", "--steps", steps, "--warmup", warmup, *slots, "--seed")
     results = rounds(
         names,
         args.rounds,
-        lambda name, number: measure(name, args.peers_python, *given, number),
-        lambda result: f"{result[RATE]:>9,.0f} steps/s",
+        lambda name, number: measure(name, args.peers_python, *given, number, algorithm=algorithm),
+        lambda result: f"{result[STEPS]:>9,.0f} steps/s",
     )
-    view = table("PPO on CartPole, equal settings", "", "steps/s", "range", "ratio", "")
-    ours = middle(results["ours"], RATE) if "ours" in results else None
+    off_policy = algorithm != "ppo"
+    more = ("updates/s", "ms") if off_policy else ("range",)
+    view = table(f"{TITLES[algorithm]}, equal settings", "", "steps/s", *more, "ratio", "")
     for name, measured in results.items():
-        ratio = ours / middle(measured, RATE) if ours and name != "ours" else None
+        by = UPDATES if off_policy and name == "bare" else STEPS
+        compare = "ours" in results and name != "ours"
+        ratio = middle(results["ours"], by) / middle(measured, by) if compare else None
         view.add_row(
             LABELS[name],
-            f"{middle(measured, RATE):,.0f}",
-            spread(measured, RATE),
+            f"{middle(measured, STEPS):,.0f}",
+            *(updates(measured) if off_policy else (spread(measured, STEPS),)),
             f"{ratio:.2f}" if ratio else "",
-            verdict(ratio, REQUIRED.get(name)) if ratio else "",
+            verdict(ratio, REQUIRED[algorithm].get(name)) if ratio else "",
         )
     console.print(view)
-    settings = {"rounds": args.rounds, "steps": args.steps, "warmup": args.warmup}
-    keep(args.out, "throughput", settings, results)
+    settings = {"rounds": args.rounds, "steps": steps, "warmup": warmup}
+    settings |= {"slots": args.slots} if off_policy else {}
+    name = by_algorithm("throughput", algorithm)
+    keep(args.out, name if args.slots == 1 else f"{name}_{args.slots}_slots", settings, results)
+
+
+def updates(measured: list[Result]) -> tuple[str, str]:
+    """Updates per second, and milliseconds of one (drawing its batch included)."""
+    return f"{middle(measured, UPDATES):,.0f}", f"{middle(measured, 'update_ms'):.2f}"
 
 
 if __name__ == "__main__":

@@ -10,10 +10,18 @@ import yaml
 
 from trainables import PPO, PPOConfig, reference_table
 from trainables.core import compatibility
-from trainables.core.compatibility import ALIASES, CONSTANTS, METHOD_ALIASES, PLANNED, REFUSED
+from trainables.core.compatibility import (
+    ALIASES,
+    CONSTANTS,
+    METHOD_ALIASES,
+    PLANNED,
+    REFUSED,
+    SOME_HAVE,
+)
 from trainables.core.config import AlgorithmConfig
 from trainables.core.model_config import ModelConfig
 from trainables.core.settings import ConfigError
+from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 
 REFERENCE = yaml.safe_load(Path(__file__).with_name("reference_names.yaml").read_text())
@@ -66,9 +74,27 @@ def test_setting_is_in_one_table(section: str, name: str) -> None:
 
 @pytest.mark.parametrize(("algorithm", "name"), TRAINING)
 def test_training_setting_is_in_one_table(algorithm: str, name: str) -> None:
-    assert len(tables_with(name)) == 1, f"{name} of {algorithm} is in {tables_with(name)}"
-    if name in PLANNED:
-        assert algorithm in PLANNED[name].feature
+    if algorithm in algorithm_names():
+        config_class = get_algorithm(algorithm).config_class
+        own = ALIASES.get(name, name) in {**config_class.settings(), **config_class.composites}
+        assert own or name in PLANNED or name in REFUSED or name in CONSTANTS
+        assert not own or name in ALIASES or algorithm in SOME_HAVE.get(name, algorithm)
+        return
+    where = [*tables_with(name), *(["some have"] if name in SOME_HAVE else [])]
+    assert where, f"{name} of {algorithm} is in no table"
+
+
+@pytest.mark.parametrize("algorithm", algorithm_names())
+def test_some_have_is_true(algorithm: str) -> None:
+    """The table of who has what agrees with the config classes."""
+    config_class = get_algorithm(algorithm).config_class
+    known = {**config_class.settings(), **config_class.composites}
+    assert set(compatibility.ALGORITHMS_HAVE[algorithm].split()) <= set(known)
+    for name, having in SOME_HAVE.items():
+        if algorithm not in having.split(", "):
+            assert name not in known
+            with pytest.raises(ConfigError, match=f"{name} = 1 is no setting of {algorithm}"):
+                config_class.from_dict({name: 1})
 
 
 def test_no_name_is_in_two_tables() -> None:

@@ -1,4 +1,4 @@
-"""PPO under Ray: env-runner actors, placement, and Tune."""
+"""Algorithms under Ray: env-runner actors, placement, and Tune."""
 
 import time
 from collections.abc import Iterator
@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import ray
 from ray import tune
+from ray.tune.schedulers import PopulationBasedTraining
 from small_runs import Placed, settings_of, without_clocks
 
-from trainables import PPO, PPOConfig
+from trainables import PPO, Algorithm, PPOConfig
 from trainables.core.settings import ConfigError
+from trainables.registry import algorithm_names, get_algorithm
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,22 +31,23 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
-def remote(**more: Any) -> PPO:
-    settings = settings_of("PPO", num_env_runners=2, observation_filter="MeanStdFilter", **more)
-    return PPO(config=settings)
+def remote(name: str = "PPO", **more: Any) -> Algorithm:
+    settings = settings_of(name, num_env_runners=2, observation_filter="MeanStdFilter", **more)
+    return get_algorithm(name)(config=settings)
 
 
-def test_two_runs_with_two_env_runners_are_equal_to_the_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", algorithm_names())
+def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path: Path) -> None:
     """And a resumed one goes on exactly, with two env runners as well."""
-    with remote() as one:
+    with remote(name) as one:
         results = [without_clocks(one.train()) for _ in range(2)]
         one.save(str(tmp_path / "c"))
         results.append(without_clocks(one.train()))
-    with remote() as two:
+    with remote(name) as two:
         assert [without_clocks(two.train()) for _ in range(3)] == results
-        two.reset_config(settings_of("PPO", num_env_runners=2, seed=9))  # in the same processes
+        two.reset_config(settings_of(name, num_env_runners=2, seed=9))  # in the same processes
         assert two.train()["episode_return_mean"] != results[0]["episode_return_mean"]
-    with PPO.from_checkpoint(tmp_path / "c") as resumed:
+    with Algorithm.from_checkpoint(tmp_path / "c") as resumed:
         result = without_clocks(resumed.train())
     result.pop("config")
     expected = {k: v for k, v in results[-1].items() if k != "config"}
@@ -133,3 +136,50 @@ def test_tuner_sweeps_and_reuses_actors(by: str, tmp_path: Path) -> None:
     assert best.checkpoint is not None
     with best.checkpoint.as_directory() as folder, PPO.from_checkpoint(folder) as algo:
         assert algo.training_iteration == 2
+
+
+# ---------------------------------------------------------------------- population-based training
+
+
+@pytest.mark.parametrize(("name", "keeps_buffer"), [("DQN", True), ("SAC", True), ("DQN", False)])
+def test_population_based_training_keeps_the_buffer_or_is_refused(
+    name: str, keeps_buffer: bool, tmp_path: Path
+) -> None:
+    """An exploit pauses the trial and goes on from the donor's checkpoint."""
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration",
+        perturbation_interval=2,
+        hyperparam_mutations={"lr": tune.loguniform(1e-5, 1e-3)},
+        quantile_fraction=0.5,
+        resample_probability=1.0,
+    )
+    settings = settings_of(name, store_buffer_in_checkpoints=keeps_buffer, num_env_runners=0)
+    results = tune.Tuner(
+        get_algorithm(name),
+        param_space=settings | {"lr": tune.grid_search([1e-4, 5e-4])},
+        tune_config=tune.TuneConfig(
+            scheduler=scheduler,
+            metric="episode_return_mean",
+            mode="max",
+            reuse_actors=True,
+            max_concurrent_trials=2,
+        ),
+        run_config=tune.RunConfig(
+            name="pbt", storage_path=str(tmp_path), stop={"training_iteration": 5}, verbose=0
+        ),
+    ).fit()
+    if not keeps_buffer:
+        assert any("store_buffer_in_checkpoints" in str(error) for error in results.errors)
+        return
+    assert not results.errors
+    rates = {
+        value
+        for result in results
+        for column, values in result.metrics_dataframe.items()
+        if "/curr_" in column and column.endswith("lr")
+        for value in values
+    }
+    assert rates - {1e-4, 5e-4}  # a mutation reached the optimiser
+    for result in results:
+        steps = result.metrics_dataframe["replay/num_steps"]
+        assert steps.is_monotonic_increasing  # no trial began with an empty buffer again

@@ -58,8 +58,8 @@ WITHOUT = {
     "analysis": ("mlflow", "optuna", "torch"),
 }
 ONLY_IN = {
-    "ray.rllib": "experiments/benchmarks/peer_rllib.py",
-    "stable_baselines3": "experiments/benchmarks/peer_sb3.py",
+    "ray.rllib": "experiments/benchmarks/peer_rllib",
+    "stable_baselines3": "experiments/benchmarks/peer_sb3",
 }
 
 
@@ -124,8 +124,8 @@ def name_of(node: ast.AST) -> str:
 
 def reason_against(path: Path, module: str, imported: str) -> str:
     for library, home in ONLY_IN.items():
-        if within(imported, library) and path.as_posix() != home:
-            return f"{library} may be imported in {home} only"
+        if within(imported, library) and not path.as_posix().startswith(home):
+            return f"{library} may be imported in {home}*.py only"
     part = part_of(module)
     for owner, libraries in WITHOUT.items():
         if within(module, owner) and any(within(imported, library) for library in libraries):

@@ -66,6 +66,18 @@ def test_windows_without_seams_or_padding(case: dict[str, Any]) -> None:
         check_windows(*fill(seed, 3, 25, **case), n_step=3)
 
 
+def test_an_episode_ends_a_window_whatever_row_comes_next() -> None:
+    """Also where the row after an end were one to train on."""
+    stream, slow = Stream(3, np.random.default_rng(0)), SlowBuffer(25, 3)
+    buffer = make_buffer(3, capacity=75)
+    for length in (9, 1, 1, 7):
+        rollout = stream.rollout(length)
+        rollout.valid = np.ones_like(rollout.valid)
+        buffer.add(rollout)
+        slow.add(rollout)
+        check_windows(buffer, slow, n_step=4)
+
+
 def test_every_position_of_the_write_pointer() -> None:
     """Rollouts of one length: the sentinel comes to lie on each row, the last and first, too."""
     stream, slow = Stream(2, np.random.default_rng(0)), SlowBuffer(11, 2)

@@ -104,7 +104,7 @@ def test_rows_that_are_not_valid_are_never_drawn_nor_updated() -> None:
     stream = Stream(4, np.random.default_rng(0))
     stream.rollout(1)
     buffer.add(stream.rollout(10))
-    assert buffer._priorities.leaves.max() < 1e4  # a row that is gone sets no maximum
+    assert buffer._priorities.leaves.max() < 2  # a row that is gone sets no maximum
 
 
 @pytest.mark.parametrize("n_step", [1, 3, (2, 5)])

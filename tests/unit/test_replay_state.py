@@ -68,20 +68,26 @@ def test_a_restored_buffer_goes_on_to_the_bit(
         np.testing.assert_array_equal(mine, its)
 
 
-def test_a_state_is_a_copy_of_the_filled_part(tmp_path: Path) -> None:
-    buffer = make_buffer(2, capacity=200_000, **PRIORITIZED)
-    stream = Stream(2, np.random.default_rng(0))
-    buffer.add(stream.rollout(20))
+@pytest.mark.parametrize("storage", ["native", "uint8", "compressed"])
+def test_a_state_is_a_copy(tmp_path: Path, storage: str) -> None:
+    buffer, _ = fill(0, 2, 20, space=BOUNDED, storage=storage, **PRIORITIZED)
     state = buffer.get_state()
     save_state(tmp_path, "before", state)
-    assert (tmp_path / "before.safetensors").stat().st_size < 10_000
-    buffer.update(torch.arange(40), {"priorities": torch.rand(40)})
+    stream = Stream(2, np.random.default_rng(1))
     for _ in range(3):
-        buffer.add(stream.rollout(30, seam=[0]))
-    buffer.sample(8, gamma=0.9)
+        buffer.add(stream.rollout(9))  # round the ring
+        batch = buffer.sample(8, gamma=0.9)
+        buffer.update(batch["ids"], {"priorities": batch["rewards"].abs()})
     save_state(tmp_path, "after", state)
     before, after = ((tmp_path / f"{n}.safetensors").read_bytes() for n in ("before", "after"))
     assert before == after
+
+
+def test_a_state_holds_the_filled_part_only(tmp_path: Path) -> None:
+    buffer = make_buffer(2, capacity=200_000, **PRIORITIZED)
+    buffer.add(Stream(2, np.random.default_rng(0)).rollout(20))
+    save_state(tmp_path, "replay", buffer.get_state())
+    assert (tmp_path / "replay.safetensors").stat().st_size < 10_000
 
 
 def test_what_was_in_the_buffer_is_gone() -> None:

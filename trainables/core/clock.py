@@ -7,34 +7,36 @@ from typing import Any
 
 
 class Clock:
-    """Says how often something is due, `rate` times for each unit of progress, without drift.
+    """Says how often something is due that is due `rate` times for each unit of progress.
 
-    What is not yet due is carried over, as a fraction: after progress P, in whatever portions, it
-    was due exactly floor(rate * P) times.
+    Without drift: after progress P, in whatever portions, it was due floor(rate * P) times. In
+    whole numbers, because this is asked after every update.
+
+    Args:
+        rate: How often for each unit.
 
     Example:
-        >>> clock = Clock()
-        >>> [clock.advance(Fraction(2, 3)) for _ in range(6)]
+        >>> clock = Clock(Fraction(2, 3))
+        >>> [clock.advance(1) for _ in range(6)]
         [0, 1, 1, 0, 1, 1]
     """
 
-    def __init__(self) -> None:
-        self._owed = Fraction(0)
+    def __init__(self, rate: Fraction):
+        self._numerator, self._denominator = rate.numerator, rate.denominator
+        self._owed = 0  # in parts of the denominator
 
-    def advance(self, amount: Fraction) -> int:
-        """Progress by `amount`, rate included; returns how often it is due now."""
-        self._owed += amount
-        due = int(self._owed)
-        self._owed -= due
+    def advance(self, units: int) -> int:
+        """Progress by some units; returns how often it is due now."""
+        due, self._owed = divmod(self._owed + units * self._numerator, self._denominator)
         return due
 
     def get_state(self) -> list[Any]:
-        """The fraction carried over, its two numbers as text."""
-        return [str(self._owed.numerator), str(self._owed.denominator)]
+        """The fraction that is carried over; its two numbers as text, since they may be long."""
+        return [str(self._owed), str(self._denominator)]
 
     def set_state(self, state: list[Any]) -> None:
-        """Take over `get_state`'s."""
-        self._owed = Fraction(int(state[0]), int(state[1]))
+        """Take over `get_state`'s, also of a clock with another rate."""
+        self._owed = int(Fraction(int(state[0]), int(state[1])) * self._denominator)
 
 
 def exact(number: float) -> Fraction:

@@ -268,19 +268,36 @@ ALGORITHMS_PLANNED: dict[str, str] = {
 }
 
 
-def _planned_with_algorithms() -> dict[str, Planned]:
-    """Each such setting, with the algorithms that will have it."""
+# Settings of `.training()` that some algorithms have and others do not.
+ALGORITHMS_HAVE: dict[str, str] = {
+    "PPO": "use_critic use_gae lambda_ use_kl_loss kl_coeff kl_target clip_param vf_loss_coeff "
+    "vf_clip_param entropy_coeff",
+    "DQN": "target_network_update_freq replay_buffer_config store_buffer_in_checkpoints epsilon "
+    "adam_epsilon num_steps_sampled_before_learning_starts tau num_atoms v_min v_max noisy sigma0 "
+    "dueling hiddens double_q n_step training_intensity td_error_loss_fn "
+    "categorical_distribution_temperature",
+    "SAC": "twin_q q_model_config policy_model_config tau initial_alpha target_entropy n_step "
+    "store_buffer_in_checkpoints replay_buffer_config training_intensity optimization_config "
+    "actor_lr critic_lr alpha_lr target_network_update_freq _deterministic_loss "
+    "num_steps_sampled_before_learning_starts",
+}
+
+
+def _algorithms_of_names(names_of: dict[str, str]) -> dict[str, str]:
+    """The algorithms of each name, as a list in words."""
     algorithms: dict[str, list[str]] = {}
-    for algorithm, names in ALGORITHMS_PLANNED.items():
+    for algorithm, names in names_of.items():
         for name in names.split():
             algorithms.setdefault(name, []).append(algorithm)
-    return {
-        name: Planned("training", f"with {', '.join(having)}")
-        for name, having in algorithms.items()
-    }
+    return {name: ", ".join(having) for name, having in algorithms.items()}
 
 
-PLANNED |= _planned_with_algorithms()
+SOME_HAVE = _algorithms_of_names(ALGORITHMS_HAVE)
+PLANNED |= {
+    name: Planned("training", f"with {having}")
+    for name, having in _algorithms_of_names(ALGORITHMS_PLANNED).items()
+    if name not in SOME_HAVE
+}
 
 _TF = "TensorFlow only; everything here is PyTorch"
 

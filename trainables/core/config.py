@@ -47,6 +47,8 @@ class AlgorithmConfig(Settings):
     # Settings of this class, and of `model`, that an algorithm does without, each with the reason.
     without: ClassVar[dict[str, str]] = {}
     model_without: ClassVar[dict[str, str]] = {}
+    # Older names that stand for several settings, with these; `check` expands them.
+    composites: ClassVar[dict[str, str]] = {}
     # Whether it learns from the log-probabilities of what was done.
     uses_logp: ClassVar[bool] = True
 
@@ -365,6 +367,11 @@ class AlgorithmConfig(Settings):
                 canonical[target] = value
             elif name in compatibility.CONSTANTS:
                 cls._check_constant(name, value)
+            elif target in compatibility.SOME_HAVE:
+                raise ConfigError(
+                    f"{name} = {value!r} is no setting of {cls._algorithm()}; it belongs to "
+                    f"{compatibility.SOME_HAVE[target]}"
+                )
             elif name in compatibility.PLANNED:
                 feature = compatibility.PLANNED[name].feature
                 raise ConfigError(f"{name} = {value!r} is not supported yet ({feature})")

@@ -122,8 +122,7 @@ def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"replay_buffer_config: {name} is not supported: {_REFUSED[name]}")
         if name in _CONSTANTS:
             constant, why = _CONSTANTS[name]
-            # `1 == True`: the type counts, too.
-            if value is not None and (value != constant or type(value) is not type(constant)):
+            if value is not None and value != constant:
                 raise ConfigError(
                     f"replay_buffer_config: {name} = {value!r} is not supported; it is always "
                     f"{constant!r} here: {why}"

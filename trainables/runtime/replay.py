@@ -125,7 +125,7 @@ class ReplayBuffer:
             columns: By name, `[*ids.shape, ...]`: `priorities` (|TD error| or loss, >= 0), or what
                 `add_column` has made.
         """
-        rows = ids.reshape(-1).numpy()
+        rows = ids.reshape(-1).cpu().numpy()
         valid = self._ring.columns["valid"].take(rows)
         for name, values in columns.items():
             new = values.detach().cpu().numpy()

@@ -1,0 +1,83 @@
+"""DQN and SAC with env runners in actors: replay ratio, and exploration from the first step."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+from fakes import EndlessEnv
+
+from trainables import DQN, SAC
+
+TINY: dict[str, Any] = {
+    "env": EndlessEnv,
+    "env_config": {"horizon": 3},
+    "seed": 1,
+    "num_env_runners": 2,
+    "num_envs_per_env_runner": 3,
+    "rollout_fragment_length": 20,
+    "model": {"fcnet_hiddens": [8]},
+    "num_steps_sampled_before_learning_starts": 100,
+    "train_batch_size_per_learner": 8,
+    "training_intensity": 3,
+    "replay_buffer_config": {"capacity": 2000},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    yield
+    ray.shutdown()
+
+
+def sampled(algo: Any) -> np.ndarray:
+    """The actions of one round, after it was learned from."""
+    sample, taken = algo.sample, []
+
+    def recording() -> Any:
+        rollouts = sample()
+        rollout = rollouts["default_policy"]
+        taken.append(rollout.actions[rollout.valid])
+        return rollouts
+
+    algo.sample = recording
+    algo.training_step()
+    algo.sample = sample
+    return taken[0]
+
+
+def test_replay_ratio_and_exploration_of_two_env_runners() -> None:
+    with DQN(TINY | {"epsilon": [[0, 1.0], [200, 0.0]]}) as algo:
+        first = sampled(algo)
+        assert 0.2 < first.mean() < 0.8  # epsilon is 1
+        for _ in range(5):
+            steps = algo.num_env_steps_sampled
+            assert algo.num_updates == max(0, steps - 100) * Fraction(3, 8) // 1
+            last = sampled(algo)
+        assert steps > 200 and algo.num_updates > 50
+        assert len(set(last.tolist())) == 1  # epsilon is 0, and all states look the same
+        epsilons = algo.env_runners.foreach_env_runner(
+            lambda runner: runner.policy.distribution.epsilon  # type: ignore[attr-defined]
+        )
+        assert epsilons == [0, 0]
+
+
+def test_the_warm_up_of_a_remote_env_runner_is_uniform_from_the_first_step() -> None:
+    settings = {
+        "env": "fakes:limited_walk",
+        "env_config": {},
+        "num_env_runners": 1,
+        "policy_model_config": {"initial_log_std": -4.0},
+    }
+    with SAC(TINY | settings) as algo:
+        actions = np.tanh(sampled(algo))
+        assert len(actions) > 50 and actions.var() > 0.2  # 1/3; the policy's would be 3e-4
