@@ -152,6 +152,7 @@ def test_population_based_training_keeps_the_buffer_or_is_refused(
         hyperparam_mutations={"lr": tune.loguniform(1e-5, 1e-3)},
         quantile_fraction=0.5,
         resample_probability=1.0,
+        synch=keeps_buffer,  # a trial that is refused would keep the other one waiting
     )
     settings = settings_of(name, store_buffer_in_checkpoints=keeps_buffer, num_env_runners=0)
     results = tune.Tuner(
