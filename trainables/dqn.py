@@ -62,7 +62,7 @@ class DQNConfig(OffPolicyConfig):
     categorical_distribution_temperature: float = setting(
         0.0,
         "training",
-        "where epsilon does not explore: 0 takes the best action, tau > 0 draws from softmax(Q/tau)",
+        "where epsilon does not explore: 0: the best action, tau > 0: drawn from softmax(Q/tau)",
         ge=0,
     )
     td_error_loss_fn: str = setting(

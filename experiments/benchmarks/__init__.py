@@ -1,1 +1,1 @@
-"""PPO on CartPole against RLlib, Stable-Baselines3 and a bare loop; see README.md."""
+"""PPO, DQN and SAC against RLlib, Stable-Baselines3 and bare loops; see README.md."""

@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -109,7 +110,10 @@ def measure(
     env |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if name not in PEERS:
         env["PYTHONPATH"] = str(HERE.parents[1])
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as cwd:  # MuJoCo writes a log into the working directory
+        done = subprocess.run(
+            command, env=env, cwd=cwd, capture_output=True, text=True, check=False
+        )
     lines = done.stdout.strip().splitlines()
     try:
         result = json.loads(lines[-1]) if done.returncode == 0 else None

@@ -69,7 +69,7 @@ def test_optimisers_are_the_libraries(kind: str) -> None:
     torch.manual_seed(1)
     for _ in range(5):
         x = torch.randn(7, 3)
-        learner.update_step({"features": x}, lambda net, batch: (net(x).square().mean(), {}))
+        learner.update_step({"x": x}, lambda net, batch: (net(batch["x"]).square().mean(), {}))
         optimizer.zero_grad()
         reference(x).square().mean().backward()
         optimizer.step()

@@ -97,7 +97,7 @@ class Policy:
         )
         generator = torch.Generator()
         _ = generator.seed() if seed is None else generator.manual_seed(seed)
-        self.module = make_module(  # type: ignore[call-arg]  # each has options of its own
+        self.module = make_module(
             self.preprocessor.num_features,
             self.distribution,
             self.options["model"],

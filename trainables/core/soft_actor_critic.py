@@ -112,7 +112,9 @@ class SoftActorCritic(PolicyModule):
         num_dimensions = math.prod(distribution.action_shape)
         if not self.is_discrete:
             with torch.no_grad():  # the second half of the outputs is log sigma
-                self.actor[-1].bias[num_dimensions:] += settings.initial_log_std
+                last = self.actor[-1]
+                assert isinstance(last, nn.Linear)
+                last.bias[num_dimensions:] += settings.initial_log_std
         self.critic = QFunctions(
             2 if twin_q else 1,
             num_features + (0 if self.is_discrete else num_dimensions),
@@ -128,7 +130,7 @@ class SoftActorCritic(PolicyModule):
     ) -> Distribution:
         if isinstance(space, gym.spaces.Discrete):
             return Categorical(int(space.n))
-        if isinstance(space, gym.spaces.Box) and space.dtype.kind == "f":  # type: ignore[union-attr]
+        if isinstance(space, gym.spaces.Box) and space.dtype.kind == "f":
             return SquashedGaussian(space.shape)
         raise ConfigError(
             f"action space {space} is not supported by soft actor-critic; supported: Discrete, "
