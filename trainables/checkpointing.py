@@ -121,11 +121,14 @@ class Checkpointing(PolicyAccess):
             )
 
     def _become_another_run(self) -> None:
-        key = (zlib.crc32(self.trial_id.encode()), self._iteration)
-        seeds = self._random_streams(*key)
+        seeds = self._clone_streams()
         self.learners.reseed(draw_seed(seeds.learner))
         self.env_runners.sync_weights()
         self.env_runners.reseed(seeds.env_runners)
+
+    def _clone_streams(self) -> RandomStreams:
+        """Streams of its own for a clone that has just taken over its donor's counters."""
+        return self._random_streams(zlib.crc32(self.trial_id.encode()), self._iteration)
 
     def _is_clone_of(self, state: dict[str, Any]) -> bool:
         """Whether the state is another trial's, as in population-based training."""

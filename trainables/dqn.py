@@ -38,9 +38,13 @@ class DQNConfig(OffPolicyConfig):
     dueling: bool = setting(
         True, "training", "heads for the state's value and the actions' advantages"
     )
-    hiddens: list[int] = setting([], "training", "widths of the hidden layers of each head, units")
+    hiddens: list[int] = setting(
+        [], "training", "widths of the hidden layers of each head, units", ge=1
+    )
     noisy: bool = setting(
-        False, "training", "explore by noise on the heads' weights; then leave epsilon at 0"
+        False,
+        "training",
+        "explore by noise on the heads' weights, drawn anew at each step for all slots together",
     )
     sigma0: float = setting(
         0.5, "training", "initial noise of a weight, x 1/sqrt(fan-in), sigma_0", ge=0
@@ -104,6 +108,10 @@ class DQNConfig(OffPolicyConfig):
 
     def validate(self) -> None:
         super().validate()
+        if self.adam_epsilon is not None and self.full_optimizer.get("type") == "sgd":
+            raise ConfigError(
+                f"adam_epsilon = {self.adam_epsilon:g} has no effect on the optimizer type 'sgd'"
+            )
         if self.num_atoms > 1 and self.v_min >= self.v_max:
             raise ConfigError(
                 f"v_min = {self.v_min:g} is not below v_max = {self.v_max:g}: the atoms are the "

@@ -162,13 +162,15 @@ class OffPolicy(Algorithm):
 
     def setup(self, config: dict[str, Any]) -> None:
         self.num_updates = 0
-        self._num_new_steps = 0
+        self._num_new_steps = self._num_round_steps = 0
         super().setup(config)
         rate = self.config.updates_per_env_step
         self._update_clock = Clock(rate)
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
         frequency = self.config.target_network_update_freq
         target_rate = 1 / (rate * frequency) if frequency else Fraction(1)
+        if frequency and self.config.training_intensity is None:
+            target_rate = Fraction(1, frequency)  # for each environment step of the round
         self._target_clocks = {m: Clock(target_rate) for m in self.policies}
         self._losses = {m: self.make_loss(m) for m in self.policies}
         self._means = {m: TensorMeans() for m in self.policies}
@@ -176,6 +178,11 @@ class OffPolicy(Algorithm):
     @abstractmethod
     def make_loss(self, module_id: str) -> LossFn:
         """The loss of a module."""
+
+    def _reseed_replay(self, seed: np.random.SeedSequence) -> None:
+        children = seed.spawn(len(self.replays))
+        for replay, child in zip(self.replays.values(), children, strict=True):
+            replay.reseed(child)
 
     def _set_up_storage(self, seed: np.random.SeedSequence) -> None:
         self._replay_config = self.config.replay
@@ -243,10 +250,10 @@ class OffPolicy(Algorithm):
     def _updates_due(self) -> int:
         if not self.learning_has_started:
             return 0
+        self._num_round_steps, self._num_new_steps = self._num_new_steps, 0
         if self.config.training_intensity is None:
             return 1
-        steps, self._num_new_steps = self._num_new_steps, 0
-        return self._update_clock.advance(steps)
+        return self._update_clock.advance(self._num_round_steps)
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
         """What the loss needs of drawn rows `[B, …]`, for several batches at once.
@@ -274,7 +281,8 @@ class OffPolicy(Algorithm):
         self._update_targets(module_id)
 
     def _update_targets(self, module_id: str) -> None:
-        if not self._target_clocks[module_id].advance(1):
+        is_natural = self.config.training_intensity is None
+        if not self._target_clocks[module_id].advance(self._num_round_steps if is_natural else 1):
             return
         learner = self.learners[module_id]
         for name in learner.targets:
@@ -318,10 +326,15 @@ class OffPolicy(Algorithm):
                 "store_buffer_in_checkpoints = False: a clone of another trial (population-based "
                 "training) would train on an empty replay buffer; set it to True"
             )
+        for module_id, replay in self.replays.items():
+            if "replay" in state:
+                replay.check_state(state["replay"][module_id])  # before anything is taken over
         super().set_state(state)
         if "replay" in state:
             for module_id, replay in self.replays.items():
                 replay.set_state(state["replay"][module_id])
+            if self._is_clone_of(state):
+                self._reseed_replay(self._clone_streams().storage)
             return
         for replay in self.replays.values():
             replay.clear()

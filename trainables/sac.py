@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.batch import Batch
-from trainables.core.distributions import SquashedGaussian
+from trainables.core.distributions import LOG_STD_MIN, SquashedGaussian
 from trainables.core.learner import Learner, LossFn, Metrics
 from trainables.core.model_config import ModelConfig
 from trainables.core.modules import PolicyModule
@@ -104,16 +104,30 @@ class SACConfig(OffPolicyConfig):
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         given = dict(values)
         # The older way to give the three rates, as one dict.
-        for name, rate in (given.pop("optimization_config", None) or {}).items():
+        rates = given.pop("optimization_config", None) or {}
+        if not isinstance(rates, Mapping):
+            raise ConfigError(f"optimization_config = {rates!r} is not allowed; allowed: a dict")
+        for name, rate in rates.items():
             if name not in _OPTIMIZATION_CONFIG:
                 raise ConfigError(
                     f"optimization_config: {name!r} is unknown; known: "
                     f"{', '.join(_OPTIMIZATION_CONFIG)}"
                 )
+            if given.get(_OPTIMIZATION_CONFIG[name], rate) != rate:
+                raise ConfigError(
+                    f"{_OPTIMIZATION_CONFIG[name]!r} is given twice with different values: also as "
+                    f"{name} in optimization_config"
+                )
             given[_OPTIMIZATION_CONFIG[name]] = rate
         checked = super().check(given)
-        for name in ("q_model_config", "policy_model_config"):
+        for name in ("model", "q_model_config", "policy_model_config"):
             cls._check_model(checked.get(name))
+            log_std = (checked.get(name) or {}).get("initial_log_std", 0.0)
+            if isinstance(log_std, (int, float)) and log_std < LOG_STD_MIN:
+                raise ConfigError(
+                    f"{name}: initial_log_std = {log_std:g} is not allowed; allowed: at least "
+                    f"{LOG_STD_MIN:g}, where log sigma is clamped"
+                )
         if "initial_log_std" in (checked.get("q_model_config") or {}):
             raise ConfigError("q_model_config: 'initial_log_std' is a setting of the policy")
         entropy = checked.get("target_entropy", "auto")
@@ -131,7 +145,9 @@ class SAC(OffPolicy):
     config: SACConfig
 
     def training_step(self) -> dict[str, float]:
-        uniform = self.config.random_warmup and not self.learning_has_started
+        # A resumed run that refills its buffer does so with what it has learned.
+        starting = not self.num_updates and not self.learning_has_started
+        uniform = self.config.random_warmup and starting
         for policy in self.policies.values():
             policy.set_exploration(uniform=uniform)
         self.remember(self.sample())
@@ -173,6 +189,7 @@ class SAC(OffPolicy):
                 "alpha": [module.log_alpha],
             },
             targets={"critic": module.critic},
+            undecayed=("alpha",),
             compile=self.compile_options(),
         )
 
@@ -180,7 +197,8 @@ class SAC(OffPolicy):
         columns = super().prepare(policy, batch)
         if isinstance(policy.distribution, SquashedGaussian):
             # The buffer keeps what was sampled before tanh; Q is a function of the action.
-            columns["actions"] = columns["actions"].tanh().flatten(1)
+            actions = columns["actions"].tanh()
+            columns["actions"] = actions.reshape(len(actions), -1)
             shape = (2, *columns["actions"].shape)
             noise = torch.zeros(shape)
             if not self.config._deterministic_loss:
@@ -197,7 +215,17 @@ class SAC(OffPolicy):
             return lambda module, batch: sac_loss(
                 module, target, batch, distribution, float(target_entropy)
             )
+        self._refuse_gaussian_settings()
         return lambda module, batch: discrete_sac_loss(module, target, batch, float(target_entropy))
+
+    def _refuse_gaussian_settings(self) -> None:
+        """What would be ignored where actions are discrete."""
+        config = self.config
+        given = {**config.model, **config.policy_model_config}
+        names = [name for name in ("initial_log_std",) if name in given]
+        names += ["_deterministic_loss"] if config._deterministic_loss else []
+        if names:
+            raise ConfigError(f"{names[0]} has no effect on SAC with discrete actions")
 
 
 def auto_entropy(policy: Policy) -> float:

@@ -26,7 +26,7 @@ class StillEnv(gym.Env):
         return np.ones(1, np.float32), {}
 
     def step(self, action: Any) -> tuple[Any, ...]:
-        assert self.action_space.contains(action)
+        assert self.action_space.contains(np.asarray(action))
         self.t += 1
         return np.ones(1, np.float32), 0.0, False, self.t == 10, {}
 

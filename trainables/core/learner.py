@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ class Learner:
         groups: Parameters by the name of their group; None: all in one.
         targets: Networks that get a target network, by the name of the group that holds exactly
             their parameters.
+        undecayed: Groups that weight decay leaves alone.
         compile: Compile losses; None leaves them as they are.
 
     Attributes:
@@ -61,13 +62,20 @@ class Learner:
         *,
         groups: Mapping[str, Iterable[nn.Parameter]] | None = None,
         targets: Mapping[str, nn.Module] | None = None,
+        undecayed: Collection[str] = (),
         compile: CompileOptions | None = None,
     ):
         self.module = module
         self.targets = {name: TargetNetwork(net) for name, net in (targets or {}).items()}
         by_group = {"all": module.parameters()} if groups is None else groups
         self.groups = {name: FlatParameters(parameters) for name, parameters in by_group.items()}
-        self.optimizer = make_optimizer([flat.vector for flat in self.groups.values()], optimizer)
+        self.optimizer = make_optimizer(
+            [
+                {"params": [flat.vector], **({"weight_decay": 0.0} if name in undecayed else {})}
+                for name, flat in self.groups.items()
+            ],
+            optimizer,
+        )
         self._type = type(self.optimizer).__name__
         self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
         self._compile, self._compiled = compile, dict[Any, Any]()
@@ -173,14 +181,13 @@ class Learner:
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
-def make_optimizer(vectors: list[nn.Parameter], settings: dict[str, Any]) -> torch.optim.Optimizer:
+def make_optimizer(groups: list[dict[str, Any]], settings: dict[str, Any]) -> torch.optim.Optimizer:
     """The optimiser that the `optimizer` dict of a config describes, fused into one kernel.
 
     Args:
-        vectors: Flat parameters, each a group with a learning rate of its own.
+        groups: Parameter groups with what differs from the settings, as PyTorch takes them.
         settings: See `OptimizerConfig`.
     """
-    groups = [{"params": [vector]} for vector in vectors]
     options = OptimizerConfig(**OptimizerConfig.check(settings))
     decay = options.weight_decay
     betas = (options.beta1, options.beta2)

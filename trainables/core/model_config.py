@@ -18,7 +18,9 @@ class ModelConfig(Settings):
 
     what: ClassVar[str] = "model setting"
 
-    fcnet_hiddens: list[int] = setting([64, 64], "model", "widths of the hidden layers, units")
+    fcnet_hiddens: list[int] = setting(
+        [64, 64], "model", "widths of the hidden layers, units", ge=1
+    )
     fcnet_activation: str = setting(
         "tanh", "model", "activation after each hidden layer", choices=ACTIVATIONS
     )

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import difflib
 import functools
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -75,6 +76,10 @@ class Setting:
             self._check_schedule(value)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             self._check_range(value, value)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, (int, float)) and not isinstance(item, bool):
+                    self._check_range(item, value)
         return value
 
     def _takes(self, value: Any) -> bool:
@@ -94,7 +99,7 @@ class Setting:
 
     def _check_range(self, number: float, shown: Any) -> None:
         inside = (
-            number == number  # not NaN
+            math.isfinite(number)
             and (self.ge is None or number >= self.ge)
             and (self.gt is None or number > self.gt)
             and (self.le is None or number <= self.le)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -130,11 +131,15 @@ class SoftActorCritic(PolicyModule):
     ) -> Distribution:
         if isinstance(space, gym.spaces.Discrete):
             return Categorical(int(space.n))
-        if isinstance(space, gym.spaces.Box) and space.dtype.kind == "f":
+        if (
+            isinstance(space, gym.spaces.Box)
+            and np.issubdtype(space.dtype, np.floating)
+            and np.isfinite([space.low, space.high]).all()
+        ):
             return SquashedGaussian(space.shape)
         raise ConfigError(
             f"action space {space} is not supported by soft actor-critic; supported: Discrete, "
-            "Box of floats"
+            "Box of floats with bounds"
         )
 
     def dist_inputs(self, features: Tensor) -> Tensor:
@@ -145,5 +150,5 @@ class SoftActorCritic(PolicyModule):
         inputs = self.actor(features)
         if self.is_discrete:
             return (inputs.softmax(-1) * self.critic(features).amin(0)).sum(-1)
-        mode = self._distribution.mode(inputs).tanh().flatten(inputs.dim() - 1)
+        mode = self._distribution.mode(inputs).tanh().reshape(*inputs.shape[:-1], -1)
         return self.critic(features, mode).amin(0).squeeze(-1)

@@ -53,8 +53,12 @@ class EnvRunnerActor:
         """Apply a function to the env runner."""
         return function(self.runner)
 
-    def sample(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes, RunningMoments | None]:
+    def sample(
+        self, num_steps: int, exploration: dict[str, Any]
+    ) -> tuple[dict[str, Rollout], Episodes, RunningMoments | None]:
         """A rollout, its episodes, and what the observation filter has to learn of it."""
+        # Comes with the call: with the weights it would be a round late.
+        self.runner.policy.set_exploration(**exploration)
         rollouts, episodes = self.runner.sample(num_steps)
         has_filter = self.runner.policy.filter is not None
         return rollouts, episodes, self.runner.take_filter_moments() if has_filter else None
@@ -147,7 +151,9 @@ class EnvRunnerGroup:
             return result
         results = self._get(
             [
-                actor.sample.remote(self._config.get_rollout_fragment_length(index))
+                actor.sample.remote(
+                    self._config.get_rollout_fragment_length(index), self._policy.exploration
+                )
                 for index, actor in enumerate(self._actors, start=1)
             ]
         )

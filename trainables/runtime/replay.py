@@ -66,6 +66,10 @@ class ReplayBuffer:
             return None
         return Priorities(self._ring.num_rows, self.config.alpha, self.config.eps)
 
+    def reseed(self, seed: np.random.SeedSequence) -> None:
+        """Draw from another random stream from now on."""
+        self._rng = np.random.default_rng(seed)
+
     def clear(self) -> None:
         """Forget all rows, and give their memory back. The random state goes on."""
         self._ring.clear()
@@ -278,18 +282,22 @@ class ReplayBuffer:
         Raises:
             ConfigError: naming the setting that differs from the saved buffer's.
         """
-        saved = state["settings"]
-        for name, value in self._settings().items():
-            if saved.get(name) != value:
-                raise ConfigError(
-                    f"{name} = {value!r}, but the saved replay buffer has {saved.get(name)!r}: "
-                    "set that, or restore without the buffer"
-                )
+        self.check_state(state)
         self._ring.set_state(state["ring"])
         self._priorities = self._make_priorities()
         if self._priorities is not None:
             self._priorities.set_state(state["priorities"])
         self._rng.bit_generator.state = state["rng"]
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise what `set_state` would raise, and change nothing."""
+        saved = state["settings"]
+        for name, value in self._settings().items():
+            if saved.get(name) != value:
+                raise ConfigError(
+                    f"{name} = {value!r}, but the saved replay buffer has {saved.get(name)!r}: "
+                    "they must agree"
+                )
 
     def _settings(self) -> dict[str, Any]:
         """What a saved buffer must agree in. Stored priorities hold alpha and eps."""
