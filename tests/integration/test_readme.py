@@ -9,13 +9,20 @@ import pytest
 import ray
 
 from experiments.spec import load_spec
-from trainables import PPO
+from trainables.registry import get_algorithm
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPECS = sorted((ROOT / "experiments").glob("*.yaml")) + sorted(
     (ROOT / "experiments" / "tuned").rglob("*.yaml")
 )
+
+# Environments of extras: what they are made with.
+NEEDS = {
+    "LunarLander": ("Box2D", "box2d"),
+    "HalfCheetah": ("mujoco", "mujoco"),
+    "Hopper": ("mujoco", "mujoco"),
+}
 
 
 def blocks(language: str) -> list[str]:
@@ -62,9 +69,12 @@ def test_the_examples_tell_one_story(
     assert len(results) == 2 and not results.errors  # type: ignore[arg-type, attr-defined]
 
 
-@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_shipped_spec_runs_for_one_iteration(path: Path) -> None:
     spec = load_spec(str(path))
-    with PPO(config=dict(spec.config)) as algo:
+    for prefix, (library, extra) in NEEDS.items():
+        if str(spec.config["env"]).startswith(prefix):
+            pytest.importorskip(library, reason=f"needs the extra {extra}")
+    with get_algorithm(spec.trainable)(config=dict(spec.config)) as algo:
         result = algo.train()
     assert np.isfinite(result[spec.objective.metric])

@@ -347,7 +347,9 @@ SPACE = gym.spaces.Box(-1, 1, (2,), np.float32)
             ),
             "clip_rewards": st.sampled_from([None, True, False, 1.0, [-1, 1]]),
             "rollout_fragment_length": st.just("auto") | st.integers(1, 1000),
-            "model": st.fixed_dictionaries({}, optional={"fcnet_hiddens": st.lists(st.integers(1, 999))}),
+            "model": st.fixed_dictionaries(
+                {}, optional={"fcnet_hiddens": st.lists(st.integers(1, 999))}
+            ),
             "observation_space": st.sampled_from([None, SPACE]),
             "evaluation_config": st.sampled_from([{}, {"explore": True}]),
             "vf_clip_param": st.none() | st.floats(0, exclude_min=True, allow_infinity=False),
