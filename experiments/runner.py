@@ -252,10 +252,10 @@ def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
     metric, mode = spec.objective.metric, spec.objective.mode
     try:
         effects = effects_frame(outcome.results, metric, mode)
+        if not effects.empty:
+            outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
     except ResultsError:  # no result; why is told with the leaderboard
         return
-    if not effects.empty:
-        outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
 
 
 def _check_tracking(spec: SweepSpec, console: Console) -> bool:

@@ -94,7 +94,7 @@ class Algorithm(Checkpointing, tune.Trainable):
             self._evaluation_seed = seeds.evaluation
             self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
             self.learners = LearnerGroup(self._make_learners(), draw_seed(seeds.learner))
-            self._set_up_storage(seeds.storage)
+            self._set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
         except BaseException:
             # Actors that outlive a failed set-up would keep the trial's bundles for ever.
@@ -169,8 +169,11 @@ class Algorithm(Checkpointing, tune.Trainable):
         config = self.config
         return Learner(module, config.full_optimizer, config.grad_clip, config.grad_clip_by)
 
-    def _set_up_storage(self, seed: np.random.SeedSequence) -> None:
-        """For algorithms that keep experience: make room for it."""
+    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
+        """What else an algorithm needs to learn, e.g. room for experience.
+
+        Before any actor is started, and cleaned up after if it fails.
+        """
 
     def _set_up_env_runners(self, env: VectorEnv, seed: np.random.SeedSequence) -> None:
         mine = env if self.config.num_env_runners == 0 else None

@@ -126,21 +126,20 @@ class DQN(OffPolicy):
     config: DQNConfig
 
     def training_step(self) -> dict[str, float]:
-        config = self.config
+        epsilon = self.scheduled(self.config.epsilon_schedule)
+        lr = self.scheduled(self.config.lr)
         for policy in self.policies.values():
-            policy.set_exploration(epsilon=self.scheduled(config.epsilon_schedule))
+            policy.set_exploration(epsilon=epsilon)
         self.remember(self.sample())
         with self.timers("learn"):
-            self.learners.set_lr(self.scheduled(config.lr))
+            self.learners.set_lr(lr)
             for module_id, batch in self.replayed():
                 for network in (self.policies[module_id].module, self._target(module_id)):
                     network.set_noise(self.learners.generator)
                 self.learn(module_id, batch)
-        self.env_runners.sync_weights()
-        return {
-            "exploration/epsilon": self.scheduled(config.epsilon_schedule),
-            "learner/default_policy/curr_lr": self.scheduled(config.lr),
-        }
+        self.sync_weights()
+        rates = {f"learner/{module_id}/curr_lr": lr for module_id in self.policies}
+        return {"exploration/epsilon": epsilon, **rates}
 
     def module_options(self) -> dict[str, Any]:
         config = self.config
@@ -165,7 +164,7 @@ class DQN(OffPolicy):
             config.grad_clip_by,
             groups={"q": module.parameters()},
             targets={"q": module},
-            compile=self.compile_options(),
+            compile=self._compile_options(),
         )
 
     def _target(self, module_id: str) -> QNetwork:

@@ -29,6 +29,8 @@ logger = logging.getLogger("trainables")
 # Batches that are drawn and gathered at once. More would save nothing, and priorities that one
 # update changes are seen by the next draw only.
 _BATCHES_AT_ONCE = 16
+_BYTES_AT_ONCE = 256 * 2**20  # of features
+_MAX_IDLE_REFILLS = 3
 
 
 @dataclass
@@ -113,6 +115,13 @@ class OffPolicyConfig(AlgorithmConfig):
                 "1 <= lo <= hi"
             )
         capacity = self.replay.capacity
+        needed = (self.get_rollout_fragment_length() + 1) * self.num_slots
+        if capacity < needed:
+            raise ConfigError(
+                f"replay_buffer_config: capacity = {capacity} cannot hold one sample of "
+                f"{self.get_rollout_fragment_length()} steps of {self.num_slots} slots; allowed: "
+                f"at least {needed}"
+            )
         if self.num_steps_sampled_before_learning_starts > capacity:
             raise ConfigError(
                 "num_steps_sampled_before_learning_starts = "
@@ -160,10 +169,15 @@ class OffPolicy(Algorithm):
     config_class = OffPolicyConfig
     config: OffPolicyConfig
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
         self.num_updates = 0
         self._num_new_steps = self._num_round_steps = 0
-        super().setup(config)
+        self._num_synced_updates = 0
+        self._updates_at_refill, self._num_idle_refills = -1, 0
+        self._make_replays(seed)
+        widest = max(policy.preprocessor.num_features for policy in self.policies.values())
+        batch_bytes = 2 * 4 * widest * self.config.train_batch_size_per_learner
+        self._batches_at_once = max(1, min(_BATCHES_AT_ONCE, _BYTES_AT_ONCE // batch_bytes))
         rate = self.config.updates_per_env_step
         self._update_clock = Clock(rate)
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
@@ -184,7 +198,7 @@ class OffPolicy(Algorithm):
         for replay, child in zip(self.replays.values(), children, strict=True):
             replay.reseed(child)
 
-    def _set_up_storage(self, seed: np.random.SeedSequence) -> None:
+    def _make_replays(self, seed: np.random.SeedSequence) -> None:
         self._replay_config = self.config.replay
         self.replays = {
             module_id: ReplayBuffer(
@@ -200,7 +214,7 @@ class OffPolicy(Algorithm):
             )
         }
 
-    def compile_options(self) -> CompileOptions | None:
+    def _compile_options(self) -> CompileOptions | None:
         """What the `torch_compile_learner` settings say."""
         config = self.config
         if not config.torch_compile_learner:
@@ -237,7 +251,7 @@ class OffPolicy(Algorithm):
         size = config.train_batch_size_per_learner
         due = self._updates_due()
         while due:
-            count = min(due, _BATCHES_AT_ONCE)
+            count = min(due, self._batches_at_once)
             due -= count
             for module_id, replay in self.replays.items():
                 replay.beta = self.scheduled(self._replay_config.beta)
@@ -274,11 +288,28 @@ class OffPolicy(Algorithm):
         metrics = self.learners[module_id].update_step(batch, self._losses[module_id])
         priorities = metrics.pop("priorities")
         if self._replay_config.prioritized:
-            self.replays[module_id].update(ids.cpu(), {"priorities": priorities.cpu()})
+            # On the CPU anyway, so that a diverged run ends here with the losses named.
+            new = priorities.cpu()
+            if not new.isfinite().all():
+                self._check_finite(
+                    {f"learner/{module_id}/{n}": v.item() for n, v in metrics.items()}
+                )
+            self.replays[module_id].update(ids.cpu(), {"priorities": new})
         self._means[module_id].add(metrics)
         self.num_updates += 1
         self.num_env_steps_trained += len(ids)
         self._update_targets(module_id)
+
+    def sync_weights(self) -> None:
+        """Give the env runners what has been learned since the last time."""
+        has_filter = any(policy.filter is not None for policy in self.policies.values())
+        if has_filter or self.num_updates > self._num_synced_updates:
+            self.env_runners.sync_weights()
+            self._num_synced_updates = self.num_updates
+
+    def _iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
+        # The first result waits for an update, so that no metric of learning appears later.
+        return self.num_updates > 0 and super()._iteration_is_full(elapsed, sampled, trained)
 
     def _update_targets(self, module_id: str) -> None:
         is_natural = self.config.training_intensity is None
@@ -302,6 +333,7 @@ class OffPolicy(Algorithm):
     def get_learned_state(self) -> dict[str, Any]:
         return {
             "num_updates": self.num_updates,
+            "refills": [self._updates_at_refill, self._num_idle_refills],
             "update_clock": self._update_clock.get_state(),
             "target_clocks": {m: clock.get_state() for m, clock in self._target_clocks.items()},
             "means": {m: means.get_state() for m, means in self._means.items()},
@@ -309,6 +341,7 @@ class OffPolicy(Algorithm):
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
         self.num_updates = int(state["num_updates"])
+        self._updates_at_refill, self._num_idle_refills = state["refills"]
         self._update_clock.set_state(state["update_clock"])
         for module_id, means in self._means.items():
             self._target_clocks[module_id].set_state(state["target_clocks"][module_id])
@@ -336,6 +369,23 @@ class OffPolicy(Algorithm):
             if self._is_clone_of(state):
                 self._reseed_replay(self._clone_streams().storage)
             return
+        self._refill()
+
+    def _refill(self) -> None:
+        """Start with an empty buffer; refuse to do so again and again without an update between.
+
+        That is what a scheduler does to a trial that it pauses (HyperBand, or population-based
+        training with more trials than fit): it would sample for ever and learn nothing.
+        """
+        learned_nothing = self.num_updates == self._updates_at_refill
+        self._num_idle_refills = self._num_idle_refills + 1 if learned_nothing else 0
+        self._updates_at_refill = self.num_updates
+        if self._num_idle_refills >= _MAX_IDLE_REFILLS:
+            raise ConfigError(
+                "store_buffer_in_checkpoints = False: this run was restored "
+                f"{self._num_idle_refills + 1} times before its replay buffer was full enough for "
+                "an update, as by a scheduler that pauses trials; set it to True"
+            )
         for replay in self.replays.values():
             replay.clear()
         logger.warning(

@@ -18,6 +18,7 @@ from trainables.algorithm import Algorithm
 from trainables.core import compatibility
 from trainables.core.config import AlgorithmConfig
 from trainables.core.model_config import ModelConfig, OptimizerConfig
+from trainables.core.replay_config import ReplayBufferConfig
 from trainables.core.settings import Setting
 
 README = Path(__file__).with_name("README.md")
@@ -34,6 +35,7 @@ def reference_table() -> str:
     blocks += [_algorithm(name) for name in registry.algorithm_names()]
     blocks.append(_nested("model", ModelConfig.settings(), compatibility.MODEL_PLANNED))
     blocks.append(_nested("optimizer", OptimizerConfig.settings(), {}))
+    blocks.append(_nested("replay_buffer_config", ReplayBufferConfig.settings(), {}))
     blocks.append(_methods())
     return "\n\n".join(blocks) + "\n"
 

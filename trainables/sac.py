@@ -151,13 +151,17 @@ class SAC(OffPolicy):
         for policy in self.policies.values():
             policy.set_exploration(uniform=uniform)
         self.remember(self.sample())
+        rates = self.learning_rates()
         with self.timers("learn"):
-            self.learners.set_lr(self.learning_rates())
+            self.learners.set_lr(rates)
             for module_id, batch in self.replayed():
                 self.learn(module_id, batch)
-        self.env_runners.sync_weights()
-        rates = self.learning_rates().items()
-        return {f"learner/default_policy/curr_{name}_lr": rate for name, rate in rates}
+        self.sync_weights()
+        return {
+            f"learner/{module_id}/curr_{name}_lr": rate
+            for module_id in self.policies
+            for name, rate in rates.items()
+        }
 
     def learning_rates(self) -> dict[str, float]:
         """The present rates of policy, Q-functions and log alpha."""
@@ -190,7 +194,7 @@ class SAC(OffPolicy):
             },
             targets={"critic": module.critic},
             undecayed=("alpha",),
-            compile=self.compile_options(),
+            compile=self._compile_options(),
         )
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:

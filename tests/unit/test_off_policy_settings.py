@@ -31,7 +31,6 @@ from trainables.core.settings import ConfigError
         (DQNConfig, {"num_atoms": 0}, "num_atoms = 0 is not allowed"),
         (DQNConfig, {"training_intensity": 0}, "training_intensity = 0 is not allowed"),
         (DQNConfig, {"twin_q": True}, "twin_q"),
-        (DQNConfig, {"replay_buffer_config": {"alpha": 0.5}}, "alpha = 0.5 would have no effect"),
     ],
 )
 def test_a_bad_or_useless_setting_is_refused_when_it_is_given(

@@ -1,6 +1,7 @@
 """Checkpoints of DQN and SAC with and without the replay buffer."""
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -145,3 +146,33 @@ def test_a_clone_has_the_donors_buffer_and_draws_of_its_own(algorithm: Any) -> N
         updates = b.num_updates
         b.train()
         assert b.num_updates > updates  # at once
+
+
+def test_a_run_that_is_paused_before_every_update_is_refused(tmp_path: Path) -> None:
+    """As by HyperBand: it would refill its buffer for ever and learn nothing."""
+    settings = {**TINY, "store_buffer_in_checkpoints": False}
+    with DQN(config=settings) as algo:
+        algo.train()
+        folder = algo.save(str(tmp_path / "0"))
+        for pause in range(1, 4):
+            algo.restore(folder)
+            folder = algo.save(str(tmp_path / str(pause)))
+        with pytest.raises(ConfigError, match="store_buffer_in_checkpoints = False"):
+            algo.restore(folder)
+
+
+def test_an_update_between_two_pauses_is_enough(tmp_path: Path) -> None:
+    settings = {**TINY, "store_buffer_in_checkpoints": False}
+    with DQN(config=settings) as algo:
+        for pause in range(6):
+            algo.train()
+            algo.restore(algo.save(str(tmp_path / str(pause))))
+
+
+def test_the_first_result_has_learned_something() -> None:
+    """A metric that appears later is lost where columns are fixed by the first result."""
+    changes = {"num_steps_sampled_before_learning_starts": 400, "replay_buffer_config": {}}
+    with DQN(config={**TINY, **changes}) as algo:
+        first, second = algo.train(), algo.train()
+    assert first["num_updates_lifetime"] > 0
+    assert set(second) <= set(first)

@@ -74,9 +74,6 @@ PRIORITIZED = {"type": "PrioritizedReplayBuffer"}
         ({"storage_unit": "episodes"}, "storage_unit = 'episodes'.*'timesteps'"),
         ({"replay_batch_size": 32}, "replay_batch_size.*train_batch_size_per_learner"),
         ({"learning_starts": 9}, "learning_starts.*num_steps_sampled_before_learning_starts"),
-        ({"alpha": 0.6}, "alpha = 0.6 would have no effect.*PrioritizedReplayBuffer"),
-        ({"prioritized_replay_beta": 0.6}, "beta = 0.6 would have no effect"),
-        ({"type": "EpisodeReplayBuffer", "eps": 0.1}, "eps = 0.1 would have no effect"),
         ({**PRIORITIZED, "alpha": -0.1}, "alpha = -0.1"),
         ({**PRIORITIZED, "alpha": 1.5}, "alpha = 1.5"),
         ({**PRIORITIZED, "beta": 1.1}, "beta = 1.1"),
@@ -97,8 +94,11 @@ def test_what_is_refused(values: dict[str, Any], message: str) -> None:
 def test_search_domains_pass() -> None:
     values = {"capacity": tune.choice([10, 20]), "storage": {"grid_search": ["native", "uint8"]}}
     assert check(values) == values
-    # The type is open, so what belongs to one of them may be there.
     values = {"type": tune.choice(["ReplayBuffer", "PrioritizedReplayBuffer"]), "alpha": 0.5}
     assert check(values) == values
-    with pytest.raises(ConfigError, match="would have no effect"):
-        check({"alpha": tune.uniform(0, 1)})
+
+
+def test_a_sweep_over_the_type_may_fix_what_belongs_to_one() -> None:
+    for kind in ("ReplayBuffer", "PrioritizedReplayBuffer"):
+        config = ReplayBufferConfig(**check({"type": kind, "alpha": 0.3, "beta": 0.9}))
+        assert (config.alpha, config.beta) == (0.3, 0.9)

@@ -88,7 +88,9 @@ def load_state(folder: Path, name: str) -> dict[str, Any]:
 
 def _digest(tree: Any, tensors: bytes) -> str:
     """Of the state in both files: the JSON text of a tree is the same after reading it back."""
-    return hashlib.sha256(json.dumps(tree).encode() + tensors).hexdigest()
+    digest = hashlib.sha256(json.dumps(tree).encode())
+    digest.update(tensors)  # apart: together they would be copied, and they may hold a buffer
+    return digest.hexdigest()
 
 
 def _read_document(folder: Path, name: str) -> dict[str, Any]:
@@ -134,7 +136,10 @@ def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         tensors[path] = value.detach().cpu().contiguous().clone()
         return {"__tensor__": path}
     if isinstance(value, np.ndarray):
-        tensors[path] = torch.from_numpy(np.array(value, order="C"))
+        # Shared memory is refused by safetensors and negative strides by torch; what owns its
+        # memory is taken as it is, since it may be a replay buffer.
+        whole = value.flags.owndata and value.flags.c_contiguous and value.flags.writeable
+        tensors[path] = torch.from_numpy(value if whole else np.array(value, order="C"))
         return {"__array__": path, "dtype": str(value.dtype)}
     if isinstance(value, np.float32):  # an environment that goes on with float64 goes elsewhere
         return {"__scalar__": float(value)}

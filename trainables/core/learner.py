@@ -79,6 +79,10 @@ class Learner:
         self._type = type(self.optimizer).__name__
         self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
         self._compile, self._compiled = compile, dict[Any, Any]()
+        if compile is not None:
+            # Compiled code is kept by where it stands in the source: the trials that a process
+            # has run before would use up the number of its versions.
+            torch.compiler.reset()
 
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
         """Set the learning rate of the steps to come, for all or by group."""
@@ -87,9 +91,7 @@ class Learner:
 
     def update_step(self, batch: Batch, loss_fn: LossFn) -> Metrics:
         """One gradient step on one minibatch; returns tensors that stay on the device."""
-        loss, metrics = (loss_fn if self._compile is None else self._compile_once(loss_fn))(
-            self.module, batch
-        )
+        loss, metrics = self._compiled_loss(loss_fn)(self.module, batch)
         for flat in self.groups.values():
             flat.gradient.zero_()
         loss.backward()
@@ -133,17 +135,12 @@ class Learner:
         """Move a target network towards its group's parameters."""
         self.targets[name].update(self.groups[name], tau)
 
-    def _compile_once(self, loss_fn: LossFn) -> LossFn:
+    def _compiled_loss(self, loss_fn: LossFn) -> LossFn:
+        """The loss, compiled when it is used first."""
+        if self._compile is None:
+            return loss_fn
         if loss_fn not in self._compiled:
-            assert self._compile is not None
-            try:
-                self._compiled[loss_fn] = torch.compile(
-                    loss_fn, backend=self._compile.backend, mode=self._compile.mode
-                )
-            except RuntimeError as error:
-                raise ConfigError(
-                    f"torch_compile_learner: PyTorch cannot compile here: {error}"
-                ) from None
+            self._compiled[loss_fn] = _compiled(loss_fn, self._compile)
         return self._compiled[loss_fn]
 
     def _clip_gradients(self, flat: FlatParameters) -> Tensor:
@@ -209,3 +206,32 @@ def make_optimizer(groups: list[dict[str, Any]], settings: dict[str, Any]) -> to
             foreach=True,
         )
     return torch.optim.SGD(groups, momentum=options.momentum, weight_decay=decay, fused=True)
+
+
+def _compiled(loss_fn: LossFn, options: CompileOptions) -> LossFn:
+    """A loss compiled by `torch.compile`, whose failures name the setting.
+
+    Raises:
+        ConfigError: if PyTorch cannot compile here, at once or when it is called first.
+    """
+    # Here, since they cost more than a second of every start.
+    from torch._dynamo.exc import TorchDynamoException
+    from torch._inductor.exc import InductorError
+
+    try:
+        compiled = torch.compile(loss_fn, backend=options.backend, mode=options.mode)
+    except RuntimeError as error:
+        raise _cannot_compile(error) from None
+
+    def call(module: Any, batch: Batch) -> tuple[Tensor, Metrics]:
+        try:
+            return compiled(module, batch)
+        except (TorchDynamoException, InductorError) as error:
+            raise _cannot_compile(error) from None
+
+    return call
+
+
+def _cannot_compile(error: Exception) -> ConfigError:
+    reason = str(error).strip().partition("\n")[0]
+    return ConfigError(f"torch_compile_learner = True: PyTorch cannot compile here: {reason}")

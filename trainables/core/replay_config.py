@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.settings import ConfigError, Settings, contains_search_domain, setting
+from trainables.core.settings import ConfigError, Settings, setting
 
 UNIFORM_TYPES = (
     "ReplayBuffer",
@@ -37,7 +37,6 @@ _REFUSED = {
     "replay_batch_size": "use train_batch_size_per_learner",
     "learning_starts": "use num_steps_sampled_before_learning_starts",
 }
-_ONLY_PRIORITIZED = ("alpha", "beta", "eps")
 
 
 @dataclass
@@ -93,24 +92,9 @@ class ReplayBufferConfig(Settings):
         """Canonical names and checked values of a dict; search domains pass.
 
         Raises:
-            ConfigError: for an unknown or unsupported name, a value that is not allowed, or a
-                setting of prioritised buffers given to a uniform one.
+            ConfigError: for an unknown or unsupported name, or a value that is not allowed.
         """
-        checked = super().check(_canonical(values))
-        kind = checked.get("type", cls.settings()["type"].default)
-        if not contains_search_domain(kind) and kind not in PRIORITIZED_TYPES:
-            for name in _ONLY_PRIORITIZED:
-                if name in checked:
-                    raise ConfigError(
-                        f"replay_buffer_config: {name} = {checked[name]!r} would have no effect "
-                        f"with type {kind!r}; set type='PrioritizedReplayBuffer' or leave it out"
-                    )
-        return checked
-
-    def to_dict(self) -> dict[str, Any]:
-        """All settings that have an effect, as a new dict that `check` accepts."""
-        unused = () if self.prioritized else _ONLY_PRIORITIZED
-        return {name: value for name, value in super().to_dict().items() if name not in unused}
+        return super().check(_canonical(values))
 
 
 def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -182,7 +182,7 @@ class EnvRunner:
         self._resets_next = np.array(state["resets_next"])
         self._returns = np.array(state["returns"])
         self._lengths = np.array(state["lengths"])
-        self._follows = bool(state["follows"])
+        self._follows = bool(state.get("follows", False))  # a seam is always right
         return True
 
     def ping(self) -> int:
