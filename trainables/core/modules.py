@@ -9,9 +9,16 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from trainables.core.distributions import DiagGaussian, Distribution, distribution_for
+from trainables.core.distributions import (
+    LOG_STD_MIN,
+    DiagGaussian,
+    Distribution,
+    SquashedGaussian,
+    distribution_for,
+)
 from trainables.core.model_config import ModelConfig
 from trainables.core.networks import mlp
+from trainables.core.settings import ConfigError
 
 
 class ModuleOutput(NamedTuple):
@@ -82,6 +89,12 @@ class ActorCritic(PolicyModule):
         }
         last = hiddens[-1] if hiddens else num_features
         is_gaussian = isinstance(distribution, DiagGaussian)
+        is_squashed = isinstance(distribution, SquashedGaussian)
+        if is_squashed and settings.initial_log_std < LOG_STD_MIN:
+            raise ConfigError(
+                f"model: initial_log_std = {settings.initial_log_std:g} is not allowed; allowed: at "
+                f"least {LOG_STD_MIN:g} with squash_actions, where log sigma is clamped"
+            )
         self._free_log_std = is_gaussian and settings.free_log_std
         num_outputs = distribution.num_inputs // (2 if self._free_log_std else 1)
 
