@@ -199,40 +199,56 @@ def dqn_loss(
         The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`: the
         absolute TD error, or the cross-entropy.
     """
-    chosen = _of_actions(online.logits(batch["features"]), batch["actions"])  # [B, num_atoms]
-    with torch.no_grad():
-        next_logits = target.logits(batch["next_features"])  # [B, A, num_atoms]
-        chooser = online.logits(batch["next_features"]) if options.double_q else next_logits
-        next_actions = online.expected(chooser).argmax(-1)
-        next_chosen = _of_actions(next_logits, next_actions)
-
-    q_values = online.expected(chosen)
-    if online.num_atoms == 1:
-        targets = td_targets(batch["rewards"], batch["discounts"], target.expected(next_chosen))
-        loss_fn = huber_loss if options.td_error_loss_fn == "huber" else mse_loss
-        losses = loss_fn(q_values, targets, reduction="none")
-        priorities = (q_values - targets).detach().abs()
-    else:
-        with torch.no_grad():
-            target_probs = project(
-                next_chosen.softmax(-1), batch["rewards"], batch["discounts"], online.atoms
-            )
-        losses = -(target_probs * chosen.log_softmax(-1)).sum(-1)
-        priorities = losses.detach()
+    loss_of = td_losses if online.num_atoms == 1 else categorical_losses
+    losses, priorities, q_values = loss_of(online, target, batch, options)
     loss = (batch["weights"] * losses).mean()
+    q_values = q_values.detach()
     return loss, {
         "qf_loss": loss.detach(),
-        "q_mean": q_values.detach().mean(),
-        "q_max": q_values.detach().amax(),
+        "q_mean": q_values.mean(),
+        "q_max": q_values.amax(),
         "td_error_mean": priorities.mean(),
         "priorities": priorities,
     }
 
 
-def _of_actions(logits: Tensor, actions: Tensor) -> Tensor:
-    """The rows `[B, num_atoms]` of `logits` `[B, A, num_atoms]` that actions `[B]` stand for."""
-    index = actions.view(-1, 1, 1).expand(-1, 1, logits.shape[-1])
-    return logits.gather(1, index).squeeze(1)
+def td_losses(
+    online: QNetwork, target: QNetwork, batch: Batch, options: DQNOptions
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Huber or squared TD errors: losses, priorities and Q(s, a) of each row, `[B]`."""
+    q_values = _chosen(online.dist_inputs(batch["features"]), batch["actions"])
+    with torch.no_grad():
+        next_q = target.dist_inputs(batch["next_features"])  # [B, A]
+        if options.double_q:
+            next_values = _chosen(next_q, online.dist_inputs(batch["next_features"]).argmax(-1))
+        else:
+            next_values = next_q.amax(-1)
+        targets = td_targets(batch["rewards"], batch["discounts"], next_values)
+    loss_fn = huber_loss if options.td_error_loss_fn == "huber" else mse_loss
+    losses = loss_fn(q_values, targets, reduction="none")
+    return losses, (q_values - targets).detach().abs(), q_values
+
+
+def categorical_losses(
+    online: QNetwork, target: QNetwork, batch: Batch, options: DQNOptions
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross-entropies of the return's distribution, which are the priorities too, and Q(s, a)."""
+    chosen = _chosen(online.logits(batch["features"]), batch["actions"])  # [B, num_atoms]
+    with torch.no_grad():
+        next_logits = target.logits(batch["next_features"])  # [B, A, num_atoms]
+        chooser = online.logits(batch["next_features"]) if options.double_q else next_logits
+        next_chosen = _chosen(next_logits, online.expected(chooser).argmax(-1))
+        target_probs = project(
+            next_chosen.softmax(-1), batch["rewards"], batch["discounts"], online.atoms
+        )
+    losses = -(target_probs * chosen.log_softmax(-1)).sum(-1)
+    return losses, losses.detach(), online.expected(chosen)
+
+
+def _chosen(values: Tensor, actions: Tensor) -> Tensor:
+    """The entries of `values` `[B, A, …]` that actions `[B]` stand for, `[B, …]`."""
+    index = actions.view(-1, *[1] * (values.dim() - 1))
+    return values.gather(1, index.expand(-1, 1, *values.shape[2:])).squeeze(1)
 
 
 def td_targets(rewards: Tensor, discounts: Tensor, next_values: Tensor) -> Tensor:

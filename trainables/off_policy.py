@@ -257,6 +257,9 @@ class OffPolicy(Algorithm):
                 replay.beta = self.scheduled(self._replay_config.beta)
                 drawn = replay.sample(size, count, gamma=config.gamma, n_step=config.n_step_range)
                 batch = self.prepare(self.policies[module_id], drawn)
+                if count == 1:
+                    yield module_id, batch
+                    continue
                 columns = {name: column.split(size) for name, column in batch.items()}
                 for i in range(count):
                     yield module_id, {name: parts[i] for name, parts in columns.items()}

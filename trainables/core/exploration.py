@@ -39,7 +39,10 @@ class EpsilonGreedy(Distribution):
         if self.epsilon == 0:
             return chosen
         # One draw decides both: below epsilon, it says which of the A equal parts it fell in.
-        draw = torch.rand(chosen.shape, generator=generator, device=inputs.device) / self.epsilon
+        draw = torch.rand(chosen.shape, generator=generator, device=inputs.device)
+        if inputs.device.type == "cpu" and draw.min() >= self.epsilon:
+            return chosen  # most steps of a few slots: the rest would cost as much as the network
+        draw /= self.epsilon
         part = (draw * self.num_inputs).long().clamp_max(self.num_inputs - 1)
         return torch.where(draw < 1, part, chosen)
 

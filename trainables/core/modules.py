@@ -92,8 +92,8 @@ class ActorCritic(PolicyModule):
         is_squashed = isinstance(distribution, SquashedGaussian)
         if is_squashed and settings.initial_log_std < LOG_STD_MIN:
             raise ConfigError(
-                f"model: initial_log_std = {settings.initial_log_std:g} is not allowed; allowed: at "
-                f"least {LOG_STD_MIN:g} with squash_actions, where log sigma is clamped"
+                f"model: initial_log_std = {settings.initial_log_std:g} is not allowed; allowed "
+                f"with squash_actions: at least {LOG_STD_MIN:g}, where log sigma is clamped"
             )
         self._free_log_std = is_gaussian and settings.free_log_std
         num_outputs = distribution.num_inputs // (2 if self._free_log_std else 1)

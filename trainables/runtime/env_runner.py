@@ -93,8 +93,10 @@ class EnvRunner:
             obs[t + 1], rewards[t], terminated[t], truncated[t], _ = step(env_actions)
             self._track_episodes(rewards[t], valid[t], terminated[t] | truncated[t], episodes)
         self._obs = obs[num_steps].copy()
-        # Once for all rows is faster than row by row.
-        logp = torch.zeros(shape) if inputs is None else distribution.logp(inputs, actions)
+        if inputs is None:
+            logp = np.zeros(shape, np.float32)
+        else:  # once for all rows is faster than row by row
+            logp = distribution.logp(inputs, actions).numpy()
         if self.policy.filter is not None:
             # Each frame is row t of exactly one rollout; the last row opens the next one.
             self._moments.update(self._raw_features(obs[:num_steps]))
@@ -107,7 +109,7 @@ class EnvRunner:
             rewards=rewards,
             terminated=terminated,
             truncated=truncated,
-            logp=logp.numpy(),
+            logp=logp,
             valid=valid,
             continues=continues,
             weights_version=np.full(self.num_envs, self.weights_version, np.int64),

@@ -101,6 +101,9 @@ class EnvRunnerGroup:
         seed: np.random.SeedSequence,
     ) -> None:
         self._config, self._policy = config, policy
+        self._fragment_lengths = [
+            config.get_rollout_fragment_length(index) for index in range(config.num_env_runners + 1)
+        ]
         self._pending_moments: list[RunningMoments] = []
         self.weights_version = 0
         if config.num_env_runners == 0:
@@ -145,15 +148,13 @@ class EnvRunnerGroup:
         Filter statistics are gathered but stay as they are until `sync_weights`.
         """
         if self.local_env_runner is not None:
-            result = self.local_env_runner.sample(self._config.get_rollout_fragment_length())
+            result = self.local_env_runner.sample(self._fragment_lengths[0])
             if self._policy.filter is not None:
                 self._pending_moments.append(self.local_env_runner.take_filter_moments())
             return result
         results = self._get(
             [
-                actor.sample.remote(
-                    self._config.get_rollout_fragment_length(index), self._policy.exploration
-                )
+                actor.sample.remote(self._fragment_lengths[index], self._policy.exploration)
                 for index, actor in enumerate(self._actors, start=1)
             ]
         )

@@ -86,26 +86,22 @@ class TensorMeans:
     """
 
     def __init__(self) -> None:
+        self._scalars: list[Tensor] = []
         self._names: list[str] = []
-        self._sum: Tensor | None = None
-        self._count = 0
         self._last: dict[str, float] = {}
 
     def add(self, scalars: dict[str, Tensor]) -> None:
         """Take in the scalars of one update, always the same ones."""
-        values = torch.stack([scalar.reshape(()) for scalar in scalars.values()])
-        if self._sum is None:
-            self._names, self._sum, self._count = list(scalars), values.double(), 0
-        else:
-            self._sum += values
-        self._count += 1
+        self._names = list(scalars)
+        self._scalars += scalars.values()  # summed up later, in one operation for all updates
 
     def take(self) -> dict[str, float]:
         """Means since the last call."""
-        if self._sum is not None:
-            means = (self._sum / self._count).tolist()
+        if self._scalars:
+            values = torch.stack([scalar.reshape(()) for scalar in self._scalars]).double()
+            means = values.view(-1, len(self._names)).mean(0).tolist()
             self._last = dict(zip(self._names, means, strict=True))
-            self._sum = None
+            self._scalars = []
         return dict(self._last)
 
     def get_state(self) -> dict[str, Any]:
@@ -114,4 +110,4 @@ class TensorMeans:
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s."""
-        self._last, self._sum = dict(state["last"]), None
+        self._last, self._scalars = dict(state["last"]), []
