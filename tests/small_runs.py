@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import ray
@@ -41,6 +42,22 @@ DISCRETE_ONLY = {"DQN"}
 def suited(name: str, env: Any) -> Any:
     """The environment, or the like of it that an algorithm can act in."""
     return DISCRETE.get(env, env) if name in DISCRETE_ONLY else env
+
+
+# Environments of extras: the library that they are made with, and the extra's name.
+_NEEDS = {
+    "LunarLander": ("Box2D", "box2d"),
+    "HalfCheetah": ("mujoco", "mujoco"),
+    "Hopper": ("mujoco", "mujoco"),
+}
+
+
+def missing_extra(spec_text: str) -> str | None:
+    """The extra that a spec's environment needs and that is not installed."""
+    for prefix, (library, extra) in _NEEDS.items():
+        if f"env: {prefix}" in spec_text and importlib.util.find_spec(library) is None:
+            return extra
+    return None
 
 
 # What differs between two runs by nature.

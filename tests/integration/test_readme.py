@@ -1,6 +1,5 @@
 """The README's examples run as they stand, with smaller budgets."""
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ray
+from small_runs import missing_extra
 
 from experiments.spec import load_spec
 from trainables.registry import get_algorithm
@@ -17,13 +17,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPECS = sorted((ROOT / "experiments").glob("*.yaml")) + sorted(
     (ROOT / "experiments" / "tuned").rglob("*.yaml")
 )
-
-# Environments of extras: what they are made with.
-NEEDS = {
-    "LunarLander": ("Box2D", "box2d"),
-    "HalfCheetah": ("mujoco", "mujoco"),
-    "Hopper": ("mujoco", "mujoco"),
-}
 
 
 def blocks(language: str) -> list[str]:
@@ -72,10 +65,8 @@ def test_the_examples_tell_one_story(
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_shipped_spec_runs_for_one_iteration(path: Path) -> None:
-    for prefix, (library, extra) in NEEDS.items():
-        # Before the environment is looked up, and however its library says that it is missing.
-        if f"env: {prefix}" in path.read_text() and importlib.util.find_spec(library) is None:
-            pytest.skip(f"needs the extra {extra}")
+    if extra := missing_extra(path.read_text()):
+        pytest.skip(f"needs the extra {extra}")
     spec = load_spec(str(path))
     with get_algorithm(spec.trainable)(config=dict(spec.config)) as algo:
         result = algo.train()

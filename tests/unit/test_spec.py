@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small_runs import missing_extra
 
 from experiments.schema import AshaScheduler
-from experiments.spec import SweepSpec, dump_spec, load_spec, make_spec, spec_names, spec_space
+from experiments.spec import (
+    SweepSpec,
+    dump_spec,
+    find_spec,
+    load_spec,
+    make_spec,
+    spec_names,
+    spec_space,
+)
 from search_spaces.documents import SpecError, load_document, parse
 
 GOOD = """\
@@ -145,7 +154,8 @@ def test_one_seed_may_be_written_as_a_list(tmp_path: Path) -> None:
 def test_shipped_specs_load() -> None:
     assert "quickstart" in spec_names()
     for name in spec_names():
-        assert isinstance(load_spec(name), SweepSpec)
+        if not missing_extra(find_spec(name).read_text()):
+            assert isinstance(load_spec(name), SweepSpec)
 
 
 # -- overrides -----------------------------------------------------------------------------------
