@@ -14,6 +14,7 @@ from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
 from experiments.schema import SweepSpec
+from experiments.search_schema import OptunaSection
 from experiments.snapshot import reconcile
 from experiments.spec import load_spec, read_spec, spec_space
 from experiments.trainable import resolve_trainable
@@ -244,7 +245,9 @@ def _draw(spec: SweepSpec, outcome: Outcome) -> None:
 
 def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
     """Draw what each setting with few levels did to the objective, where the sweep can tell."""
-    if spec.search.algorithm == "optuna":  # it learns: its trials are no fair comparison of levels
+    if isinstance(
+        spec.search, OptunaSection
+    ):  # it learns: its trials are no fair comparison of levels
         return
     from analysis import ResultsError, effects_frame, plot_effects
     from experiments.paths import EFFECTS_FILE

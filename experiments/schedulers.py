@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler
 
-from experiments.schema import AshaScheduler, SweepSpec
+from experiments.scheduler_schema import AshaScheduler
+from experiments.schema import SweepSpec
 
 
 def build_scheduler(spec: SweepSpec) -> TrialScheduler:

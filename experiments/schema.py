@@ -6,68 +6,23 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import Field, field_validator
 
-ENV_STEPS = "num_env_steps_sampled_lifetime"
+from experiments.scheduler_schema import FifoScheduler, Scheduler
+from experiments.search_schema import RandomSearch, Search
+from experiments.sections import ENV_STEPS, PositiveInt, Section, Seed
 
-PositiveInt = Annotated[int, Field(gt=0)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
-
-
-class _Section(BaseModel):
-    """Unknown keys are errors, in assignments too."""
-
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, validate_default=True)
+__all__ = ["ENV_STEPS", "SweepSpec"]
 
 
-class GridSearch(_Section):
-    """Try every combination of the listed values, once."""
-
-    algorithm: Literal["grid"] = "grid"
-
-
-class RandomSearch(_Section):
-    """Draw `num_samples` configurations; settings with `grid` are crossed with each of them."""
-
-    algorithm: Literal["random"] = "random"
-
-
-class OptunaSearch(_Section):
-    """Optuna's tree-structured Parzen estimator."""
-
-    algorithm: Literal["optuna"] = "optuna"
-    n_startup_trials: Annotated[int, Field(ge=0)] = 10
-    """Random trials before the estimator takes over."""
-
-
-class FifoScheduler(_Section):
-    """Every trial runs until a stop criterion holds."""
-
-    algorithm: Literal["fifo"] = "fifo"
-
-
-class AshaScheduler(_Section):
-    """Asynchronous successive halving (Li et al., 2020). Budgets are in units of `time_attr`."""
-
-    algorithm: Literal["asha"] = "asha"
-    time_attr: str = ENV_STEPS
-    max_t: PositiveInt | None = None
-    """Budget of a trial that is never stopped early; by default `stop`'s value of `time_attr`."""
-    grace_period: PositiveInt | None = None
-    """Budget that every trial gets; by default `max_t / reduction_factor ** 2`."""
-    reduction_factor: Annotated[float, Field(gt=1)] = 4
-    """One in so many trials goes on at each rung."""
-    brackets: PositiveInt = 1
-
-
-class Objective(_Section):
+class Objective(Section):
     """What is optimised."""
 
     metric: str = "episode_return_mean"
     mode: Literal["max", "min"] = "max"
 
 
-class Checkpointing(_Section):
+class Checkpointing(Section):
     """Which checkpoints of a trial are kept: the best `num_to_keep` and the latest."""
 
     num_to_keep: PositiveInt = 2
@@ -76,7 +31,7 @@ class Checkpointing(_Section):
     at_end: bool = True
 
 
-class Resources(_Section):
+class Resources(Section):
     """The Ray that runs the trials. What one trial needs follows from its config."""
 
     address: str | None = None
@@ -88,7 +43,7 @@ class Resources(_Section):
     """Whether a trial takes over the process of a finished one: milliseconds, not seconds."""
 
 
-class Mlflow(_Section):
+class Mlflow(Section):
     """Tracking. By default `mlflow.db` (SQLite) in the storage folder."""
 
     enabled: bool = True
@@ -97,30 +52,35 @@ class Mlflow(_Section):
     required: bool = False
     """Whether a tracking server that cannot be reached stops the sweep before it begins."""
     tags: dict[str, str] = {}
+    log_model: bool = True
+    """Whether the best policy is logged as an MLflow model, with its signature."""
+    register_as: str | None = None
+    """Name under which that model is registered."""
+    system_metrics: bool = False
+    """Whether CPU, memory and GPU use of this machine are logged on the sweep's run."""
+    max_pending_metrics: PositiveInt = 200_000
+    """Values that wait for a slow server at most; the oldest are dropped, and that is told."""
 
 
-def _algorithm_of(value: Any) -> str:
-    if isinstance(value, dict):
-        return str(value.get("algorithm", ""))
-    return str(getattr(value, "algorithm", value))
+class Seeds(Section):
+    """Several seeds of every configuration, as one trial that is judged by all of them."""
+
+    values: Annotated[list[Seed], Field(min_length=1)]
+    parallel: PositiveInt | Literal["auto"] = "auto"
+    """Seeds that train at the same time, each with a trial's resources; `auto`: as many as the
+    CPUs allow when there are fewer trials than the machine could run at a time."""
 
 
-Search = Annotated[
-    Annotated[GridSearch, Tag("grid")]
-    | Annotated[RandomSearch, Tag("random")]
-    | Annotated[OptunaSearch, Tag("optuna")],
-    Discriminator(_algorithm_of),
-]
-Scheduler = Annotated[
-    Annotated[FifoScheduler, Tag("fifo")] | Annotated[AshaScheduler, Tag("asha")],
-    Discriminator(_algorithm_of),
-]
+class Final(Section):
+    """The best configurations run again on seeds that the search has not seen."""
 
-SEARCHES = ("grid", "random", "optuna")
-SCHEDULERS = ("fifo", "asha")
+    top: PositiveInt = 3
+    """How many configurations."""
+    seeds: Annotated[int, Field(ge=2)] = 10
+    """How many held-out seeds each."""
 
 
-class SweepSpec(_Section):
+class SweepSpec(Section):
     """One sweep: what is trained, what is searched, and how.
 
     Build it with `experiments.spec.load_spec` (a file) or `experiments.spec.make_spec` (a dict):
@@ -136,6 +96,8 @@ class SweepSpec(_Section):
     search: Search = RandomSearch()
     scheduler: Scheduler = FifoScheduler()
     objective: Objective = Objective()
+    objectives: list[Objective] = []
+    """Several objectives, instead of one; `objective` is then the first of them."""
     stop: dict[str, float | int] = {}
     """A trial ends when a metric reaches the value."""
     num_samples: PositiveInt = 1
@@ -147,11 +109,16 @@ class SweepSpec(_Section):
     """How often a trial whose process died goes on from its latest checkpoint."""
     seed: Seed | None = None
     """Seed of the search and, unless `config.seed` is set, of every trial."""
+    seeds: Seeds | None = None
+    final: Final | None = None
     resources: Resources = Resources()
     checkpoint: Checkpointing = Checkpointing()
     storage: str = "runs"
     """Folder that holds the sweep's folder, `<storage>/<name>`."""
     mlflow: Mlflow = Mlflow()
+    loggers: list[Literal["json", "csv", "tensorboard"]] = ["json"]
+    """Files in each trial's folder besides MLflow; `json` is always written, as it is what the
+    analysis reads."""
 
     @field_validator("name")
     @classmethod

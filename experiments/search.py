@@ -19,6 +19,7 @@ import numpy as np
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from experiments.schema import ENV_STEPS, SweepSpec
+from experiments.search_schema import TpeSearch
 from experiments.trial_info import PRUNED
 from search_spaces.domains import Choice, Domain, LogRandInt, LogUniform, QUniform, RandInt, Uniform
 from search_spaces.space import SearchSpace
@@ -33,7 +34,7 @@ def build_search(spec: SweepSpec, space: SearchSpace, max_concurrent: int) -> Co
     """
     metric, mode = spec.objective.metric, spec.objective.mode
     searcher: Searcher
-    if spec.search.algorithm == "optuna":
+    if isinstance(spec.search, TpeSearch):
         searcher = OptunaSearch(
             space,
             metric=metric,
@@ -57,7 +58,7 @@ def build_search(spec: SweepSpec, space: SearchSpace, max_concurrent: int) -> Co
 
 def total_trials(spec: SweepSpec, space: SearchSpace) -> int:
     """How many trials a sweep runs."""
-    if spec.search.algorithm == "optuna":
+    if isinstance(spec.search, TpeSearch):
         return spec.num_samples
     whole = spec.search.algorithm == "grid"
     return spec.num_samples * sum(1 for _ in space.grid_points(whole=whole))

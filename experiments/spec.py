@@ -23,6 +23,7 @@ from experiments.spec_checks import (
     check_together,
     complete_scheduler,
     join_spaces,
+    refuse_unsupported,
     rename_metrics,
     take_grids_from_config,
 )
@@ -129,6 +130,7 @@ def check_document(document: Document) -> SweepSpec:
     data["search_space"] = space.to_dict()
     rename_metrics(document)
     spec = validate(document)
+    refuse_unsupported(document, spec)
     check_search(document, spec, space)
     complete_scheduler(document, spec)
     if config_class is not None:

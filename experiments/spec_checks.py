@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from experiments.metrics import canonical_metric
-from experiments.schema import AshaScheduler, SweepSpec
+from experiments.scheduler_schema import AshaScheduler
+from experiments.schema import SweepSpec
+from experiments.search_schema import OptunaSection
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import Grid, is_domain
 from search_spaces.space import SearchSpace, SpaceKeyError, assign
@@ -203,18 +205,42 @@ def _metric(document: Document, place: KeyPath, name: str) -> str:
     return metric
 
 
+def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
+    """What the spec's form has, and sweeps cannot do yet."""
+    defaults: list[tuple[KeyPath, bool]] = [
+        (("search",), spec.search.algorithm not in ("grid", "random", "tpe")),
+        (("search", "points_to_evaluate"), bool(getattr(spec.search, "points_to_evaluate", None))),
+        (("search", "warm_start"), bool(getattr(spec.search, "warm_start", None))),
+        (("search", "study_storage"), getattr(spec.search, "study_storage", None) is not None),
+        (("scheduler",), spec.scheduler.algorithm not in ("fifo", "asha")),
+        (("objectives",), len(spec.objectives) > 1),
+        (("seeds",), spec.seeds is not None),
+        (("final",), spec.final is not None),
+        (("mlflow", "register_as"), spec.mlflow.register_as is not None),
+        (("mlflow", "system_metrics"), spec.mlflow.system_metrics),
+        (("loggers",), spec.loggers != ["json"]),
+    ]
+    for place, is_set in defaults:
+        if is_set:
+            value = document.data
+            for key in place:
+                value = value[str(key)]
+            dotted = ".".join(map(str, place))
+            raise document.error(place, f"{dotted} = {value!r} is not supported yet")
+
+
 def check_search(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
     """Whether the search algorithm can search this space."""
     algorithm = spec.search.algorithm
-    if algorithm == "optuna":
+    if isinstance(spec.search, OptunaSection):
         if not space:
-            raise document.error(("search",), "search: optuna needs a search_space")
+            raise document.error(("search",), f"search: {algorithm} needs a search_space")
         for parameter in space.parameters:
             if isinstance(parameter.domain, Grid):
                 raise document.error(
                     ("search_space", parameter.key),
-                    f"{parameter.key}: optuna cannot search a grid; write choice instead, or use "
-                    "the search random or grid",
+                    f"{parameter.key}: {algorithm} cannot search a grid; write choice instead, "
+                    "or use the search random or grid",
                 )
     if algorithm == "grid":
         try:

@@ -7,53 +7,79 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from experiments.schema import (
-    SCHEDULERS,
-    SEARCHES,
-    AshaScheduler,
-    FifoScheduler,
-    GridSearch,
-    OptunaSearch,
-    RandomSearch,
-    SweepSpec,
-)
+from experiments.scheduler_schema import SCHEDULERS
+from experiments.schema import SweepSpec
+from experiments.search_schema import SEARCH_SYNONYMS, SEARCHES
+from experiments.sections import Section
 from experiments.trainable import resolve_trainable
 from search_spaces.documents import Document, KeyPath, SpecError, nearest
 from search_spaces.loader import load_space_document
 from search_spaces.space import SearchSpace
 
-_TAGGED: dict[str, dict[str, type[BaseModel]]] = {
-    "search": {"grid": GridSearch, "random": RandomSearch, "optuna": OptunaSearch},
-    "scheduler": {"fifo": FifoScheduler, "asha": AshaScheduler},
-}
+_TAGGED: dict[str, dict[str, type[Section]]] = {"search": SEARCHES, "scheduler": SCHEDULERS}
+_SYNONYMS: dict[str, dict[str, str]] = {"search": SEARCH_SYNONYMS, "scheduler": {}}
 
 
 def expand_shorthands(document: Document) -> None:
-    """`search: optuna` -> a mapping; `seeds: [0]` -> `seed: 0`; null sections -> empty."""
+    """`search: tpe` -> a mapping; `seeds: 5` -> the seeds; several objectives; a single seed."""
+    for key, known in _TAGGED.items():
+        _expand_algorithm(document, key, known, _SYNONYMS[key])
+    _expand_seeds(document)
+    _expand_objectives(document)
+
+
+def _expand_algorithm(
+    document: Document, key: str, known: dict[str, type[Section]], synonyms: dict[str, str]
+) -> None:
+    value = document.data.get(key)
+    if isinstance(value, str):
+        value = document.data[key] = {"algorithm": value}
+    if not isinstance(value, dict):
+        return
+    name = value.get("algorithm")
+    if isinstance(name, str):
+        name = value["algorithm"] = synonyms.get(name, name)
+    if name not in known:
+        place = (key, "algorithm") if "algorithm" in value else (key,)
+        problem = f"unknown {key} algorithm {name!r}" if name else "missing key 'algorithm'"
+        hint = nearest(name, (*known, *synonyms))
+        raise document.error(place, f"{key}: {problem}; allowed: {', '.join(known)}{hint}")
+
+
+def _expand_seeds(document: Document) -> None:
+    """`seeds: 5` are the seeds 0 to 4 after `seed`; a list with one seed is `seed`."""
     data = document.data
-    for key, allowed in (("search", SEARCHES), ("scheduler", SCHEDULERS)):
-        value = data.get(key)
-        if isinstance(value, str):
-            value = data[key] = {"algorithm": value}
-        if not isinstance(value, dict):
-            continue
-        name = value.get("algorithm")
-        if name not in allowed:
-            place = (key, "algorithm") if "algorithm" in value else (key,)
-            problem = f"unknown {key} algorithm {name!r}" if name else "missing key 'algorithm'"
-            raise document.error(
-                place, f"{key}: {problem}; allowed: {', '.join(allowed)}{nearest(name, allowed)}"
-            )
-    if "seeds" in data:
-        seeds = data.pop("seeds")
-        if isinstance(seeds, list) and len(seeds) == 1 and "seed" not in data:
+    seeds = data.get("seeds")
+    if isinstance(seeds, bool) or (isinstance(seeds, int) and seeds < 1):
+        raise document.error(
+            ("seeds",), f"seeds = {seeds!r} is not allowed; allowed: a number of seeds above 0, "
+            "a list of seeds, or a mapping with values"
+        )  # fmt: skip
+    if isinstance(seeds, int):
+        first = data.get("seed") or 0
+        seeds = [first + number for number in range(seeds)] if isinstance(first, int) else [0]
+    if isinstance(seeds, list):
+        if len(seeds) == 1 and "seed" not in data:
             data["seed"] = seeds[0]
-        else:
-            raise document.error(
-                ("seeds",),
-                f"seeds = {seeds!r}: several seeds per configuration are not supported yet; "
-                "write one, e.g. seed: 0",
-            )
+        data["seeds"] = {"values": seeds} if len(seeds) > 1 else None
+
+
+def _expand_objectives(document: Document) -> None:
+    data = document.data
+    if isinstance(data.get("objective"), list):
+        if "objectives" in data:
+            raise document.error(("objectives",), "objectives is given twice: see objective")
+        data["objectives"] = data.pop("objective")
+        for path, line in list(document.lines.items()):
+            if path[:1] == ("objective",):
+                document.lines[("objectives", *path[1:])] = line
+    objectives = data.get("objectives")
+    if not isinstance(objectives, list) or not objectives:
+        return
+    if data.setdefault("objective", objectives[0]) != objectives[0]:
+        raise document.error(
+            ("objective",), "objective is the first of objectives; write only one of the two"
+        )
 
 
 def take_space_by_name(document: Document) -> SearchSpace:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from small_runs import missing_extra
 
-from experiments.schema import AshaScheduler
+from experiments.scheduler_schema import AshaScheduler
 from experiments.spec import (
     SweepSpec,
     dump_spec,
@@ -223,8 +223,8 @@ def test_bad_overrides(tmp_path: Path, override: str, expected: str) -> None:
         ("lr: {loguniform: [1e-4, 1e-1]}", "gamma: {uniform: [0, 2]}", 6, "gamma = 2"),
         ("lr: {loguniform: [1e-4, 1e-1]}", "lr: 0.1", 6, "a fixed value belongs under config"),
         ("lr: {loguniform", "lr: {transfrm: x, loguniform", 6, "did you mean 'transform'?"),
-        ("lr: {loguniform: [1e-4, 1e-1]}", "lr: {grid: [0.1]}", 6, "optuna cannot search a grid"),
-        ("algorithm: optuna", "algorithm: optina", 7, "allowed: grid, random, optuna"),
+        ("lr: {loguniform: [1e-4, 1e-1]}", "lr: {grid: [0.1]}", 6, "tpe cannot search a grid"),
+        ("algorithm: optuna", "algorithm: optina", 7, "allowed: grid, random, tpe"),
         ("algorithm: optuna, n_startup", "algorithm: random, n_startup", 7, "unknown key"),
         ("algorithm: optuna", "algorithm: grid", 7, "unknown key 'n_startup_trials'"),
         ("algorithm: asha", "algorithm: ahsa", 8, "did you mean 'asha'?"),
@@ -259,7 +259,7 @@ def test_errors_name_the_place(
 
 def test_optuna_needs_a_space(tmp_path: Path) -> None:
     text = GOOD.replace("search_space:\n  lr: {loguniform: [1e-4, 1e-1]}\n", "")
-    assert "optuna needs a search_space" in message(tmp_path, text)
+    assert "tpe needs a search_space" in message(tmp_path, text)
 
 
 def test_asha_needs_a_budget(tmp_path: Path) -> None:

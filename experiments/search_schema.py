@@ -1,0 +1,131 @@
+"""The `search` section of a spec: one class for each algorithm, with the options that it has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from experiments.sections import PositiveInt, Probability, Section, tag_of
+
+
+class WarmStart(Section):
+    """Trials of an earlier sweep that the search learns from before it makes its first one."""
+
+    folder: str | None = None
+    """The earlier sweep's folder, `runs/<name>`."""
+    mlflow_experiment: str | None = None
+    """Or an MLflow experiment: every finished trial in it."""
+    tracking_uri: str | None = None
+    """Where that experiment is; by default where this sweep is tracked."""
+
+
+class _Search(Section):
+    points_to_evaluate: list[dict[str, Any]] = []
+    """Configurations to try first, by setting; a setting that is left out is drawn."""
+
+
+class GridSearch(Section):
+    """Try every combination of the listed values, once."""
+
+    algorithm: Literal["grid"] = "grid"
+
+
+class RandomSearch(_Search):
+    """Draw `num_samples` configurations; settings with `grid` are crossed with each of them."""
+
+    algorithm: Literal["random"] = "random"
+
+
+class OptunaSection(_Search):
+    """What all of Optuna's samplers share."""
+
+    warm_start: list[WarmStart] = []
+    study_storage: str | None = None
+    """Where the study is kept for optuna-dashboard, e.g. `sqlite:///runs/optuna.db`."""
+    study_name: str | None = None
+    """The study's name in that storage; by default the sweep's."""
+
+
+class TpeSearch(OptunaSection):
+    """Tree-structured Parzen estimator (Bergstra et al., 2011)."""
+
+    algorithm: Literal["tpe"] = "tpe"
+    n_startup_trials: Annotated[int, Field(ge=0)] = 10
+    """Random trials before the estimator takes over."""
+    n_ei_candidates: PositiveInt = 24
+    multivariate: bool = True
+    """Whether settings are modelled jointly (Falkner et al., 2018)."""
+    group: bool = False
+    """Whether conditional settings are modelled in groups; needs `multivariate`."""
+    constant_liar: bool = True
+    """Whether running trials count as bad ones, so that parallel trials spread."""
+
+
+class CmaesSearch(OptunaSection):
+    """Covariance matrix adaptation evolution strategy (Hansen, 2016)."""
+
+    algorithm: Literal["cmaes"] = "cmaes"
+    n_startup_trials: PositiveInt = 1
+    sigma0: Annotated[float, Field(gt=0)] | None = None
+    population_size: Annotated[int, Field(ge=2)] | None = None
+
+
+class GpSearch(OptunaSection):
+    """Gaussian process with expected improvement."""
+
+    algorithm: Literal["gp"] = "gp"
+    n_startup_trials: PositiveInt = 10
+    deterministic_objective: bool = False
+
+
+class SobolSearch(OptunaSection):
+    """Quasi-random points that fill the space evenly (Bergstra & Bengio, 2012)."""
+
+    algorithm: Literal["sobol"] = "sobol"
+    sequence: Literal["sobol", "halton"] = "sobol"
+    scramble: bool = True
+
+
+class _Evolution(OptunaSection):
+    population_size: Annotated[int, Field(ge=2)] = 50
+    mutation_prob: Probability | None = None
+    crossover_prob: Probability = 0.9
+    swapping_prob: Probability = 0.5
+
+
+class Nsga2Search(_Evolution):
+    """Non-dominated sorting genetic algorithm II (Deb et al., 2002): several objectives."""
+
+    algorithm: Literal["nsga2"] = "nsga2"
+
+
+class Nsga3Search(_Evolution):
+    """NSGA-III (Deb & Jain, 2014): more than three objectives."""
+
+    algorithm: Literal["nsga3"] = "nsga3"
+
+
+SEARCHES: dict[str, type[Section]] = {
+    "grid": GridSearch,
+    "random": RandomSearch,
+    "tpe": TpeSearch,
+    "cmaes": CmaesSearch,
+    "gp": GpSearch,
+    "sobol": SobolSearch,
+    "nsga2": Nsga2Search,
+    "nsga3": Nsga3Search,
+}
+SEARCH_SYNONYMS = {"optuna": "tpe", "qmc": "sobol"}
+
+Search = Annotated[
+    Annotated[GridSearch, Tag("grid")]
+    | Annotated[RandomSearch, Tag("random")]
+    | Annotated[TpeSearch, Tag("tpe")]
+    | Annotated[CmaesSearch, Tag("cmaes")]
+    | Annotated[GpSearch, Tag("gp")]
+    | Annotated[SobolSearch, Tag("sobol")]
+    | Annotated[Nsga2Search, Tag("nsga2")]
+    | Annotated[Nsga3Search, Tag("nsga3")],
+    Discriminator(tag_of),
+]
