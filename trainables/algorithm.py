@@ -311,6 +311,8 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     def scheduled(self, value: float | list[Any]) -> float:
         """The present value of a setting that may be a schedule over environment steps."""
+        if not isinstance(value, list):
+            return float(value)
         return Schedule(value)(self.num_env_steps_sampled)
 
     # ------------------------------------------------------------------ evaluation

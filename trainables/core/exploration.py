@@ -40,7 +40,7 @@ class EpsilonGreedy(Distribution):
             return chosen
         # One draw decides both: below epsilon, it says which of the A equal parts it fell in.
         draw = torch.rand(chosen.shape, generator=generator, device=inputs.device)
-        if inputs.device.type == "cpu" and draw.min() >= self.epsilon:
+        if inputs.device.type == "cpu" and draw.min().item() >= self.epsilon:
             return chosen  # most steps of a few slots: the rest would cost as much as the network
         draw /= self.epsilon
         part = (draw * self.num_inputs).long().clamp_max(self.num_inputs - 1)
