@@ -78,9 +78,9 @@ def _move(
     if path[-1] in parent:
         raise source.error(place, f"{place[-1]!r} is given twice (also as {'.'.join(path)})")
     parent[path[-1]] = value
-    for known, line in source.lines.items():
+    for known, written in source.lines.items():
         if known[: len(place)] == place:
-            target.lines[(*path, *known[len(place) :])] = line
+            target.lines[(*path, *known[len(place) :])] = written
 
 
 def _as_name(name: str) -> str:

@@ -30,7 +30,7 @@ def take_grids_from_config(document: Document) -> SearchSpace:
                 entry: dict[str, Any] = {}
                 assign(entry, here, value)
                 part = Document(entry, document.source)
-                part.lines = {(): document.line(("config", *here))}
+                part.lines = {(): document.place(("config", *here))}
                 found = found.merged(SearchSpace.parse_document(part, ()))
                 del node[key]
             elif isinstance(value, dict):
@@ -189,7 +189,7 @@ def rename_metrics(document: Document) -> None:
         if metric in stop:
             raise document.error(("stop", name), f"stop: {metric} is given twice")
         stop[metric] = value
-        document.lines.setdefault(("stop", metric), document.line(("stop", name)))
+        document.lines.setdefault(("stop", metric), document.place(("stop", name)))
     data["stop"] = stop
 
 

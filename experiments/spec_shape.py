@@ -70,9 +70,7 @@ def _expand_objectives(document: Document) -> None:
         if "objectives" in data:
             raise document.error(("objectives",), "objectives is given twice: see objective")
         data["objectives"] = data.pop("objective")
-        for path, line in list(document.lines.items()):
-            if path[:1] == ("objective",):
-                document.lines[("objectives", *path[1:])] = line
+        document.copy_places(("objective",), ("objectives",))
     objectives = data.get("objectives")
     if not isinstance(objectives, list) or not objectives:
         return
@@ -156,7 +154,7 @@ def validate(document: Document) -> SweepSpec:
     except ValidationError as error:
         problems = error.errors(include_url=False)
     located = [(_data_path(problem["loc"]), problem) for problem in problems]
-    path, problem = min(located, key=lambda item: document.line(item[0]))
+    path, problem = min(located, key=lambda item: document.place(item[0]))
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     raise document.error(path, _describe(path, problem) + more)
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -46,6 +46,16 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
 
 
+class Place(NamedTuple):
+    """Where a key was written."""
+
+    source: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}"
+
+
 @dataclass
 class Document:
     """Parsed YAML: plain `data`, and where each key came from.
@@ -53,13 +63,14 @@ class Document:
     Attributes:
         data: The mapping that the document holds.
         source: How the document is named in errors, usually its file.
-        lines: Line (from 1) of each key, by its path in `data`.
+        lines: File and line (from 1) of each key, by its path in `data`: a key may have been
+            written in a file that this one extends.
         settings: Command-line text of each key that `--set` replaced, by its path.
     """
 
     data: dict[str, Any]
     source: str
-    lines: dict[KeyPath, int] = field(default_factory=dict)
+    lines: dict[KeyPath, Place] = field(default_factory=dict)
     settings: dict[KeyPath, str] = field(default_factory=dict)
 
     def where(self, path: KeyPath) -> str:
@@ -72,15 +83,24 @@ class Document:
                 if made:
                     return f"--set {self.settings[made[0]]}"
             if path[:end] in self.lines:
-                return f"{self.source}:{self.lines[path[:end]]}"
+                return str(self.lines[path[:end]])
         return self.source
 
-    def line(self, path: KeyPath) -> int:
-        """Line of the key at `path`, or of its nearest parent with a known line."""
+    def place(self, path: KeyPath) -> Place:
+        """Place of the key at `path`, or of its nearest parent with a known one."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.lines:
                 return self.lines[path[:end]]
-        return 1
+        return Place(self.source, 1)
+
+    def copy_places(self, origin: KeyPath, target: KeyPath) -> None:
+        """The places of the keys below `origin`, for the same keys below `target`."""
+        for path, place in list(self.lines.items()):
+            if path[: len(origin)] == origin:
+                self.lines[(*target, *path[len(origin) :])] = place
+        for path, text in list(self.settings.items()):
+            if path[: len(origin)] == origin:
+                self.settings[(*target, *path[len(origin) :])] = text
 
     def error(self, path: KeyPath, message: str) -> SpecError:
         """An error about the key at `path`, which names the file and the line."""
@@ -134,14 +154,14 @@ def load_document(path: str | Path) -> Document:
     return Document(data, source, lines)
 
 
-def parse(text: str, source: str) -> tuple[Any, dict[KeyPath, int]]:
-    """Parse YAML text to plain Python values and the line of each key.
+def parse(text: str, source: str) -> tuple[Any, dict[KeyPath, Place]]:
+    """Parse YAML text to plain Python values and the place of each key.
 
     Raises:
         SpecError: The text is not YAML, has a duplicate key, an object tag or a cyclic alias.
     """
     loader = _Loader(text)
-    lines: dict[KeyPath, int] = {}
+    lines: dict[KeyPath, Place] = {}
     try:
         node = loader.get_single_node()
         if node is None:
@@ -166,7 +186,7 @@ def _build(
     loader: _Loader,
     node: yaml.Node,
     path: KeyPath,
-    lines: dict[KeyPath, int],
+    lines: dict[KeyPath, Place],
     source: str,
     ancestors: Sequence[int],
 ) -> Any:
@@ -185,13 +205,13 @@ def _build(
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = _key(loader, key_node, source)
-            lines[(*path, key)] = key_node.start_mark.line + 1
+            lines[(*path, key)] = Place(source, key_node.start_mark.line + 1)
             result[key] = _build(loader, value_node, (*path, key), lines, source, ancestors)
         return result
     if isinstance(node, yaml.SequenceNode):
         items = []
         for index, item in enumerate(node.value):
-            lines[(*path, index)] = item.start_mark.line + 1
+            lines[(*path, index)] = Place(source, item.start_mark.line + 1)
             items.append(_build(loader, item, (*path, index), lines, source, ancestors))
         return items
     return loader.construct_object(node)

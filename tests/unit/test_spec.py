@@ -72,9 +72,9 @@ def test_numbers_in_scientific_notation(text: str, value: object) -> None:
 
 def test_lines_of_nested_keys(tmp_path: Path) -> None:
     document = load_document(write(tmp_path, GOOD))
-    assert document.lines[("config", "num_epochs")] == 4
-    assert document.lines[("search_space", "lr")] == 6
-    assert document.lines[("search_space", "lr", "loguniform", 1)] == 6
+    assert document.lines[("config", "num_epochs")].line == 4
+    assert document.lines[("search_space", "lr")].line == 6
+    assert document.lines[("search_space", "lr", "loguniform", 1)].line == 6
 
 
 @pytest.mark.parametrize(
