@@ -26,7 +26,8 @@ from ray.tune.schedulers import ASHAScheduler
 from experiments import mlflow_writer
 from experiments.durability import durable
 from experiments.mlflow_logger import BEST_ARTIFACT, PARENT_TAG, MLflowLogger
-from experiments.mlflow_writer import MAX_BATCH_METRICS, MLflowWriter, Row, connect
+from experiments.mlflow_store import MAX_BATCH_METRICS, Row, connect
+from experiments.mlflow_writer import MLflowWriter
 
 STEPS = "num_env_steps_sampled_lifetime"
 
@@ -516,7 +517,7 @@ def test_a_driver_killed_while_it_makes_the_database_leaves_none(
     tmp_path: Path,
 ) -> None:
     uri = f"sqlite:///{tmp_path}/runs/mlflow.db"
-    code = f"from experiments.mlflow_writer import connect; connect({uri!r})"
+    code = f"from experiments.mlflow_store import connect; connect({uri!r})"
     driver = subprocess.Popen([sys.executable, "-c", code])
     while not any(p.stat().st_size > 4096 * 20 for p in tmp_path.glob("runs/.mlflow.db.*.new")):
         assert driver.poll() is None

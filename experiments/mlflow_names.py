@@ -1,0 +1,63 @@
+"""What things are called in MLflow: tags, artifacts, parameters, and where a sweep came from."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from analysis.rows import flatten
+from experiments.provenance import git_commit, package_versions, user_name
+
+PARENT_TAG = "mlflow.parentRunId"  # the tag by which MLflow's UI nests runs
+SWEEP_TAG = "tunescape.sweep_id"
+TRIAL_TAG = "tunescape.trial_id"
+OUTCOME_TAG = "tunescape.outcome"
+BEST_ARTIFACT = "best_policy"
+
+FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
+
+
+def provenance_tags(spec_path: str | None) -> dict[str, str]:
+    """Returns the tags that say which code, versions and user produced a run."""
+    tags = {f"tunescape.version.{name}": v for name, v in package_versions().items()}
+    tags["mlflow.source.name"] = os.path.basename(spec_path) if spec_path else "tunescape"
+    tags["mlflow.source.type"] = "LOCAL"
+    commit = git_commit()
+    if commit:
+        tags["mlflow.source.git.commit"] = commit
+    user = user_name()
+    if user:
+        tags["mlflow.user"] = user
+    if spec_path:
+        tags["tunescape.spec"] = os.path.basename(spec_path)
+    return tags
+
+
+def as_params(config: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a config as MLflow's parameters: flat, and text."""
+    return {key: as_text(value) for key, value in flatten(config).items()}
+
+
+def as_text(value: Any) -> str:
+    """Returns a setting as MLflow shows it: callables by name, containers as JSON."""
+    if isinstance(value, str):
+        return value
+    if callable(value):
+        name = getattr(value, "__qualname__", type(value).__qualname__)
+        return f"{getattr(value, '__module__', '?')}:{name}"
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(value, default=as_text)
+    return str(value)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Tells whether a value can be a metric."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def timestamp_ms(result: Mapping[str, Any]) -> int:
+    """Returns when a result was made; the same result logged twice is then the same point."""
+    return int(1000 * float(result.get("timestamp") or time.time()))

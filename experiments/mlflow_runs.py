@@ -1,0 +1,234 @@
+"""What a sweep writes to MLflow, request by request: all of it runs on the writer's thread.
+
+`experiments.mlflow_logger` decides on the Tune loop what is written; here it is written. A run is
+found again by the tags `tunescape.sweep_id` and `tunescape.trial_id`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.mlflow_names import (
+    BEST_ARTIFACT,
+    FAILED,
+    FINISHED,
+    KILLED,
+    OUTCOME_TAG,
+    PARENT_TAG,
+    SWEEP_TAG,
+    TRIAL_TAG,
+    provenance_tags,
+    timestamp_ms,
+)
+from experiments.mlflow_store import (
+    Row,
+    ensure_experiment,
+    find_runs,
+    log_params_and_tags,
+    log_rows,
+)
+from experiments.trial_info import numeric_metrics, read_json_lines
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+
+@dataclass(frozen=True)
+class SweepInfo:
+    """What is known of a sweep before it starts; see `experiments.mlflow_logger.MLflowLogger`."""
+
+    name: str
+    sweep_id: str
+    experiment_name: str = "tunescape"
+    artifact_location: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+    spec_path: str | None = None
+    metric: str = "episode_return_mean"
+    mode: str = "max"
+    step_metric: str = "num_env_steps_sampled_lifetime"
+
+    def step_of(self, values: Mapping[str, float]) -> int:
+        """Returns the env step of a result; its training iteration if it counts no env steps."""
+        return int(values.get(self.step_metric, values.get("training_iteration", 0)))
+
+
+class SweepRuns:
+    """The parent run and its children.
+
+    Args:
+        sweep: the sweep.
+        connected: gives the client; called on the thread only.
+        parent_run_id: of the sweep that is resumed, if it is known.
+        run_ids: run id by trial id, likewise.
+
+    Attributes:
+        parent_run_id: None until MLflow has answered.
+        run_ids: run id by trial id, of the runs that exist so far.
+    """
+
+    def __init__(
+        self,
+        sweep: SweepInfo,
+        connected: Callable[[], MlflowClient],
+        *,
+        parent_run_id: str | None = None,
+        run_ids: Mapping[str, str] | None = None,
+    ) -> None:
+        self.sweep = sweep
+        self.parent_run_id = parent_run_id
+        self.run_ids = dict(run_ids or {})
+        self._connected = connected
+        self._experiment_id = ""
+        self._provenance: dict[str, str] = {}
+        self._found: dict[str, str] = {}  # status of the runs found at a resume
+        self._skip_until: dict[str, int] = {}  # env step up to which a run already holds its rows
+        self._last_step: dict[str, int] = {}  # env step of a run's last row
+
+    @property
+    def _client(self) -> MlflowClient:
+        return self._connected()
+
+    def open_parent(self) -> None:
+        """Makes the sweep's run, or finds it and its children."""
+        client, sweep = self._client, self.sweep
+        self._provenance = provenance_tags(sweep.spec_path)
+        self._experiment_id = ensure_experiment(
+            client, sweep.experiment_name, sweep.artifact_location
+        )
+        runs = find_runs(client, self._experiment_id, SWEEP_TAG, sweep.sweep_id)
+        parents = [run for run in runs if PARENT_TAG not in run.data.tags]
+        if parents:
+            self.parent_run_id = parents[0].info.run_id
+            client.update_run(self.parent_run_id, status="RUNNING")
+            children = {run.data.tags[TRIAL_TAG]: run for run in runs if TRIAL_TAG in run.data.tags}
+            self.run_ids = {trial_id: run.info.run_id for trial_id, run in children.items()}
+            self._found = {trial_id: run.info.status for trial_id, run in children.items()}
+            return
+        self.run_ids = {}
+        tags = {
+            **self._provenance,
+            **sweep.tags,
+            SWEEP_TAG: sweep.sweep_id,
+            "tunescape.sweep": sweep.name,
+            "tunescape.kind": "sweep",
+            "tunescape.objective": f"{sweep.mode} {sweep.metric}",
+        }
+        run = client.create_run(self._experiment_id, run_name=sweep.name, tags=tags)
+        self.parent_run_id = run.info.run_id
+        log_params_and_tags(client, run.info.run_id, sweep.params, {})
+        if sweep.spec_path and os.path.isfile(sweep.spec_path):
+            client.log_artifact(run.info.run_id, sweep.spec_path)
+
+    def open_run(
+        self, trial_id: str, tags: dict[str, str], params: dict[str, str], reopen: bool
+    ) -> None:
+        """Makes a trial's run, or sets the one there is back to RUNNING if `reopen`."""
+        client = self._client
+        run_id = self.run_ids.get(trial_id)
+        if run_id is None:
+            parent = {PARENT_TAG: self.parent_run_id}
+            run = client.create_run(
+                self._experiment_id, run_name=trial_id, tags={**self._provenance, **parent, **tags}
+            )
+            self.run_ids[trial_id] = run.info.run_id
+            log_params_and_tags(client, run.info.run_id, params, {})
+        elif reopen:
+            self._note_logged(trial_id, run_id)
+            client.update_run(run_id, status="RUNNING")
+
+    def _note_logged(self, trial_id: str, run_id: str) -> None:
+        """Notes, once, how far a run found at a resume was logged before the sweep was killed."""
+        if self._found.pop(trial_id, None) is None:
+            return
+        history = self._client.get_metric_history(run_id, "training_iteration")
+        if history:
+            self._last_step[trial_id] = max(metric.step for metric in history)
+            self.skip_repeated(trial_id)
+
+    def _is_ended(self, trial_id: str) -> bool:
+        """Tells whether a run found at a resume had already been given its end."""
+        return self._found.get(trial_id) in (FINISHED, FAILED)
+
+    def skip_repeated(self, trial_id: str) -> None:
+        """Leaves out the rows that a trial, continued from a checkpoint, will report again."""
+        if trial_id in self._last_step:
+            self._skip_until[trial_id] = self._last_step[trial_id]
+
+    def write_rows(self, trial_id: str | None, rows: list[Row]) -> None:
+        """Logs rows of a trial, or of the parent (None)."""
+        if trial_id is None:
+            if self.parent_run_id is not None:
+                log_rows(self._client, self.parent_run_id, rows)
+            return
+        run_id = self.run_ids.get(trial_id)
+        if run_id is None or self._is_ended(trial_id):
+            return
+        self._note_logged(trial_id, run_id)
+        # A trial continued from a checkpoint reports again what its run already holds.
+        limit = self._skip_until.get(trial_id)
+        if limit is not None:
+            rows = [row for row in rows if row.step > limit]
+        if rows:
+            log_rows(self._client, run_id, rows)
+            self._skip_until.pop(trial_id, None)
+            self._last_step[trial_id] = rows[-1].step
+
+    def backfill(self, trial_id: str, path: Path, until: int) -> None:
+        """Logs what a killed sweep had in its folder, but had not yet sent to MLflow."""
+        if trial_id not in self.run_ids or self._is_ended(trial_id):
+            return
+        by_iteration: dict[int, Row] = {}
+        for result in read_json_lines(path):  # of repeated iterations the last counts
+            values, _ = numeric_metrics(result)
+            iteration = int(values.get("training_iteration", 0))
+            if iteration <= until:
+                by_iteration[iteration] = Row(
+                    self.sweep.step_of(values), timestamp_ms(result), values
+                )
+        self.write_rows(trial_id, [by_iteration[i] for i in sorted(by_iteration)])
+
+    def tag_run(self, trial_id: str, tags: dict[str, str]) -> None:
+        """Tags a trial's run."""
+        if trial_id in self.run_ids:
+            log_params_and_tags(self._client, self.run_ids[trial_id], {}, tags)
+
+    def end_run(self, trial_id: str, status: str, tags: dict[str, str]) -> None:
+        """Ends a trial's run, unless it had been ended before a resume."""
+        if trial_id in self.run_ids and not self._is_ended(trial_id):
+            self.tag_run(trial_id, tags)
+            self._client.set_terminated(self.run_ids[trial_id], status=status)
+
+    def close_orphans(self, known: set[str]) -> None:
+        """Ends the runs of trials that were lost with the process that had made them."""
+        for trial_id in set(self.run_ids) - known:
+            self.end_run(trial_id, KILLED, {OUTCOME_TAG: "killed"})
+
+    def write_best(self, trial_id: str, policy_dir: str, checkpoint: str | None) -> None:
+        """Marks the winner and keeps its policy with the parent."""
+        client = self._client
+        if self.parent_run_id is None:
+            return
+        tags = {"tunescape.best_trial_id": trial_id, "tunescape.best_policy": policy_dir}
+        if checkpoint:
+            tags["tunescape.best_checkpoint"] = checkpoint
+        if trial_id in self.run_ids:
+            tags["tunescape.best_run_id"] = self.run_ids[trial_id]
+            best = {"tunescape.best": "true", "tunescape.best_policy": policy_dir}
+            if checkpoint:
+                best["tunescape.best_checkpoint"] = checkpoint
+            self.tag_run(trial_id, best)
+        log_params_and_tags(client, self.parent_run_id, {}, tags)
+        client.log_artifacts(self.parent_run_id, policy_dir, artifact_path=BEST_ARTIFACT)
+
+    def end_parent(self, status: str) -> None:
+        """Ends the sweep's run."""
+        if self.parent_run_id is None:
+            return
+        tags = {OUTCOME_TAG: status.lower(), "tunescape.num_trials": str(len(self.run_ids))}
+        log_params_and_tags(self._client, self.parent_run_id, {}, tags)
+        self._client.set_terminated(self.parent_run_id, status=status)

@@ -1,0 +1,188 @@
+"""MLflow's client and store: connecting, finding runs, writing batches within MLflow's limits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+# So that the UI opens on runs and metrics, not on traces of language models.
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
+
+MAX_BATCH_METRICS = 1000  # MLflow's limit for one log_batch
+MAX_BATCH_PARAMS = 100
+MAX_PARAM_LENGTH = 6000
+MAX_TAG_LENGTH = 5000
+
+# MLflow's own defaults would hang on a dead server for minutes; ours give up within seconds and
+# the thread tries again later. A value set by the user wins.
+_ENVIRONMENT = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+
+
+@dataclass
+class Row:
+    """The metrics of one result: `values` at env step `step`, reported at `timestamp_ms`."""
+
+    step: int
+    timestamp_ms: int
+    values: dict[str, float]
+
+
+def connect(tracking_uri: str) -> MlflowClient:
+    """Returns a client for `tracking_uri`; makes or migrates an SQLite schema, once and quietly."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    # Quiet first: MLflow announces every table that it makes.
+    for noisy in ("alembic", "mlflow.store.db.utils", "mlflow.tracking"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    from mlflow.tracking import MlflowClient
+
+    # MLflow sets levels of its own on import.
+    for noisy in ("alembic", "mlflow.store.db.utils"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    path = _sqlite_path(tracking_uri)
+    if path is not None and not path.exists():
+        _make_database(path)
+    return MlflowClient(tracking_uri=tracking_uri)
+
+
+def _sqlite_path(tracking_uri: str) -> Path | None:
+    """Returns the file of an SQLite tracking URI; None for any other."""
+    scheme, slashes, path = tracking_uri.partition(":///")
+    if scheme != "sqlite" or not slashes or path in ("", ":memory:"):
+        return None
+    return Path(path.partition("?")[0])
+
+
+def _make_database(path: Path) -> None:
+    """Makes a database with MLflow's tables, whole or not at all.
+
+    MLflow makes them in some seventy steps; a process killed in between leaves a database that
+    MLflow can neither open nor repair.
+    """
+    from mlflow.tracking import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    try:
+        MlflowClient(tracking_uri=f"sqlite:///{new}").search_experiments(max_results=1)
+        try:
+            os.link(new, path)  # unlike a rename, never in place of another sweep's database
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            os.rename(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def log_rows(client: MlflowClient, run_id: str, rows: Iterable[Row]) -> None:
+    """Writes rows of metrics, at most 1,000 values a request."""
+    from mlflow.entities import Metric
+
+    metrics = [
+        Metric(_key(name), value, row.timestamp_ms, row.step)
+        for row in rows
+        for name, value in row.values.items()
+    ]
+    for start in range(0, len(metrics), MAX_BATCH_METRICS):
+        client.log_batch(run_id, metrics=metrics[start : start + MAX_BATCH_METRICS])
+
+
+def log_params_and_tags(
+    client: MlflowClient, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]
+) -> None:
+    """Writes parameters and tags, cutting what is longer than MLflow takes."""
+    from mlflow.entities import Param, RunTag
+
+    all_params = [Param(_key(k), _cut(v, MAX_PARAM_LENGTH)) for k, v in params.items()]
+    all_tags = [RunTag(_key(k), _cut(v, MAX_TAG_LENGTH)) for k, v in tags.items()]
+    step = MAX_BATCH_PARAMS
+    for start in range(0, max(len(all_params), len(all_tags)), step):
+        client.log_batch(
+            run_id,
+            params=all_params[start : start + step],
+            tags=all_tags[start : start + step],
+        )
+
+
+def find_runs(client: MlflowClient, experiment_id: str, tag: str, value: str) -> list[Any]:
+    """Returns all runs of an experiment whose tag `tag` is `value`."""
+    runs: list[Any] = []
+    token: str | None = None
+    while True:
+        page = client.search_runs(
+            [experiment_id],
+            filter_string=f"tags.`{tag}` = '{value}'",
+            max_results=1000,
+            page_token=token,
+        )
+        runs.extend(page)
+        token = page.token
+        if not token:
+            return runs
+
+
+def ensure_experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
+    """Returns the id of the experiment `name`, making it, or restoring it from the bin, if need be.
+
+    Two sweeps may start at once, so a lost race to make it counts as found.
+    """
+    from mlflow.exceptions import MlflowException
+
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        try:
+            return str(
+                client.create_experiment(name, artifact_location=artifact_location, tags=_KIND)
+            )
+        except MlflowException as error:
+            experiment = client.get_experiment_by_name(name)
+            if error.error_code != "RESOURCE_ALREADY_EXISTS" or experiment is None:
+                raise
+    if experiment.lifecycle_stage == "deleted":
+        client.restore_experiment(experiment.experiment_id)
+    return str(experiment.experiment_id)
+
+
+def is_connection_error(error: BaseException | None) -> bool:
+    """Tells whether no answer came, walking through what wrapped the cause."""
+    while error is not None:
+        if isinstance(error, (ConnectionError, TimeoutError)):
+            return True
+        module, name = type(error).__module__.partition(".")[0], type(error).__name__
+        if module in {"requests", "urllib3"} and ("Connection" in name or "Timeout" in name):
+            return True
+        if module == "sqlalchemy" and name == "OperationalError":  # locked, or not to be opened
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _key(name: str) -> str:
+    """Makes a name that MLflow accepts: its characters, a plain relative path, at most 250 long."""
+    clean = "".join(c if c.isalnum() or c in "_-. :/" else "_" for c in str(name))
+    return posixpath.normpath(clean).lstrip("./")[:250] or "_"
+
+
+def _cut(value: str, length: int) -> str:
+    return value if len(value) <= length else value[: length - 3] + "..."
+
+
+def first_line(error: Exception) -> str:
+    """Returns what an error says in its first line, at most 300 characters of it."""
+    lines = str(error).strip().splitlines()
+    return _cut(lines[0] if lines else type(error).__name__, 300)
