@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.cluster import local_node, shown
-from experiments.paths import sweep_dir, tracking_uri
+from experiments.paths import shown_uri, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, trial_resources
 from experiments.schema import SweepSpec
 from experiments.spec import dump_spec, spec_space
@@ -40,7 +40,7 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
         f"# folder: {sweep_dir(spec)}",
     ]
     if spec.mlflow.enabled:
-        lines.append(f"# MLflow: {tracking_uri(spec)}")
+        lines.append(f"# MLflow: {shown_uri(tracking_uri(spec))}")
     lines += [f"# a trial may have: {example}" for example in _examples(spec)]
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 

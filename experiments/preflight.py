@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from experiments.cluster import shown, total
 from experiments.errors import PreflightError
+from experiments.paths import shown_uri
 from experiments.schema import SweepSpec
 from search_spaces.space import SearchSpace
 
@@ -64,7 +65,7 @@ def check_tracking(tracking_uri: str) -> str | None:
         return None  # somebody answers: whether we may write is MLflow's to say
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
-        return f"the MLflow tracking server {tracking_uri} cannot be reached: {reason}"
+        return f"the MLflow tracking server {shown_uri(tracking_uri)} cannot be reached: {reason}"
     return None
 
 

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from experiments.scheduler_schema import FifoScheduler, Scheduler
 from experiments.search_schema import RandomSearch, Search
@@ -119,6 +119,8 @@ class SweepSpec(Section):
     loggers: list[Literal["json", "csv", "tensorboard"]] = ["json"]
     """Files in each trial's folder besides MLflow; `json` is always written, as it is what the
     analysis reads."""
+    _references: dict[str, str] = PrivateAttr(default_factory=dict)
+    """Texts with `${env:…}` of keys that may be credentials, by dotted key."""
 
     @field_validator("name")
     @classmethod

@@ -27,6 +27,9 @@ from experiments.spec_checks import (
     rename_metrics,
     take_grids_from_config,
 )
+from experiments.spec_compose import compose
+from experiments.spec_files import find_spec, spec_names
+from experiments.spec_references import escaped, expand_references
 from experiments.spec_shape import (
     expand_shorthands,
     require_known_keys,
@@ -35,10 +38,20 @@ from experiments.spec_shape import (
     trainable_of,
     validate,
 )
-from search_spaces.documents import Document, SpecError, load_document, nearest
+from search_spaces.documents import Document, load_document
 from search_spaces.space import SearchSpace
 
-_FOLDER = Path(__file__).parent
+__all__ = [
+    "check_document",
+    "dump_spec",
+    "find_spec",
+    "load_spec",
+    "make_spec",
+    "read_spec",
+    "spec_data",
+    "spec_names",
+    "spec_space",
+]
 
 
 def load_spec(
@@ -55,7 +68,7 @@ def load_spec(
         SpecError: Something in the file or an override is wrong; one message says what and where.
     """
     file = find_spec(path)
-    document = load_document(file)
+    document = compose(load_document(file), file.parent)
     if is_legacy(document):
         document = from_legacy(document, experiment)
     elif experiment is not None:
@@ -71,17 +84,35 @@ def read_spec(path: str | Path) -> SweepSpec:
 
     What it names, such as an environment, need not be there any more.
     """
-    return validate(load_document(path))
+    document = load_document(path)
+    references = expand_references(document)
+    spec = validate(document)
+    spec._references = references
+    return spec
 
 
 def make_spec(data: Mapping[str, Any], source: str = "spec") -> SweepSpec:
     """Check a spec given as a dict; see `load_spec`."""
-    return check_document(Document(dict(data), source))
+    return check_document(compose(Document(dict(data), source), Path.cwd()))
 
 
 def dump_spec(spec: SweepSpec) -> str:
-    """The spec as YAML that `load_spec` reads back to an equal one."""
-    return yaml.safe_dump(_plain(spec.model_dump()), sort_keys=False, allow_unicode=True)
+    """The spec as YAML that `load_spec` reads back to an equal one.
+
+    It holds the values of environment variables, except for keys that may be credentials
+    (`experiments.spec_references.CREDENTIALS`): those are references as they were written.
+    """
+    return yaml.safe_dump(spec_data(spec), sort_keys=False, allow_unicode=True)
+
+
+def spec_data(spec: SweepSpec) -> dict[str, Any]:
+    """The spec as plain data without credentials: what may be written to disk, or shown."""
+    data: dict[str, Any] = _plain(spec.model_dump())
+    for dotted, text in spec._references.items():
+        section, key = dotted.split(".")
+        if key in data[section]:
+            data[section][key] = text
+    return data
 
 
 def spec_space(spec: SweepSpec) -> SearchSpace:
@@ -89,27 +120,9 @@ def spec_space(spec: SweepSpec) -> SearchSpace:
     return SearchSpace.parse(spec.search_space, f"search space of {spec.name}")
 
 
-def spec_names() -> list[str]:
-    """The specs that ship with the package, as `load_spec` takes them."""
-    files = [*_FOLDER.glob("*.yaml"), *_FOLDER.glob("tuned/**/*.yaml")]
-    return sorted(file.relative_to(_FOLDER).with_suffix("").as_posix() for file in files)
-
-
-def find_spec(path: str | Path) -> Path:
-    """The file of a spec given by path or by the name of one that ships with the package."""
-    if str(path) in spec_names() and not Path(path).is_file():
-        return _FOLDER / f"{path}.yaml"
-    if not Path(path).exists() and Path(path).suffix not in (".yaml", ".yml"):
-        hint = nearest(path, spec_names())
-        raise SpecError(
-            f"{path}: no such file, and no spec of that name; "
-            f"known names: {', '.join(spec_names())}{hint}"
-        )
-    return Path(path)
-
-
 def check_document(document: Document) -> SweepSpec:
     """Check a parsed spec in the spec's own form; see `load_spec`."""
+    references = expand_references(document)
     data = document.data
     expand_shorthands(document)
     base = take_space_by_name(document)
@@ -130,6 +143,7 @@ def check_document(document: Document) -> SweepSpec:
     data["search_space"] = space.to_dict()
     rename_metrics(document)
     spec = validate(document)
+    spec._references = references
     refuse_unsupported(document, spec)
     check_search(document, spec, space)
     complete_scheduler(document, spec)
@@ -142,6 +156,8 @@ def check_document(document: Document) -> SweepSpec:
 
 def _plain(value: Any) -> Any:
     """Values that YAML can hold: classes and functions by `module:qualname`."""
+    if isinstance(value, str):
+        return escaped(value)
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

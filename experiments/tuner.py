@@ -18,7 +18,7 @@ from experiments.paths import (
 )
 from experiments.preflight import trial_resources
 from experiments.schema import SweepSpec
-from experiments.spec import dump_spec, spec_space
+from experiments.spec import dump_spec, spec_data, spec_space
 from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _sweep_params(spec: SweepSpec) -> dict[str, Any]:
         "trainable": spec.trainable,
         "num_samples": spec.num_samples,
         "seed": spec.seed,
-        "search": spec.search.model_dump(),
+        "search": spec_data(spec)["search"],
         "scheduler": spec.scheduler.model_dump(),
         "stop": spec.stop,
         "config": spec.config,

@@ -93,6 +93,10 @@ class Document:
                 return self.lines[path[:end]]
         return Place(self.source, 1)
 
+    def line(self, path: KeyPath) -> int:
+        """Line of the key at `path`, or of its nearest parent with a known one."""
+        return self.place(path).line
+
     def copy_places(self, origin: KeyPath, target: KeyPath) -> None:
         """The places of the keys below `origin`, for the same keys below `target`."""
         for path, place in list(self.lines.items()):

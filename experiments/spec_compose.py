@@ -1,0 +1,157 @@
+"""Specs put together from several files: `extends` and `include`.
+
+The two words mean the same: the named files' mappings are merged in order, and the mapping in which
+the word stands is merged over them. It may stand at the top of a spec, where the files are specs,
+or in a section such as `config`, where they hold that section's keys.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments.search_schema import SEARCH_SYNONYMS
+from experiments.spec_files import find_part
+from search_spaces.documents import Document, KeyPath, SpecError, load_document
+from search_spaces.domains import is_domain
+
+KEYWORDS = ("extends", "include")
+
+_TAGGED = ("search", "scheduler")  # sections that are another thing with another algorithm
+
+
+def compose(document: Document, folder: Path) -> Document:
+    """The document with the files that it extends and includes merged beneath it.
+
+    Mappings are merged key by key; lists, scalars and search domains are replaced; `null` takes
+    away what a file gave. A `search` or `scheduler` with another algorithm replaces the whole
+    section. `name` is not taken over: it names the folder of one sweep.
+
+    Args:
+        document: The outermost file.
+        folder: What the names of other files in it are relative to.
+
+    Raises:
+        SpecError: A file is missing, is no mapping, or extends itself.
+    """
+    return _composed(document, folder, (_identity(document, folder),), is_spec=True)
+
+
+def _composed(
+    document: Document, folder: Path, chain: tuple[Path, ...], *, is_spec: bool
+) -> Document:
+    """The document with its parts; `chain` is the files on the way here, for cycles."""
+    result = Document({}, document.source)
+    own = Document(dict(document.data), document.source, dict(document.lines))
+    for keyword in KEYWORDS:
+        names = own.data.pop(keyword, [])
+        for index, name in enumerate(names if isinstance(names, list) else [names]):
+            place = (keyword, index) if isinstance(names, list) else (keyword,)
+            part = _part(document, place, name, folder, chain, is_spec=is_spec)
+            if is_spec:
+                part.data.pop("name", None)
+            _merge(result, part)
+    if is_spec:
+        for key, section in own.data.items():
+            if isinstance(section, dict) and any(keyword in section for keyword in KEYWORDS):
+                inner = Document(section, document.source)
+                _copy_places(document, (key,), inner, ())
+                whole = _composed(inner, folder, chain, is_spec=False)
+                own.data[key] = whole.data
+                _copy_places(whole, (), own, (key,))
+    _merge(result, own)
+    return result
+
+
+def _part(
+    document: Document,
+    place: KeyPath,
+    name: Any,
+    folder: Path,
+    chain: tuple[Path, ...],
+    *,
+    is_spec: bool,
+) -> Document:
+    keyword = place[0]
+    if not isinstance(name, str):
+        raise document.error(place, f"{keyword}: {name!r} is not the path of a file")
+    try:
+        file = find_part(name, folder)
+    except SpecError as error:
+        raise document.error(place, f"{keyword}: {error}") from None
+    if file.resolve() in chain:
+        loop = chain[chain.index(file.resolve()) :]
+        names = " -> ".join(link.name for link in (*loop, file))
+        raise document.error(place, f"{keyword}: {name} comes to itself again: {names}")
+    return _composed(load_document(file), file.parent, (*chain, file.resolve()), is_spec=is_spec)
+
+
+def _identity(document: Document, folder: Path) -> Path:
+    source = Path(document.source)
+    return source.resolve() if source.is_file() else (folder / source.name).resolve()
+
+
+def _merge(base: Document, over: Document, path: KeyPath = ()) -> None:
+    """Put what `over` holds at `path` over what `base` holds there, and the places with it."""
+    mine, theirs = _at(base, path), _at(over, path)
+    for key, value in theirs.items():
+        here = (*path, key)
+        if value is None and key in mine:
+            del mine[key]
+            _drop_places(base, here)
+            if path == ("search_space",) and "base" in mine:
+                mine[key] = None  # the named space may have it, too
+        elif isinstance(value, dict) and (inner := _mergeable(here, mine.get(key), value)):
+            mine[key] = inner
+            _merge(base, over, here)
+        else:
+            _drop_places(base, here)
+            mine[key] = _copied(value)
+            _copy_places(over, here, base, here)
+        if here in over.lines:
+            base.lines[here] = over.lines[here]
+
+
+def _mergeable(path: KeyPath, mine: Any, theirs: dict[str, Any]) -> dict[str, Any] | None:
+    """What `theirs` is merged into: `mine`, written in full; None if it replaces `mine`."""
+    if path == ("search_space",) and isinstance(mine, str):
+        return {"base": mine}
+    if len(path) == 1 and path[0] in _TAGGED:
+        if isinstance(mine, str):
+            mine = {"algorithm": mine}
+        if isinstance(mine, dict) and "algorithm" in theirs:
+            names = [_canonical(section.get("algorithm")) for section in (mine, theirs)]
+            return dict(mine) if names[0] == names[1] else None
+    if not isinstance(mine, dict) or is_domain(mine) or is_domain(theirs):
+        return None
+    return mine
+
+
+def _canonical(algorithm: Any) -> str:
+    return SEARCH_SYNONYMS.get(str(algorithm), str(algorithm))
+
+
+def _at(document: Document, path: KeyPath) -> dict[str, Any]:
+    node: Any = document.data
+    for key in path:
+        node = node[key]
+    assert isinstance(node, dict)
+    return node
+
+
+def _copied(value: Any) -> Any:
+    """A copy of the containers, so that a later merge does not reach into another document."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _copy_places(origin: Document, path: KeyPath, target: Document, to: KeyPath) -> None:
+    for known, place in origin.lines.items():
+        if known[: len(path)] == path:
+            target.lines[(*to, *known[len(path) :])] = place
+
+
+def _drop_places(document: Document, path: KeyPath) -> None:
+    for known in [known for known in document.lines if known[: len(path)] == path]:
+        del document.lines[known]

@@ -1,0 +1,205 @@
+"""Specs from several files, and values from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from experiments.paths import shown_uri
+from experiments.spec import dump_spec, load_spec, make_spec, read_spec
+from search_spaces.documents import SpecError
+
+BASE = """\
+name: base
+trainable: sweep_dummy:Dummy
+config:
+  num_epochs: 2
+  model: {fcnet_hiddens: [64, 64], fcnet_activation: tanh}
+search_space:
+  lr: {loguniform: [1e-4, 1e-1]}
+  gamma: {uniform: [0.9, 1]}
+search: {algorithm: optuna, n_startup_trials: 3}
+scheduler: asha
+stop: {num_env_steps_sampled_lifetime: 1_000}
+num_samples: 4
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "base.yaml").write_text(BASE)
+    (tmp_path / "parts").mkdir()
+    return tmp_path
+
+
+def write(folder: Path, text: str, name: str = "child.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def message(folder: Path, text: str) -> str:
+    with pytest.raises(SpecError) as error:
+        load_spec(write(folder, text))
+    assert "\n" not in str(error.value)
+    return str(error.value).replace(f"{folder}/", "")
+
+
+# -- extends and include ------------------------------------------------------------------------
+
+
+def test_extends_merges_mappings_and_replaces_the_rest(folder: Path) -> None:
+    spec = load_spec(
+        write(
+            folder,
+            """\
+extends: base.yaml
+config:
+  num_epochs: null
+  model: {fcnet_hiddens: [8]}
+search_space:
+  lr: {uniform: [0.1, 0.2]}
+search: {n_startup_trials: 5}
+scheduler: {grace_period: 100}
+""",
+        )
+    )
+    assert spec.name == "child"  # not the base's: it names the sweep's folder
+    assert spec.config == {"model": {"fcnet_hiddens": [8], "fcnet_activation": "tanh"}}
+    assert spec.search_space == {
+        "lr": {"uniform": [0.1, 0.2]},
+        "gamma": {"uniform": [0.9, 1]},
+    }
+    assert (spec.search.algorithm, spec.search.n_startup_trials) == ("tpe", 5)  # type: ignore[union-attr]
+    assert (spec.scheduler.algorithm, spec.scheduler.grace_period) == ("asha", 100)  # type: ignore[union-attr]
+    assert spec.num_samples == 4
+
+
+def test_another_algorithm_replaces_its_section(folder: Path) -> None:
+    spec = load_spec(write(folder, "extends: base.yaml\nsearch: {algorithm: random}\n"))
+    assert spec.search.algorithm == "random"
+    same = "extends: base.yaml\nsearch: {algorithm: tpe, n_ei_candidates: 9}\n"
+    assert load_spec(write(folder, same)).search.n_startup_trials == 3  # type: ignore[union-attr]
+
+
+def test_several_files_in_order_and_relative_to_each(folder: Path) -> None:
+    write(folder / "parts", "extends: more.yaml\nnum_samples: 5\nseed: 1\n", "one.yaml")
+    write(folder / "parts", "seed: 2\nmax_failures: 7\n", "more.yaml")
+    write(folder / "parts", "{num_samples: 6}", "two.yaml")
+    spec = load_spec(write(folder, "extends: [base.yaml, parts/one.yaml, parts/two.yaml]\n"))
+    assert (spec.num_samples, spec.seed, spec.max_failures) == (6, 1, 7)
+
+
+def test_include_in_a_section(folder: Path) -> None:
+    write(folder / "parts", "model: {fcnet_hiddens: [4]}\nminibatch_size: 8\n", "net.yaml")
+    text = BASE.replace("config:\n", "config:\n  include: parts/net.yaml\n")
+    spec = load_spec(write(folder, text))
+    assert spec.config["minibatch_size"] == 8
+    assert spec.config["model"]["fcnet_hiddens"] == [64, 64]  # the section's own keys win
+
+
+def test_a_shipped_spec_and_a_named_space(folder: Path) -> None:
+    spec = load_spec(
+        write(folder, "extends: quickstart\nsearch_space: {lr: {loguniform: [1e-4, 1e-3]}}\n")
+    )
+    assert spec.trainable == "PPO"
+    assert spec.search_space["lr"] == {"loguniform": [1e-4, 1e-3]}
+    write(folder, "extends: quickstart\nsearch_space: ppo\n", "named.yaml")
+    text = "extends: named.yaml\nsearch_space: {lr: null}\n"
+    spec = load_spec(write(folder, text))
+    assert "lr" not in spec.search_space and "gamma" in spec.search_space
+
+
+def test_make_spec_extends_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert make_spec({"extends": "base.yaml", "name": "x", "num_samples": 9}).num_samples == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name: x\nextends: bas.yaml\n", "child.yaml:2: extends: no file bas.yaml"),
+        ("extends: bas.yaml\n", "did you mean 'base.yaml'?"),
+        ("extends: quikstart\n", "did you mean 'quickstart'?"),
+        ("extends: 3\n", "child.yaml:1: extends: 3 is not the path"),
+        ("extends: [base.yaml, child.yaml]\n", "child.yaml:1: extends: child.yaml comes to itself"),
+        ("extends: base.yaml\nnum_samples: 0\n", "child.yaml:2: num_samples = 0"),
+        ("extends: bad.yaml\nseed: 1\n", "bad.yaml:3: config: num_epochs = 'many'"),
+        ("extends: bad.yaml\nseed: 1\n", "bad.yaml:3"),
+        ("extends: list.yaml\n", "list.yaml: holds a list"),
+        ("extends: loop.yaml\n", "loop.yaml:1: extends: child.yaml comes to itself again: "),
+        ("extends: loop.yaml\n", "child.yaml -> loop.yaml -> child.yaml"),
+    ],
+)
+def test_errors_name_the_file_in_which_a_key_was_written(
+    folder: Path, text: str, expected: str
+) -> None:
+    write(folder, "extends: base.yaml\nconfig:\n  num_epochs: many\n", "bad.yaml")
+    write(folder, "[1]", "list.yaml")
+    write(folder, "extends: child.yaml\n", "loop.yaml")
+    assert expected in message(folder, text)
+
+
+# -- ${env:…} -----------------------------------------------------------------------------------
+
+
+def test_references(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPOCHS", "4")
+    monkeypatch.setenv("TEAM", "blue")
+    monkeypatch.delenv("SEED", raising=False)
+    spec = load_spec(
+        write(
+            folder,
+            """\
+extends: base.yaml
+config: {num_epochs: "${env:EPOCHS}"}
+seed: ${env:SEED:7}
+mlflow: {tags: {team: "the ${env:TEAM} team", price: "$${env:TEAM} $$${"}}
+""",
+        )
+    )
+    assert spec.config["num_epochs"] == 4
+    assert spec.seed == 7
+    assert spec.mlflow.tags == {"team": "the blue team", "price": "${env:TEAM} $${"}
+    # What was read is written so that it is read back, whatever the environment is then.
+    monkeypatch.delenv("TEAM")
+    monkeypatch.delenv("EPOCHS")
+    assert load_spec(write(folder, dump_spec(spec), "spec.yaml")) == spec
+    assert read_spec(folder / "spec.yaml") == spec
+
+
+def test_credentials_are_not_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("URI", "http://me:secret@host")
+    text = BASE + 'mlflow: {tracking_uri: "${env:URI}", experiment_name: "${env:URI}"}\n'
+    spec = load_spec(write(folder, text))
+    assert spec.mlflow.tracking_uri == "http://me:secret@host"
+    written = yaml.safe_load(dump_spec(spec))
+    assert written["mlflow"]["tracking_uri"] == "${env:URI}"
+    assert written["mlflow"]["experiment_name"] == "http://me:secret@host"  # no credential's key
+    assert shown_uri("http://me:secret@host:1/x") == "http://me:***@host:1/x"
+    again = read_spec(write(folder, dump_spec(spec), "spec.yaml"))
+    assert again.mlflow.tracking_uri == "http://me:secret@host"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "seed: ${env:NOT_SET}",
+            "child.yaml:13: seed: the environment variable NOT_SET is",
+        ),
+        ("seed: ${evn:SEED}", "child.yaml:13: seed: '${evn:SEED}' is no reference; write ${env:"),
+        ("mlflow: {tags: {a: 'x${y'}}", "child.yaml:13: mlflow.tags.a: '${y' is no reference"),
+        ("seed: ${env:LIST}", "child.yaml:13: seed: the value of LIST:1: not valid YAML"),
+        ("seed: ${env:WORD}", "child.yaml:13: seed = 'word' is not allowed"),
+    ],
+)
+def test_bad_references(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: str
+) -> None:
+    monkeypatch.setenv("LIST", "[1")
+    monkeypatch.setenv("WORD", "word")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    assert expected in message(folder, f"{BASE}{text}\n")
