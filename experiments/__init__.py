@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from experiments.errors import PreflightError, SpecError, SweepError
     from experiments.runner import resume, run
     from experiments.schema import SweepSpec
-    from experiments.spec import load_spec, make_spec
+    from experiments.spec import load_spec, load_specs, make_spec
     from experiments.tuner import build_tuner
 
 _HOME = {
@@ -24,6 +24,7 @@ _HOME = {
     "SweepSpec": "schema",
     "build_tuner": "tuner",
     "load_spec": "spec",
+    "load_specs": "spec",
     "make_spec": "spec",
     "resume": "runner",
     "run": "runner",
@@ -36,6 +37,7 @@ __all__ = [
     "SweepSpec",
     "build_tuner",
     "load_spec",
+    "load_specs",
     "make_spec",
     "resume",
     "run",

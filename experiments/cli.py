@@ -69,7 +69,7 @@ def run(
     ] = False,
 ) -> None:
     """Run a sweep."""
-    from experiments.spec import load_spec
+    from experiments.spec import load_specs
 
     overrides = list(set_ or [])
     options = {
@@ -79,24 +79,40 @@ def run(
         "name": name,
     }
     overrides += [f"{key}={_quoted(value)}" for key, value in options.items() if value is not None]
-    sweep = load_spec(spec, overrides, experiment=experiment)
+    sweeps = load_specs(spec, overrides, experiment=experiment)
     if dry_run:
-        _show_plan(sweep)
+        _show_plan(sweeps)
+    elif len(sweeps) == 1:
+        _run(sweeps[0])
     else:
-        _run(sweep)
+        _run_matrix(sweeps)
 
 
 @app.command()
 def resume(
-    folder: Annotated[Path, typer.Argument(help="Folder of a sweep: runs/<name>.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of a sweep or matrix: runs/<name>.")],
     retry_errored: Annotated[
         bool, typer.Option("--retry-errored", help="Run failed trials again, too.")
     ] = False,
     address: AddressOption = None,
 ) -> None:
     """Continue a sweep that was cut off. Finished trials are kept."""
+    from experiments.matrix_runner import resume_matrix
+    from experiments.matrix_state import is_matrix
     from experiments.runner import load_sweep_spec, resume_sweep
 
+    if is_matrix(folder):
+        _finish_matrix(
+            resume_matrix(
+                folder,
+                retry_errored=retry_errored,
+                address=address,
+                console=_errors(),
+                verbosity=_verbosity,
+                after=_show_outcome,
+            )
+        )
+        return
     outcome = resume_sweep(
         folder,
         retry_errored=retry_errored,
@@ -275,19 +291,42 @@ def _run(spec: Any) -> None:
 
 
 def _finish(outcome: Any, spec: Any) -> None:
-    from experiments.summary import show_outcome
-
-    show_outcome(outcome, spec, _output())
+    _show_outcome(outcome, spec)
     if outcome.interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
     if outcome.all_failed:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _show_plan(spec: Any) -> None:
-    from experiments.plan import show_plan
+def _run_matrix(specs: list[Any]) -> None:
+    from experiments.matrix_runner import run_matrix
 
-    show_plan(spec, _output())
+    _finish_matrix(run_matrix(specs, console=_errors(), verbosity=_verbosity, after=_show_outcome))
+
+
+def _finish_matrix(matrix: Any) -> None:
+    from experiments.matrix_table import show_comparison
+
+    show_comparison(matrix, _output())
+    if matrix.interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
+    if matrix.any_failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show_outcome(outcome: Any, spec: Any) -> None:
+    from experiments.summary import show_outcome
+
+    show_outcome(outcome, spec, _output())
+
+
+def _show_plan(specs: list[Any]) -> None:
+    from experiments.plan import show_plan, show_plans
+
+    if len(specs) == 1:
+        show_plan(specs[0], _output())
+    else:
+        show_plans(specs, _output())
 
 
 def _output() -> Any:

@@ -45,6 +45,27 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
+def show_plans(specs: list[SweepSpec], console: Console) -> None:
+    """One line for each sweep of a matrix; see `show_plan`."""
+    from experiments.search import total_trials
+    from experiments.tuner import max_concurrent_trials
+
+    lines = [f"# {len(specs)} sweeps, one after another:"]
+    for spec in specs:
+        trainable: Any = resolve_trainable(spec.trainable)
+        space = spec_space(spec)
+        if spec.resources.address is None:
+            check_resources(trainable, spec, space, [local_node(spec.resources)])
+        lines.append(
+            f"{spec.name}: {total_trials(spec, space)} trials of {spec.trainable} by "
+            f"{spec.search.algorithm} search, {max_concurrent_trials(spec, trainable)} at a time, "
+            f"each with {shown(trial_resources(trainable, spec, space))}"
+        )
+    lines.append(f"# folder: {sweep_dir(specs[0]).parent}")
+    lines.append("# `tunescape show` prints each sweep's complete spec")
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
 def _examples(spec: SweepSpec) -> list[dict[str, Any]]:
     space = spec_space(spec)
     if not space:

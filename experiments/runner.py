@@ -159,7 +159,8 @@ def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
     if not (folder / SPEC_FILE).is_file():
         raise SweepError(f"{folder} is not a sweep's folder: it has no {SPEC_FILE}")
     spec = (load_spec if check else read_spec)(folder / SPEC_FILE)
-    spec.storage, spec.name = str(folder.parent), folder.name
+    depth = spec.name.count("/") + 1
+    spec.storage, spec.name = str(folder.parents[depth - 1]), "/".join(folder.parts[-depth:])
     return spec
 
 

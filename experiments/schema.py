@@ -125,8 +125,12 @@ class SweepSpec(Section):
     @field_validator("name")
     @classmethod
     def _folder_name(cls, name: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name):
-            raise ValueError("use letters, digits, '_', '-', '+' and '.'; it names a folder")
+        part = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+        if not re.fullmatch(f"{part}(/{part})?", name):
+            raise ValueError(
+                "use letters, digits, '_', '-', '+' and '.'; it names a folder, or with one '/' "
+                "a folder in a group's"
+            )
         return name
 
     @field_validator("stop")

@@ -14,6 +14,7 @@ import numpy as np
 import yaml
 
 from experiments.legacy_spec import from_legacy, is_legacy
+from experiments.matrix import KEY, expand_matrix
 from experiments.schema import SweepSpec
 from experiments.spec_checks import (
     check_config,
@@ -38,7 +39,7 @@ from experiments.spec_shape import (
     trainable_of,
     validate,
 )
-from search_spaces.documents import Document, load_document
+from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "dump_spec",
     "find_spec",
     "load_spec",
+    "load_specs",
     "make_spec",
     "read_spec",
     "spec_data",
@@ -57,7 +59,7 @@ __all__ = [
 def load_spec(
     path: str | Path, overrides: Iterable[str] = (), *, experiment: str | None = None
 ) -> SweepSpec:
-    """Read and check a spec.
+    """Read and check a spec of one sweep.
 
     Args:
         path: A YAML file, or the name of a spec that ships with the package (`quickstart`).
@@ -67,6 +69,25 @@ def load_spec(
     Raises:
         SpecError: Something in the file or an override is wrong; one message says what and where.
     """
+    return check_document(_read(path, overrides, experiment))
+
+
+def load_specs(
+    path: str | Path, overrides: Iterable[str] = (), *, experiment: str | None = None
+) -> list[SweepSpec]:
+    """Read and check a spec that may have a `matrix`: one spec for each of its combinations.
+
+    See `load_spec`; a spec without a matrix gives a list of one.
+    """
+    document = _read(path, overrides, experiment)
+    references = expand_references(document)
+    documents = expand_matrix(document)
+    if documents[0] is document:
+        return [_check(document, references)]
+    return [_check_combination(combination, references) for combination in documents]
+
+
+def _read(path: str | Path, overrides: Iterable[str], experiment: str | None) -> Document:
     file = find_spec(path)
     document = compose(load_document(file), file.parent)
     if is_legacy(document):
@@ -76,7 +97,15 @@ def load_spec(
     for assignment in overrides:
         document.set(assignment)
     document.data.setdefault("name", file.stem)
-    return check_document(document)
+    return document
+
+
+def _check_combination(document: Document, references: dict[str, str]) -> SweepSpec:
+    name = document.data["name"]
+    try:
+        return _check(document, references)
+    except SpecError as error:
+        raise SpecError(f"{error} (in the matrix's sweep {name})") from None
 
 
 def read_spec(path: str | Path) -> SweepSpec:
@@ -122,8 +151,15 @@ def spec_space(spec: SweepSpec) -> SearchSpace:
 
 def check_document(document: Document) -> SweepSpec:
     """Check a parsed spec in the spec's own form; see `load_spec`."""
-    references = expand_references(document)
+    return _check(document, expand_references(document))
+
+
+def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     data = document.data
+    if KEY in data:
+        raise document.error(
+            (KEY,), "a matrix is several sweeps: use `tunescape run`, or load_specs in Python"
+        )
     expand_shorthands(document)
     base = take_space_by_name(document)
     require_known_keys(document)

@@ -50,7 +50,7 @@ def _composed(
             part = _part(document, place, name, folder, chain, is_spec=is_spec)
             if is_spec:
                 part.data.pop("name", None)
-            _merge(result, part)
+            merge(result, part)
     if is_spec:
         for key, section in own.data.items():
             if isinstance(section, dict) and any(keyword in section for keyword in KEYWORDS):
@@ -59,7 +59,7 @@ def _composed(
                 whole = _composed(inner, folder, chain, is_spec=False)
                 own.data[key] = whole.data
                 _copy_places(whole, (), own, (key,))
-    _merge(result, own)
+    merge(result, own)
     return result
 
 
@@ -91,7 +91,7 @@ def _identity(document: Document, folder: Path) -> Path:
     return source.resolve() if source.is_file() else (folder / source.name).resolve()
 
 
-def _merge(base: Document, over: Document, path: KeyPath = ()) -> None:
+def merge(base: Document, over: Document, path: KeyPath = ()) -> None:
     """Put what `over` holds at `path` over what `base` holds there, and the places with it."""
     mine, theirs = _at(base, path), _at(over, path)
     for key, value in theirs.items():
@@ -103,7 +103,7 @@ def _merge(base: Document, over: Document, path: KeyPath = ()) -> None:
                 mine[key] = None  # the named space may have it, too
         elif isinstance(value, dict) and (inner := _mergeable(here, mine.get(key), value)):
             mine[key] = inner
-            _merge(base, over, here)
+            merge(base, over, here)
         else:
             _drop_places(base, here)
             mine[key] = _copied(value)

@@ -157,7 +157,7 @@ def test_unreachable_tracking_server_loses_nothing(
         (["run", "nothere.yaml"], "nothere.yaml: no such file"),
         (["run", "quickstart", "--set", "config.lr=-1"], "--set config.lr=-1: config: lr = -1"),
         (["run", "quickstart", "--num-samples", "0"], "num_samples = 0 is not allowed"),
-        (["run", "quickstart", "--name", "a/b"], "it names a folder"),
+        (["run", "quickstart", "--name", "a/b/c"], "it names a folder"),
         (["run", "quickstart", "--experiment", "x"], "--experiment does not apply"),
         (["resume", "nothere"], "no such folder"),
         (["evaluate", "nothere"], "no such folder"),

@@ -1,0 +1,167 @@
+"""The sweeps of a matrix, one after another in one Ray.
+
+The matrix's folder holds a folder for each sweep and `matrix.yaml` (`experiments.matrix_state`),
+which says what is left to do after a kill.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cluster import local_node, ray_session, sweep_environment
+from experiments.matrix_state import Matrix, Row, load_matrix, save_matrix
+from experiments.paths import sweep_dir
+from experiments.preflight import check_resources, check_storage
+from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.schema import ENV_STEPS, SweepSpec
+from experiments.spec import spec_space
+from experiments.terminal import make_console
+from experiments.trainable import resolve_trainable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+After = Callable[[Outcome, SweepSpec], None]
+
+
+@sweep_environment()
+def run_matrix(
+    specs: Sequence[SweepSpec],
+    *,
+    console: Console | None = None,
+    verbosity: int = 0,
+    after: After | None = None,
+) -> Matrix:
+    """Run the sweeps that `load_specs` made of a matrix. One that fails does not stop the others.
+
+    Args:
+        specs: The sweeps; all in one folder.
+        console: Where progress is shown.
+        verbosity: See `experiments.runner.run_sweep`.
+        after: Called with the outcome of each sweep.
+
+    Raises:
+        PreflightError: The folder exists, or this machine could not run one of the sweeps.
+    """
+    folder = sweep_dir(specs[0]).parent
+    for spec in specs:
+        if spec.resources.address is None:
+            trainable: Any = resolve_trainable(spec.trainable)
+            check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
+    check_storage(folder.parent, folder)
+    folder.mkdir(exist_ok=True)
+    matrix = Matrix(folder, {spec.name.rpartition("/")[2]: spec for spec in specs})
+    matrix.rows = {name: _empty_row(spec) for name, spec in matrix.specs.items()}
+    save_matrix(matrix)
+    return _run_all(matrix, console=console, verbosity=verbosity, after=after)
+
+
+@sweep_environment()
+def resume_matrix(
+    folder: str | Path,
+    *,
+    retry_errored: bool = False,
+    address: str | None = None,
+    console: Console | None = None,
+    verbosity: int = 0,
+    after: After | None = None,
+) -> Matrix:
+    """Continue a matrix: finished sweeps are kept, a cut-off one is resumed, the rest are run.
+
+    Args:
+        folder: The matrix's folder, `runs/<name>`.
+        retry_errored: Whether failed sweeps and failed trials go on, too.
+        address: A cluster to join instead of the spec's.
+        console: Where progress is shown.
+        verbosity: See `experiments.runner.run_sweep`.
+        after: Called with the outcome of each sweep that is run now.
+    """
+    matrix = load_matrix(folder)
+    for spec in matrix.specs.values():
+        spec.resources.address = address or spec.resources.address
+    for row in matrix.rows.values():
+        if retry_errored and (row.failed or row.status == "failed"):
+            row.status = "waiting"
+    return _run_all(
+        matrix, retry_errored=retry_errored, console=console, verbosity=verbosity, after=after
+    )
+
+
+def _run_all(
+    matrix: Matrix,
+    *,
+    retry_errored: bool = False,
+    console: Console | None,
+    verbosity: int,
+    after: After | None,
+) -> Matrix:
+    console = console or make_console(stderr=True)
+    resources = next(iter(matrix.specs.values())).resources
+    with ray_session(resources, verbosity=verbosity):
+        for number, (name, spec) in enumerate(matrix.specs.items(), start=1):
+            row = matrix.rows[name]
+            if row.status in ("finished", "failed"):
+                continue
+            console.print(f"Sweep {number} of {len(matrix.specs)}: {name}", highlight=False)
+            start = time.monotonic()
+            try:
+                outcome = _run_one(
+                    spec, retry_errored=retry_errored, console=console, verbosity=verbosity
+                )
+            except Exception as error:  # whatever one sweep met, the others have their chance
+                if verbosity >= 2:
+                    raise
+                row.status, row.note = "failed", str(error)
+                console.print(f"{name} failed: {error}", highlight=False, markup=False)
+            else:
+                _fill(row, outcome, spec)
+                if after is not None:
+                    after(outcome, spec)
+            row.seconds += time.monotonic() - start
+            save_matrix(matrix)
+            if row.status == "interrupted":
+                break
+    return matrix
+
+
+def _run_one(spec: SweepSpec, *, retry_errored: bool, console: Console, verbosity: int) -> Outcome:
+    folder = sweep_dir(spec)
+    if any(folder.glob("experiment_state-*.json")):
+        return resume_sweep(
+            folder,
+            retry_errored=retry_errored,
+            address=spec.resources.address,
+            console=console,
+            verbosity=verbosity,
+        )
+    if folder.is_dir() and not any(folder.glob("*/result.json")):
+        shutil.rmtree(folder)  # cut off before a trial had a result: there is nothing to lose
+    return run_sweep(spec, console=console, verbosity=verbosity)
+
+
+def _empty_row(spec: SweepSpec) -> Row:
+    return Row(env=str(spec.config.get("env", "")))
+
+
+def _fill(row: Row, outcome: Outcome, spec: SweepSpec) -> None:
+    from analysis import ResultsError, leaderboard
+
+    row.trials, row.failed = outcome.num_trials, len(outcome.failures)
+    row.status = "interrupted" if outcome.interrupted else "finished"
+    row.note = ""
+    if outcome.all_failed:
+        row.status, row.note = "failed", outcome.failures[0][1]
+        return
+    try:
+        best = leaderboard(outcome.results, spec.objective.metric, spec.objective.mode, top=1)
+    except ResultsError as error:
+        row.note = str(error)
+        return
+    for first in best.to_dict("records"):
+        row.best, row.trial = float(first["best"]), str(first["trial_id"])
+        steps = first.get(ENV_STEPS)
+        row.env_steps = int(steps) if steps == steps and steps is not None else None

@@ -1,0 +1,126 @@
+"""One file, several sweeps: what each combination of a matrix is, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.spec import dump_spec, load_spec, load_specs, make_spec
+from search_spaces.documents import SpecError
+
+BASE = """\
+name: study
+trainable: sweep_dummy:Dummy
+config: {gamma: 0.9, model: {a: 1, b: 2}}
+search_space: {lr: {loguniform: [1e-4, 1e-1]}}
+search: {algorithm: tpe, n_startup_trials: 3}
+stop: {num_env_steps_sampled_lifetime: 1000}
+num_samples: 4
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_combinations_and_their_names(tmp_path: Path) -> None:
+    text = """\
+name: study
+stop: {num_env_steps_sampled_lifetime: 1000}
+matrix: {env: [CartPole-v1, Acrobot-v1], trainable: [PPO, DQN], config.lr: [1e-3, 0.5]}
+"""
+    specs = load_specs(write(tmp_path, text))
+    assert [spec.name for spec in specs][:3] == [
+        "study/CartPole-v1-PPO-lr_0.001",
+        "study/CartPole-v1-PPO-lr_0.5",
+        "study/CartPole-v1-DQN-lr_0.001",
+    ]
+    assert len(specs) == 8
+    assert [(s.config["env"], s.trainable, s.config["lr"]) for s in specs][-1] == (
+        "Acrobot-v1",
+        "DQN",
+        0.5,
+    )
+    assert load_spec(write(tmp_path, dump_spec(specs[3]))) == specs[3]  # the sweep's spec.yaml
+
+
+def test_values_are_merged_like_a_file_that_extends(tmp_path: Path) -> None:
+    text = f"""{BASE}
+matrix:
+  search: [random, {{algorithm: tpe, n_ei_candidates: 9}}]
+  size:
+    small: {{config: {{model: {{a: 0}}}}, num_samples: 2}}
+    free: {{config: {{model: null}}}}
+  exclude: [{{search: random, size: free}}]
+"""
+    specs = load_specs(write(tmp_path, text))
+    assert [spec.name for spec in specs] == [
+        "study/random-small",
+        "study/tpe-small",
+        "study/tpe-free",
+    ]
+    assert specs[0].search.algorithm == "random"
+    assert specs[1].search.model_dump()["n_startup_trials"] == 3
+    assert specs[1].search.model_dump()["n_ei_candidates"] == 9
+    assert specs[0].config["model"] == {"a": 0, "b": 2}
+    assert "model" not in specs[2].config
+    assert [spec.num_samples for spec in specs] == [2, 2, 4]
+
+
+def test_a_spec_without_a_matrix_is_one_sweep(tmp_path: Path) -> None:
+    (spec,) = load_specs(write(tmp_path, BASE), ["seed=3"])
+    assert (spec.name, spec.seed) == ("study", 3)
+
+
+def test_names_stay_apart(tmp_path: Path) -> None:
+    specs = load_specs(write(tmp_path, f"{BASE}matrix: {{config.model: [{{a: x}}, {{a: y}}]}}\n"))
+    assert [spec.name for spec in specs] == ["study/model_1", "study/model_2"]
+    same = load_specs(write(tmp_path, f"{BASE}matrix: {{mlflow.experiment_name: [a b, a-b]}}\n"))
+    assert len({spec.name for spec in same}) == 2
+
+
+def test_one_sweep_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, BASE + "matrix: {seed: [1, 2]}\n")
+    with pytest.raises(SpecError, match=r"study.yaml:8: a matrix is several sweeps: .*load_specs"):
+        load_spec(path)
+    with pytest.raises(SpecError, match="load_specs"):
+        make_spec({"name": "x", "matrix": {"seed": [1]}})
+
+
+@pytest.mark.parametrize(
+    ("matrix", "overrides", "expected"),
+    [
+        ("[1]", (), "study.yaml:8: matrix = [1] is not a mapping"),
+        ("{}", (), "study.yaml:8: matrix has no key"),
+        ("{sed: [1]}", (), "study.yaml:8: matrix: unknown key 'sed'"),
+        ("{sed: [1]}", (), "did you mean 'seed'?"),
+        ("{exclud: [1]}", (), "did you mean 'exclude'?"),
+        ("{seed: 3}", (), "matrix.seed = 3 is not a list"),
+        ("{seed: [3, 3]}", (), "matrix.seed: 3 is listed twice"),
+        ("{storage: [a, b]}", (), "storage is one for all sweeps"),
+        ("{v: {a: {name: x}}}", (), "name is one for all sweeps"),
+        ("{v: {a: 3}}", (), "matrix.v.a = 3 is not a mapping"),
+        ("{seed: [1], exclude: [{seed: 1}]}", (), "exclude leaves no combination"),
+        ("{seed: [1], exclude: [{sed: 1}]}", (), "'sed' is no key of the matrix; allowed: seed"),
+        ("{seed: [1], exclude: [{seed: 2}]}", (), "seed = 2 is none of its values"),
+        ("{seed: [1]}", ("seed=4",), "--set seed=4: seed is given by matrix.seed"),
+        ("{config.lr: [1]}", ("config={}",), "--set config={}: config.lr is given by matrix"),
+        ("{seed: [1]}", ("matrix.seed=[-1]",), "--set matrix.seed=[-1]: seed = -1"),
+        (
+            "\n  seed: [1]\n  config.num_epochs:\n    - 2\n    - 3\n",
+            (),
+            "study.yaml:12: config: num_epochs = 3 must be even",
+        ),
+        ("{v: {a: {config: {gama: 1}}}}", (), "study.yaml:8: config: unknown setting 'gama'"),
+        ("{v: {a: {config: {gama: 1}}}}", (), "(in the matrix's sweep study/a)"),
+    ],
+)
+def test_bad_matrices(
+    tmp_path: Path, matrix: str, overrides: tuple[str, ...], expected: str
+) -> None:
+    with pytest.raises(SpecError) as error:
+        load_specs(write(tmp_path, f"{BASE}matrix: {matrix}\n"), overrides)
+    assert expected in str(error.value)
