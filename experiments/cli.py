@@ -210,16 +210,33 @@ def export(
 def list_() -> None:
     """List the algorithms, search spaces and specs that there are."""
     from experiments.spec import spec_names
-    from search_spaces.loader import space_names
+    from search_spaces.loader import preset_names, space_names
     from trainables.registry import algorithm_names
 
     console = _output()
+    spaces = [f"{name} ({', '.join(preset_names(name))})" for name in space_names()]
     for title, names in (
         ("Algorithms", algorithm_names()),
-        ("Search spaces", space_names()),
+        ("Search spaces", spaces),
         ("Specs", spec_names()),
     ):
         console.print(f"{title}: {', '.join(names)}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def space(
+    name: Annotated[
+        str, typer.Argument(help="An algorithm's space (PPO), its preset (PPO/zoo), or a file.")
+    ],
+    form: Annotated[
+        str, typer.Option("--as", help="table, yaml (for a spec), or python (for plain Tune).")
+    ] = "table",
+) -> None:
+    """Show a search space."""
+    from experiments.show_space import show_space
+    from search_spaces.loader import load_preset
+
+    show_space(load_preset(name), form, _output())
 
 
 @app.command()

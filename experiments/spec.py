@@ -161,8 +161,8 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
             (KEY,), "a matrix is several sweeps: use `tunescape run`, or load_specs in Python"
         )
     expand_shorthands(document)
-    base = take_space_by_name(document)
     require_known_keys(document)
+    base = take_space_by_name(document)
     require_mapping(document, "config")
     require_mapping(document, "search_space")
     require_mapping(document, "stop")

@@ -13,8 +13,14 @@ from experiments.search_schema import SEARCH_SYNONYMS, SEARCHES
 from experiments.sections import Section
 from experiments.trainable import resolve_trainable
 from search_spaces.documents import Document, KeyPath, SpecError, nearest
-from search_spaces.loader import load_space_document
-from search_spaces.space import SearchSpace
+from search_spaces.loader import (
+    Preset,
+    known_preset_names,
+    load_preset,
+    space_names,
+    spaces_by_trainable,
+)
+from search_spaces.space import SearchSpace, SpaceKeyError
 
 _TAGGED: dict[str, dict[str, type[Section]]] = {"search": SEARCHES, "scheduler": SCHEDULERS}
 _SYNONYMS: dict[str, dict[str, str]] = {"search": SEARCH_SYNONYMS, "scheduler": {}}
@@ -95,19 +101,62 @@ def take_space_by_name(document: Document) -> SearchSpace:
         return SearchSpace()
     if not isinstance(name, str):
         raise document.error(place, f"{name!r} is not the name of a search space")
-    try:
-        outer = load_space_document(name)
-    except SpecError as error:
-        raise document.error(place, str(error)) from None
-    space = SearchSpace.parse_document(outer, ("parameters",))
+    preset = _preset(document, place, name)
     for key in removed:
-        if key not in space.keys:
-            hint = nearest(key, space.keys)
+        if key not in preset.space.keys:
+            hint = nearest(key, preset.space.keys)
             raise document.error(
                 ("search_space", key), f"{key!r} is not in the search space {name!r}{hint}"
             )
         del document.data["search_space"][key]
-    return space.without(removed)
+    space = preset.space.without(removed)
+    _check_fit(document, place, preset, space)
+    return space
+
+
+def _preset(document: Document, place: KeyPath, name: str) -> Preset:
+    """The named space; the name of a preset alone is one of the trainable's own space."""
+    try:
+        if name in known_preset_names():
+            own = _own_space(trainable_of(document))
+            if own is None:
+                raise SpecError(
+                    f"{name!r} is a preset of the trainable's own search space, and "
+                    f"{document.data['trainable']} has none; allowed: "
+                    f"{', '.join(space_names())}, or the path of a .yaml file"
+                )
+            name = f"{own}/{name}"
+        return load_preset(name)
+    except SpecError as error:
+        raise document.error(place, str(error)) from None
+
+
+def _own_space(trainable: type) -> str | None:
+    """The search space of the algorithm that the trainable is, or extends."""
+    spaces = spaces_by_trainable()
+    for base in trainable.__mro__:
+        if base.__name__ in spaces and base.__module__.partition(".")[0] == "trainables":
+            return spaces[base.__name__]
+    return None
+
+
+def _check_fit(document: Document, place: KeyPath, preset: Preset, space: SearchSpace) -> None:
+    """Whether a named space's settings are the trainable's."""
+    trainable = trainable_of(document)
+    config_class = getattr(trainable, "config_class", None)
+    if config_class is None:
+        return
+    try:
+        space.check(config_class)
+    except SpaceKeyError as error:
+        own = _own_space(trainable)
+        made_for = f" is for {preset.trainable}" if preset.trainable else ""
+        hint = f"; did you mean {own!r}?" if own else ""
+        raise document.error(
+            place,
+            f"the search space {preset.name!r}{made_for} and does not fit "
+            f"{trainable.__name__}: {error}{hint}",
+        ) from None
 
 
 def require_known_keys(document: Document) -> None:

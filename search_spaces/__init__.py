@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from search_spaces.documents import SpecError
-    from search_spaces.loader import load_space, space_names
+    from search_spaces.loader import load_preset, load_space, preset_names, space_names
     from search_spaces.space import SearchSpace
 
 _HOME = {
     "SearchSpace": "space",
     "SpecError": "documents",
+    "load_preset": "loader",
     "load_space": "loader",
+    "preset_names": "loader",
     "space_names": "loader",
 }
 
-__all__ = ["SearchSpace", "SpecError", "load_space", "space_names"]
+__all__ = [
+    "SearchSpace",
+    "SpecError",
+    "load_preset",
+    "load_space",
+    "preset_names",
+    "space_names",
+]
 
 
 def __getattr__(name: str) -> Any:

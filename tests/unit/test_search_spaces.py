@@ -13,10 +13,8 @@ import pytest
 from sweep_dummy import DummyConfig
 
 from experiments.search import OptunaSearch, VariantSearch, distribution, from_optuna
-from experiments.trainable import resolve_trainable
-from search_spaces import SearchSpace, SpecError, load_space, space_names
+from search_spaces import SearchSpace, SpecError
 from search_spaces.domains import DOMAINS, parse_domain
-from search_spaces.loader import load_space_document
 
 METRIC = "episode_return_mean"
 
@@ -184,32 +182,6 @@ def test_to_tune_samples_settings() -> None:
         assert config["minibatch_size"] in (16, 32, 64)
         assert set(config["model"]) == {"fcnet_activation", "fcnet_hiddens"}
         DummyConfig.check(config)
-
-
-# -- files -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", space_names())
-def test_every_shipped_space_fits_its_config(name: str) -> None:
-    trainable: Any = resolve_trainable(load_space_document(name).data["trainable"])
-    space = load_space(name)
-    assert space.check(trainable.config_class).keys == space.keys  # canonical names only
-    generator = np.random.default_rng(0)
-    for _ in range(200):  # no draw is invalid in combination
-        config = space.config(space.sample(generator))
-        trainable.config_class.from_dict({"env": "CartPole-v1", **config}).validate()
-
-
-def test_loader_errors(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"unknown search space 'pppo'; .*did you mean 'ppo'\?"):
-        load_space("pppo")
-    path = tmp_path / "mine.yaml"
-    path.write_text("trainable: PPO\nparametres:\n  lr: {uniform: [0, 1]}\n")
-    with pytest.raises(SpecError, match=r"mine.yaml:2: .*did you mean 'parameters'\?"):
-        load_space(str(path))
-    path.write_text("trainable: PPO\nparameters:\n  lr: {uniform: [2, 1]}\n")
-    with pytest.raises(SpecError, match=r"mine.yaml:3: lr: uniform = \[2, 1\]"):
-        load_space(str(path))
 
 
 # -- searchers -------------------------------------------------------------------------------------

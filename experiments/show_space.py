@@ -1,0 +1,141 @@
+"""A search space for the terminal: as a table, as YAML for a spec, as Python for plain Tune."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from search_spaces.documents import SpecError, nearest
+from search_spaces.domains import Choice, Domain, Grid
+from search_spaces.loader import Preset
+from search_spaces.space import Parameter, assign
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FORMS = ("table", "yaml", "python")
+_WIDTH = 98
+
+# Each transform as Python, for a drawn value `{}`.
+_EXPRESSIONS = {"one_minus": "1 - {}", "power_of_two": "2 ** {}"}
+
+
+def show_space(preset: Preset, form: str, console: Console) -> None:
+    """Print a search space.
+
+    Args:
+        preset: What to print.
+        form: `table`, `yaml` (to paste into a spec) or `python` (for a hand-written `tune.Tuner`).
+        console: Where to.
+
+    Raises:
+        SpecError: There is no such form.
+    """
+    if form == "table":
+        console.print(_table(preset))
+    elif form == "yaml":
+        console.print(space_as_yaml(preset), highlight=False, markup=False, soft_wrap=True)
+    elif form == "python":
+        console.print(space_as_python(preset), highlight=False, markup=False, soft_wrap=True)
+    else:
+        raise SpecError(
+            f"--as {form} is not allowed; allowed: {', '.join(FORMS)}{nearest(form, FORMS)}"
+        )
+
+
+def space_as_yaml(preset: Preset) -> str:
+    """The `search_space:` of a spec."""
+    lines = [*_heading(preset), "search_space:"]
+    for key, domain in preset.space.to_dict().items():
+        entry = yaml.safe_dump(domain, default_flow_style=True, width=10_000, sort_keys=False)
+        note = preset.notes.get(key)
+        lines.append(f"  {key}: {entry.strip()}{f' # {note}' if note else ''}")
+    return "\n".join(lines)
+
+
+def space_as_python(preset: Preset) -> str:
+    """A `param_space` of Tune that draws as the space does."""
+    entries: dict[str, Any] = {}
+    for parameter in preset.space.parameters:
+        note = preset.notes.get(parameter.key)
+        assign(entries, parameter.path, (_tune_expression(parameter.domain), note))
+    trainable = preset.trainable or "..."
+    return "\n".join(
+        [
+            *_heading(preset),
+            "from ray import tune",
+            f"from trainables import {trainable}",
+            "",
+            "param_space = {",
+            '    "env": "CartPole-v1",',
+            *_python_lines(entries, 4),
+            "}",
+            f"tuner = tune.Tuner({trainable}, param_space=param_space)",
+        ]
+    )
+
+
+def _heading(preset: Preset) -> list[str]:
+    text = f"{preset.name}: {preset.description} {preset.source}".strip()
+    return [f"# {line}" for line in textwrap.wrap(text, _WIDTH)]
+
+
+def _python_lines(entries: dict[str, Any], indent: int) -> list[str]:
+    space = " " * indent
+    lines = []
+    for key, entry in entries.items():
+        if isinstance(entry, dict):
+            lines += [f'{space}"{key}": {{', *_python_lines(entry, indent + 4), f"{space}}},"]
+        else:
+            expression, note = entry
+            lines += [f"{space}# {note}"] if note else []
+            lines.append(f'{space}"{key}": {expression},')
+    return lines
+
+
+def _tune_expression(domain: Domain) -> str:
+    if isinstance(domain, Choice):
+        values = [domain.value(searched) for searched in domain.values]
+        return f"tune.{'grid_search' if isinstance(domain, Grid) else 'choice'}({values!r})"
+    # Tune's own quniform rounds, which makes both ends rarer.
+    if domain.kind == "quniform" or (domain.kind == "randint" and domain.transform):
+        return f"tune.choice({[domain.value(searched) for searched in domain.finite or ()]!r})"
+    native = f"tune.{domain.kind}({', '.join(map(repr, domain.arguments()))})"
+    if domain.transform is None:
+        return native
+    drawn = _EXPRESSIONS[domain.transform.name].format(f"{native}.sample()")
+    return f"tune.sample_from(lambda _: {drawn})"
+
+
+def _table(preset: Preset) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("Setting", "Searched as", "Values", "Note"):
+        table.add_column(column, overflow="fold")
+    for parameter in preset.space.parameters:
+        values, note = _values(parameter), preset.notes.get(parameter.key, "")
+        cells = (parameter.key, _scale(parameter), values, "" if note == values else note)
+        table.add_row(*map(Text, cells))
+    heading = f"{preset.name} ({preset.trainable}): {preset.description}"
+    return Group(Text(heading, style="bold"), Text(preset.source), table)
+
+
+def _scale(parameter: Parameter) -> str:
+    """The searched parameter and its domain: `one_minus_gamma: loguniform`."""
+    kind = parameter.domain.kind
+    return f"{kind} of {parameter.name}" if parameter.domain.transform else kind
+
+
+def _values(parameter: Parameter) -> str:
+    domain = parameter.domain
+    if isinstance(domain, Choice):
+        return ", ".join(str(domain.value(searched)) for searched in domain.values)
+    low, high = sorted(domain.value(searched) for searched in domain.probes())
+    step = f", by {domain.arguments()[2]:g}" if domain.kind == "quniform" else ""
+    return f"{low:.6g} … {high:.6g}{step}"

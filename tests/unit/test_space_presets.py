@@ -1,0 +1,226 @@
+"""Every preset of every space is valid, can be named, printed and read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from experiments.show_space import _EXPRESSIONS, FORMS, show_space, space_as_python, space_as_yaml
+from experiments.spec import make_spec, spec_space
+from experiments.terminal import make_console
+from experiments.trainable import resolve_trainable
+from search_spaces import SearchSpace, SpecError, load_preset, load_space, preset_names, space_names
+from search_spaces.domains import TRANSFORMS
+from search_spaces.loader import spaces_by_trainable
+from trainables.registry import algorithm_names
+
+PRESETS = [f"{name}/{preset}" for name in space_names() for preset in preset_names(name)]
+DRAWS = 100
+
+
+def config_class(name: str) -> Any:
+    trainable: Any = resolve_trainable(load_preset(name).trainable)
+    return trainable.config_class
+
+
+def test_every_algorithm_has_a_space_with_the_same_presets() -> None:
+    assert sorted(spaces_by_trainable()) == sorted(algorithm_names())
+    for name in space_names():
+        assert preset_names(name) == ["default", "small", "wide", "zoo", "arlbench"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_draw_of_a_preset_is_a_valid_config(name: str) -> None:
+    config, space = config_class(name), load_space(name)
+    assert space.check(config).keys == space.keys  # canonical names only
+    generator = np.random.default_rng(0)
+    for _ in range(DRAWS):
+        drawn = space.config(space.sample(generator))
+        config.from_dict({"env": "CartPole-v1", **drawn}).validate()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_says_where_its_ranges_come_from(name: str) -> None:
+    preset = load_preset(name)
+    assert preset.description.endswith(".") and preset.source.endswith(".")
+    assert set(preset.notes) <= set(preset.space.keys)
+    source = name.partition("/")[2]
+    assert {"zoo": "RL-Baselines3-Zoo", "arlbench": "ARLBench"}.get(source, "") in preset.source
+
+
+@pytest.mark.parametrize("name", space_names())
+def test_small_is_small_and_wide_is_wide(name: str) -> None:
+    small, default, wide = (load_space(f"{name}/{p}") for p in ("small", "default", "wide"))
+    assert 3 <= len(small.keys) <= 4
+    assert set(small.keys) <= set(default.keys)
+    assert len(wide.keys) > 1.5 * len(default.keys)
+
+
+def test_names() -> None:
+    assert load_space("ppo") == load_space("PPO") == load_space("ppo/default")
+    assert load_preset("PPO/Zoo".lower()).name == "ppo/zoo"
+    assert load_preset("ppo").notes["minibatch_size"] == "16 … 256"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pppo", "unknown search space 'pppo'; allowed: dqn, ppo, sac, .*did you mean 'ppo'"),
+        ("smal", "did you mean 'small'"),
+        ("small", "'small' is a preset: write dqn/small"),
+        ("ppo/zo", "'ppo' has no preset 'zo'; allowed: default, .*did you mean 'zoo'"),
+        ("pppo/zoo", "unknown search space 'pppo'"),
+    ],
+)
+def test_unknown_names(name: str, expected: str) -> None:
+    with pytest.raises(SpecError, match=expected):
+        load_space(name)
+
+
+ONE = "trainable: PPO\nparameters:\n  lr: {uniform: [0, 1]}  # any\n"
+SEVERAL = """\
+presets:
+  default:
+    parameters: {lr: {uniform: [0, 1]}}
+  hash:
+    parameters:
+      env: {choice: ["a#b", 'c # d']} # "e" # f
+      model:
+        fcnet_activation:
+          choice: [tanh]
+"""
+
+
+def test_files_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(ONE)
+    preset = load_preset(str(path))
+    assert (preset.trainable, preset.space.keys, preset.notes) == ("PPO", ["lr"], {"lr": "any"})
+    path.write_text(SEVERAL)
+    assert load_space(str(path)).keys == ["lr"]
+    preset = load_preset(f"{path}/hash")
+    assert preset.space.keys == ["env", "model.fcnet_activation"]
+    assert preset.notes == {"env": '"e" # f'}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("parametres:\n  lr: {uniform: [0, 1]}\n", r"mine.yaml:1: .*did you mean 'parameters'\?"),
+        ("parameters:\n  lr: {uniform: [2, 1]}\n", r"mine.yaml:2: lr: uniform = \[2, 1\]"),
+        ("trainable: PPO\n", "missing key 'parameters'"),
+        ("presets: {small: {parameters: {}}}\n", "must be a mapping that holds 'default'"),
+        ("presets: {default: 3}\n", "default = 3 is not a mapping"),
+        ("presets:\n  default:\n    sorce: a\n", r"mine.yaml:3: .*did you mean 'source'\?"),
+        ("presets:\n  default: {source: a}\n", "mine.yaml:2: missing key 'parameters'"),
+        ("source: a\npresets: {default: {parameters: {}}}\n", "belongs into one of the presets"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=expected):
+        load_space(str(path))
+
+
+# -- in a spec -------------------------------------------------------------------------------------
+
+
+def spec(**keys: Any) -> SearchSpace:
+    data = {"name": "x", "config": {"env": "CartPole-v1"}, "stop": {"timesteps_total": 1}, **keys}
+    return spec_space(make_spec(data))
+
+
+@pytest.mark.parametrize("trainable", algorithm_names())
+def test_a_preset_alone_is_the_trainables_own(trainable: str) -> None:
+    own = spaces_by_trainable()[trainable]
+    assert spec(trainable=trainable, search_space="small") == load_space(f"{own}/small")
+    based = spec(trainable=trainable, search_space={"base": "default", "gamma": None})
+    assert "gamma" not in based.keys and "lr" in based.keys
+
+
+def test_an_algorithm_that_extends_another_has_its_space() -> None:
+    assert spec(trainable="test_space_presets:MyPPO", search_space="small").keys[0] == "lr"
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"search_space": "dqn"}, "'dqn' is for DQN and does not fit PPO: .*did you mean 'ppo'"),
+        ({"search_space": "ppo/smal"}, "did you mean 'small'"),
+        ({"search_space": {"base": "small", "grad_clip": None}}, "'grad_clip' is not in"),
+        (
+            {"trainable": "sweep_dummy:Dummy", "search_space": "small"},
+            "sweep_dummy:Dummy has none; allowed: dqn, ppo, sac, or the path",
+        ),
+    ],
+)
+def test_spaces_that_do_not_fit(keys: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError, match=expected):
+        spec(trainable=keys.pop("trainable", "PPO"), **keys)
+
+
+def __getattr__(name: str) -> type:
+    """`MyPPO`: made when a test names it, as its base imports torch and Ray."""
+    if name != "MyPPO":
+        raise AttributeError(name)
+    return type("MyPPO", (resolve_trainable("PPO"),), {"__module__": __name__})
+
+
+# -- printed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_yaml_reads_back(name: str) -> None:
+    preset = load_preset(name)
+    text = space_as_yaml(preset)
+    read = SearchSpace.parse(yaml.safe_load(text)["search_space"])
+    assert read == preset.space
+    assert all(f"# {note}" in text for note in preset.notes.values())
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_python_draws_the_same(name: str) -> None:
+    from ray.tune.search.variant_generator import generate_variants
+
+    code = space_as_python(load_preset(name))
+    assert max(len(line) for line in code.splitlines() if line.startswith("#")) <= 100
+    scope: dict[str, Any] = {}
+    exec(code.rpartition("\n")[0], scope)  # without the last line, which makes a Tuner
+    values: dict[str, list[Any]] = {}
+    space = load_space(name)
+    for _ in range(8):
+        ((_, variant),) = generate_variants({"config": scope["param_space"]})
+        for parameter in space.parameters:
+            node = variant["config"]
+            for key in parameter.path:
+                node = node[key]
+            values.setdefault(parameter.key, []).append(node)
+    for parameter in space.parameters:
+        domain = parameter.domain
+        if domain.finite is not None:
+            allowed = [domain.value(searched) for searched in domain.finite]
+            assert all(value in allowed for value in values[parameter.key])
+        else:
+            low, high = sorted(domain.value(probe) for probe in domain.probes())
+            assert low <= min(values[parameter.key]) <= max(values[parameter.key]) <= high
+
+
+def test_python_knows_every_transform() -> None:
+    assert set(_EXPRESSIONS) == set(TRANSFORMS)
+    for name, transform in TRANSFORMS.items():
+        assert eval(_EXPRESSIONS[name].format(3)) == transform.forward(3)
+
+
+def test_table(capsys: pytest.CaptureFixture[str]) -> None:
+    show_space(load_preset("ppo/wide"), "table", make_console())
+    output = capsys.readouterr().out
+    assert "loguniform of one_minus_gamma" in output and "0.8 … 0.9999" in output
+    assert "depends on the scale of returns" in output and "ARLBench" not in output
+    with pytest.raises(SpecError, match="did you mean 'yaml'"):
+        show_space(load_preset("ppo"), "yml", make_console())
+    assert FORMS[0] == "table"
