@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from search_spaces.documents import SpecError, nearest
 
 METRICS = (
@@ -22,6 +24,9 @@ METRICS = (
 )
 """What the algorithms report at the top level, and what Tune adds."""
 
+TUNES_OWN = ("training_iteration", "time_total_s", "time_this_iter_s", "timesteps_total")
+"""What Tune adds to the results of any trainable."""
+
 FAMILIES = ("learner/", "evaluation/", "time/", "replay/", "exploration/")
 """Prefixes of the metrics that depend on the algorithm and its settings."""
 
@@ -40,14 +45,38 @@ LEGACY = {
 _LEGACY_PREFIXES = ("env_runners/", "sampler_results/")
 
 
-def canonical_metric(name: str) -> str:
-    """The canonical name of a metric; raises `SpecError` with the nearest known name."""
-    for prefix in _LEGACY_PREFIXES:
-        if name.startswith(prefix):
-            name = name.removeprefix(prefix)
-    name = LEGACY.get(name, name)
-    if name in METRICS or any(name.startswith(family) for family in FAMILIES):
+def canonical_metric(name: str, trainable: Any = None) -> str:
+    """The canonical name of a metric.
+
+    Args:
+        name: As written; older names of our algorithms' metrics are known.
+        trainable: Whose metric it is; by default an algorithm of this package. Any other class may
+            say in its attribute `metrics` (a tuple) what it reports; of one that does not, every
+            name is taken, and its first result shows (`experiments.metric_watch`).
+
+    Raises:
+        SpecError: The name is not among what the trainable reports, with the nearest one.
+    """
+    ours = trainable is None or _is_algorithm(trainable)
+    declared = getattr(trainable, "metrics", None)
+    if not ours and declared is None:
         return name
-    families = ", ".join(f"{family}…" for family in FAMILIES)
-    hint = nearest(name, [*METRICS, *LEGACY])
-    raise SpecError(f"unknown metric {name!r}; allowed: {', '.join(METRICS)}, {families}{hint}")
+    known = [*(METRICS if ours else TUNES_OWN), *(declared or ())]
+    if name in (declared or ()):
+        return name
+    found = name
+    for prefix in _LEGACY_PREFIXES:
+        found = found.removeprefix(prefix)
+    found = LEGACY.get(found, found)
+    if found in known or found.startswith(FAMILIES):
+        return found
+    if name in known:
+        return name
+    names = ", ".join([*known, *(f"{family}…" for family in FAMILIES)])
+    hint = nearest(name, [*known, *LEGACY])
+    raise SpecError(f"unknown metric {name!r}; allowed: {names}{hint}")
+
+
+def _is_algorithm(trainable: Any) -> bool:
+    """Whether a trainable is one of ours or extends one; it is not imported for that."""
+    return any(base.__module__ == "trainables.algorithm" for base in trainable.__mro__)

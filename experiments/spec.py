@@ -177,7 +177,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
         searched = check_space(document, searched, config_class, root=("config",))
     space = join_spaces(document, base, inline, searched)
     data["search_space"] = space.to_dict()
-    rename_metrics(document)
+    rename_metrics(document, trainable)
     spec = validate(document)
     spec._references = references
     refuse_unsupported(document, spec)

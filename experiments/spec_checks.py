@@ -15,6 +15,8 @@ from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import Grid, is_domain
 from search_spaces.space import SearchSpace, SpaceKeyError, assign
 
+# Metrics that a trial counts up: at 0 it would end with its first result.
+_COUNTERS = ("num_", "training_iteration", "time_", "timesteps_total", "episode_len")
 _DRAWS = 20  # configurations drawn to see whether a space holds a valid one
 
 
@@ -167,24 +169,38 @@ def _deep_merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
     return result
 
 
-def rename_metrics(document: Document) -> None:
-    """Legacy metric names become canonical ones; unknown ones are errors."""
+def rename_metrics(document: Document, trainable: type) -> None:
+    """Legacy metric names become canonical ones; those that never appear are errors."""
     data = document.data
 
     def rename(holder: str, key: str) -> None:
         section = data.get(holder)
+        if isinstance(section, dict) and key in section and section[key] is None:
+            raise document.error(
+                (holder, key), f"{holder}.{key} is empty: trials are compared by it; allowed: the "
+                "name of a metric, such as episode_return_mean"
+            )  # fmt: skip
         if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = _metric(document, (holder, key), section[key])
+            section[key] = _metric(document, (holder, key), section[key], trainable)
 
     rename("objective", "metric")
+    for index, objective in enumerate(data.get("objectives") or []):
+        if isinstance(objective, dict) and isinstance(objective.get("metric"), str):
+            place = ("objectives", index, "metric")
+            objective["metric"] = _metric(document, place, objective["metric"], trainable)
     rename("scheduler", "time_attr")
     stop: dict[str, Any] = {}
     for name, value in data["stop"].items():
-        metric = _metric(document, ("stop", name), name)
+        metric = _metric(document, ("stop", name), name, trainable)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise document.error(
                 ("stop", name), f"stop: {name} = {value!r} is not a number; "
                 "a trial ends when the metric reaches a number"
+            )  # fmt: skip
+        if value <= 0 and metric.startswith(_COUNTERS):
+            raise document.error(
+                ("stop", name), f"stop: {name} = {value!r} is not allowed; allowed: above 0, as "
+                "it is counted from 0"
             )  # fmt: skip
         if metric in stop:
             raise document.error(("stop", name), f"stop: {metric} is given twice")
@@ -193,9 +209,9 @@ def rename_metrics(document: Document) -> None:
     data["stop"] = stop
 
 
-def _metric(document: Document, place: KeyPath, name: str) -> str:
+def _metric(document: Document, place: KeyPath, name: str, trainable: type) -> str:
     try:
-        metric = canonical_metric(name)
+        metric = canonical_metric(name, trainable)
     except SpecError as error:
         raise document.error(place, f"{place[0]}: {error}") from None
     if metric.startswith("evaluation/") and not document.data["config"].get("evaluation_interval"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from typing import Any
 
@@ -40,8 +41,13 @@ def _expand_algorithm(
     value = document.data.get(key)
     if isinstance(value, str):
         value = document.data[key] = {"algorithm": value}
-    if not isinstance(value, dict):
+    if key not in document.data:
         return
+    if not isinstance(value, dict):
+        raise document.error(
+            (key,), f"{key} = {value!r} is not allowed; allowed: {', '.join(known)}, or a mapping "
+            "with one of them as its algorithm"
+        )  # fmt: skip
     name = value.get("algorithm")
     if isinstance(name, str):
         name = value["algorithm"] = synonyms.get(name, name)
@@ -202,41 +208,74 @@ def validate(document: Document) -> SweepSpec:
         return SweepSpec.model_validate(document.data)
     except ValidationError as error:
         problems = error.errors(include_url=False)
-    located = [(_data_path(problem["loc"]), problem) for problem in problems]
-    path, problem = min(located, key=lambda item: document.place(item[0]))
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    raise document.error(path, _describe(path, problem) + more)
+    located = [(_data_path(document.data, problem), problem) for problem in problems]
+    # A misspelt key is also a missing one: the misspelling is the one to name.
+    path, problem = min(
+        located, key=lambda item: (document.place(item[0]), item[1]["type"] == "missing")
+    )
+    same = [other for where, other in located if where == path and other is not problem]
+    words = "".join(f", or {_choices(p)}" for p in same if p["type"] == "literal_error")
+    others = len(problems) - 1 - len(same)
+    more = f" (and {others} more)" if others else ""
+    raise document.error(path, _describe(path, problem) + words + more)
 
 
-def _data_path(location: tuple[str | int, ...]) -> KeyPath:
-    """Pydantic's location without the tags of its unions."""
-    if len(location) > 1 and location[0] in _TAGGED and location[1] in _TAGGED[str(location[0])]:
-        return (location[0], *location[2:])
-    return tuple(part for part in location if part not in ("float", "int"))
+def _data_path(data: Any, problem: Any) -> KeyPath:
+    """Pydantic's location without what is not in the data: the tags and types of its unions."""
+    path: list[str | int] = []
+    *_, last = location = problem["loc"]
+    for part in location:
+        inside = isinstance(data, dict) and part in data
+        if inside or (isinstance(data, list) and isinstance(part, int) and part < len(data)):
+            data = data[part]
+            path.append(part)
+        elif part is last and problem["type"] == "missing":
+            path.append(part)
+    return tuple(path)
 
 
 def _describe(path: KeyPath, problem: Any) -> str:
     dotted = ".".join(str(part) for part in path)
-    kind = problem["type"]
+    kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         known = _fields_at(path[:-1], problem["loc"])
         where = ".".join(str(part) for part in path[:-1])
         hint = nearest(path[-1], known)
         return f"{where}: unknown key {path[-1]!r}; allowed: {', '.join(known)}{hint}"
     if kind == "missing":
-        return f"missing key {dotted!r}"
+        known = _fields_at(path[:-1], problem["loc"])
+        return f"missing key {dotted!r}; allowed: {', '.join(known)}"
+    if kind in ("model_type", "model_attributes_type"):
+        known = _fields_at(path, problem["loc"])
+        return f"{dotted} = {value!r} is not allowed; allowed: a mapping of {', '.join(known)}"
+    if kind == "literal_error":
+        hint = nearest(value, _choices(problem).split(", "), cutoff=0.4)
+        return f"{dotted} = {value!r} is not allowed; allowed: {_choices(problem)}{hint}"
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
     verb = "allowed" if problem["msg"].startswith("Input should be ") else "error"
-    return f"{dotted} = {problem['input']!r} is not allowed; {verb}: {message}"
+    return f"{dotted} = {value!r} is not allowed; {verb}: {message}"
+
+
+def _choices(problem: Any) -> str:
+    return ", ".join(re.findall(r"'([^']*)'", problem["ctx"]["expected"]))
 
 
 def _fields_at(path: KeyPath, location: tuple[str | int, ...]) -> list[str]:
+    """The keys of the section at `path`, or of the sections in the list there."""
     model: Any = SweepSpec
     for depth, key in enumerate(path):
+        if isinstance(key, int):  # the list's own annotation has given the model of its items
+            continue
         if key in _TAGGED and depth == 0:
             model = _TAGGED[str(key)][str(location[1])]
         else:
-            annotation = model.model_fields[str(key)].annotation
-            options = [annotation, *typing.get_args(annotation)]
-            model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
+            model = _section_in(model.model_fields[key].annotation)
     return list(model.model_fields)
+
+
+def _section_in(annotation: Any) -> type[BaseModel] | None:
+    """The section that an annotation holds: `Final | None`, `list[WarmStart]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    inner = (_section_in(option) for option in typing.get_args(annotation))
+    return next((found for found in inner if found is not None), None)

@@ -53,6 +53,7 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     from ray.tune.logger import JsonLoggerCallback
 
     from experiments.durability import durable
+    from experiments.metric_watch import MetricWatch, watched_metrics
     from experiments.progress import Progress
     from experiments.schedulers import build_scheduler
     from experiments.search import build_search, total_trials
@@ -71,7 +72,8 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     scheduler, keeper = durable(build_scheduler(spec))
     mlflow = _mlflow_logger(spec, spec_file) if spec.mlflow.enabled else None
     # The keeper comes first: it adds to results what the others read.
-    callbacks: list[tune.Callback] = [keeper, JsonLoggerCallback()]
+    watch = MetricWatch(watched_metrics(spec))
+    callbacks: list[tune.Callback] = [keeper, watch, JsonLoggerCallback()]
     if mlflow is not None:
         callbacks.append(mlflow)
     callbacks.append(Progress(metric, mode, total_trials=count, name=spec.name, console=console))

@@ -42,6 +42,7 @@ class DummyConfig(Settings):
 
 class Dummy(tune.Trainable):
     config_class = DummyConfig
+    metrics: tuple[str, ...] | None = ("episode_return_mean", "num_env_steps_sampled_lifetime")
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
@@ -75,3 +76,9 @@ class Dummy(tune.Trainable):
     def load_checkpoint(self, checkpoint_dir: str) -> None:
         policy = Path(checkpoint_dir, "policies", "default_policy", "policy.json")
         self.count = json.loads(policy.read_text())["count"]
+
+
+class Undeclared(Dummy):
+    """Says nothing of what it reports: its first result shows it."""
+
+    metrics = None

@@ -235,7 +235,7 @@ def test_bad_overrides(tmp_path: Path, override: str, expected: str) -> None:
         ("lifetime: 1_000", "lifetime: soon", 9, "is not a number"),
         ("lifetime: 1_000", "lifetime: true", 9, "is not a number"),
         ("lifetime: 1_000", "lifetime: .nan", 9, "never holds"),
-        ("num_samples: 4", "objective: {mode: maximum}", 10, "'max' or 'min'"),
+        ("num_samples: 4", "objective: {mode: maximum}", 10, "max, min; did you mean 'max'?"),
         ("num_samples: 4", "objective: {metric: episode_return}", 10, "episode_return_mean"),
         ("num_samples: 4", "objective: {metric: evaluation/x}", 10, "evaluation_interval"),
         ("num_samples: 4", "seeds: [0, 1]", 10, "not supported yet"),
