@@ -10,6 +10,7 @@ from experiments.cluster import local_node, shown
 from experiments.paths import shown_uri, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, trial_resources
 from experiments.schema import SweepSpec
+from experiments.search_checks import notes
 from experiments.spec import dump_spec, spec_space
 from experiments.trainable import resolve_trainable
 
@@ -41,6 +42,7 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     ]
     if spec.mlflow.enabled:
         lines.append(f"# MLflow: {shown_uri(tracking_uri(spec))}")
+    lines += [f"# {note}" for note in notes(spec, space)]
     lines += [f"# a trial may have: {example}" for example in _examples(spec)]
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
@@ -73,6 +75,6 @@ def _examples(spec: SweepSpec) -> list[dict[str, Any]]:
     generator = np.random.default_rng(spec.seed)
     points = list(space.grid_points(whole=spec.search.algorithm == "grid"))
     return [
-        space.config({**space.sample(generator), **points[index % len(points)]})
+        space.config(space.sample(generator, points[index % len(points)]))
         for index in range(min(_EXAMPLES, max(len(points), spec.num_samples)))
     ]

@@ -54,29 +54,39 @@ class TpeSearch(OptunaSection):
     n_startup_trials: Annotated[int, Field(ge=0)] = 10
     """Random trials before the estimator takes over."""
     n_ei_candidates: PositiveInt = 24
-    multivariate: bool = True
-    """Whether settings are modelled jointly (Falkner et al., 2018)."""
-    group: bool = False
-    """Whether conditional settings are modelled in groups; needs `multivariate`."""
+    multivariate: bool | None = None
+    """Whether settings are modelled jointly (Falkner et al., 2018); by default for one objective."""
+    group: bool | None = None
+    """Whether conditional settings are modelled jointly with others of the same trials; needs
+    `multivariate`. By default where the space has any."""
     constant_liar: bool = True
     """Whether running trials count as bad ones, so that parallel trials spread."""
 
 
 class CmaesSearch(OptunaSection):
-    """Covariance matrix adaptation evolution strategy (Hansen, 2016)."""
+    """Covariance matrix adaptation evolution strategy (Hansen, 2016), over numbers.
+
+    Choices and conditional settings are drawn at random.
+    """
 
     algorithm: Literal["cmaes"] = "cmaes"
     n_startup_trials: PositiveInt = 1
-    sigma0: Annotated[float, Field(gt=0)] | None = None
+    """Random trials before the first distribution, which spans the space."""
     population_size: Annotated[int, Field(ge=2)] | None = None
+    """Trials of a generation; by default 4 + 3 ln(settings)."""
 
 
 class GpSearch(OptunaSection):
-    """Gaussian process with expected improvement."""
+    """Gaussian process with expected improvement; with several objectives, of the hypervolume.
+
+    Conditional settings are drawn at random.
+    """
 
     algorithm: Literal["gp"] = "gp"
     n_startup_trials: PositiveInt = 10
+    """Random trials before the first model."""
     deterministic_objective: bool = False
+    """Whether the same configuration always has the same value, so that no noise is modelled."""
 
 
 class SobolSearch(OptunaSection):
@@ -84,14 +94,20 @@ class SobolSearch(OptunaSection):
 
     algorithm: Literal["sobol"] = "sobol"
     sequence: Literal["sobol", "halton"] = "sobol"
+    """`sobol` is the more even one where `num_samples` is a power of two."""
     scramble: bool = True
+    """Whether the sequence is randomised by `seed`; without, it begins at the lower bounds."""
 
 
 class _Evolution(OptunaSection):
     population_size: Annotated[int, Field(ge=2)] = 50
+    """Trials of a generation; the first one is random."""
     mutation_prob: Probability | None = None
+    """How often a setting is drawn anew; by default once in a trial."""
     crossover_prob: Probability = 0.9
+    """How often a trial has two parents."""
     swapping_prob: Probability = 0.5
+    """How often a setting comes from the second parent."""
 
 
 class Nsga2Search(_Evolution):

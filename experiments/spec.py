@@ -16,16 +16,17 @@ import yaml
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
 from experiments.schema import SweepSpec
+from experiments.search_checks import check_search
 from experiments.spec_checks import (
     check_config,
     check_env,
-    check_search,
     check_space,
     check_together,
     complete_scheduler,
     join_spaces,
     refuse_unsupported,
     rename_metrics,
+    settle_conditions,
     take_grids_from_config,
 )
 from experiments.spec_compose import compose
@@ -176,12 +177,13 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
         inline = check_space(document, inline, config_class)
         searched = check_space(document, searched, config_class, root=("config",))
     space = join_spaces(document, base, inline, searched)
+    space = settle_conditions(document, space, inline.merged(searched), config_class)
     data["search_space"] = space.to_dict()
     rename_metrics(document, trainable)
     spec = validate(document)
     spec._references = references
     refuse_unsupported(document, spec)
-    check_search(document, spec, space)
+    check_search(document, spec, space, config_class)
     complete_scheduler(document, spec)
     if config_class is not None:
         if "env" in config_class.settings():

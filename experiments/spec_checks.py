@@ -10,9 +10,9 @@ import numpy as np
 from experiments.metrics import canonical_metric
 from experiments.scheduler_schema import AshaScheduler
 from experiments.schema import SweepSpec
-from experiments.search_schema import OptunaSection
+from search_spaces.conditions import check_conditions
 from search_spaces.documents import Document, KeyPath, SpecError
-from search_spaces.domains import Grid, is_domain
+from search_spaces.domains import is_domain
 from search_spaces.space import SearchSpace, SpaceKeyError, assign
 
 # Metrics that a trial counts up: at 0 it would end with its first result.
@@ -107,10 +107,16 @@ def check_space(
     try:
         return space.check(config_class)
     except SpaceKeyError as error:
-        place: KeyPath = (*root, error.key)
-        if place not in document.lines and place not in document.settings:
-            place = (*root, *error.key.split("."))
-        raise document.error(place, f"search_space: {error.key}: {error}") from None
+        raise _space_error(document, error, root) from None
+
+
+def _space_error(
+    document: Document, error: SpaceKeyError, root: tuple[str, ...] = ("search_space",)
+) -> SpecError:
+    place: KeyPath = (*root, error.key)
+    if place not in document.lines and place not in document.settings:
+        place = (*root, *error.key.split("."))
+    return document.error((*place, *error.below), f"search_space: {error.key}: {error}")
 
 
 def join_spaces(
@@ -133,6 +139,32 @@ def join_spaces(
     return base.without(fixed).merged(own)
 
 
+def settle_conditions(
+    document: Document, space: SearchSpace, own: SearchSpace, config_class: Any
+) -> SearchSpace:
+    """Check the conditions of the whole space, and decide those on settings that are fixed.
+
+    Args:
+        document: Its `config` holds the fixed settings.
+        space: The whole space.
+        own: The part that the spec itself lists: there a setting that is never active is an error.
+        config_class: The trainable's settings, if it declares them.
+    """
+    defaults: dict[str, Any] = {}
+    if config_class is not None:
+        defaults = config_class().to_dict()
+    try:
+        check_conditions(space.parameters)
+        settled, never = space.settled(document.data["config"], defaults)
+    except SpaceKeyError as error:
+        raise _space_error(document, error) from None
+    for key, why in never.items():
+        if key in own.keys:
+            problem = SpaceKeyError(key, f"is never searched: {why}", ("when",))
+            raise _space_error(document, problem)
+    return settled
+
+
 def _holds(config: dict[str, Any], path: tuple[str, ...]) -> bool:
     node: Any = config
     for key in path:
@@ -150,7 +182,7 @@ def check_together(
     grid = next(space.grid_points())
     problem = ""
     for _ in range(_DRAWS if space else 1):
-        drawn = space.config({**grid, **space.sample(generator)})
+        drawn = space.config(space.sample(generator, grid))
         try:
             config_class.from_dict(_deep_merge(spec.config, drawn)).validate()
             return
@@ -224,8 +256,6 @@ def _metric(document: Document, place: KeyPath, name: str, trainable: type) -> s
 def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
     """What the spec's form has, and sweeps cannot do yet."""
     defaults: list[tuple[KeyPath, bool]] = [
-        (("search",), spec.search.algorithm not in ("grid", "random", "tpe")),
-        (("search", "points_to_evaluate"), bool(getattr(spec.search, "points_to_evaluate", None))),
         (("search", "warm_start"), bool(getattr(spec.search, "warm_start", None))),
         (("search", "study_storage"), getattr(spec.search, "study_storage", None) is not None),
         (("scheduler",), spec.scheduler.algorithm not in ("fifo", "asha")),
@@ -243,30 +273,6 @@ def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
                 value = value[str(key)]
             dotted = ".".join(map(str, place))
             raise document.error(place, f"{dotted} = {value!r} is not supported yet")
-
-
-def check_search(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
-    """Whether the search algorithm can search this space."""
-    algorithm = spec.search.algorithm
-    if isinstance(spec.search, OptunaSection):
-        if not space:
-            raise document.error(("search",), f"search: {algorithm} needs a search_space")
-        for parameter in space.parameters:
-            if isinstance(parameter.domain, Grid):
-                raise document.error(
-                    ("search_space", parameter.key),
-                    f"{parameter.key}: {algorithm} cannot search a grid; write choice instead, "
-                    "or use the search random or grid",
-                )
-    if algorithm == "grid":
-        try:
-            next(space.grid_points(whole=True))
-        except SpecError as error:
-            raise document.error(("search_space",), f"search_space: {error}") from None
-        if spec.num_samples != 1:
-            raise document.error(
-                ("num_samples",), "num_samples: a grid search runs every combination once"
-            )
 
 
 def complete_scheduler(document: Document, spec: SweepSpec) -> None:

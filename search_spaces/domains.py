@@ -27,12 +27,14 @@ class Transform:
         name: As written in YAML.
         label: Format of the searched parameter's name, with the setting's name for `{}`.
         forward: The map.
+        backward: Its inverse, for points that are given as settings; `ValueError` if there is none.
         integers: Whether only whole numbers may be searched.
     """
 
     name: str
     label: str
     forward: Callable[[Any], Any]
+    backward: Callable[[Any], Any]
     integers: bool = False
 
 
@@ -44,10 +46,17 @@ def _power_of_two(exponent: int) -> int:
     return int(2 ** int(exponent))
 
 
+def _log2(value: float) -> int:
+    exponent = round(math.log2(value))
+    if 2**exponent != value:
+        raise ValueError(f"{value!r} is no power of two")
+    return exponent
+
+
 # Named functions, not lambdas: searchers that hold domains are pickled by Tune.
 TRANSFORMS: dict[str, Transform] = {
-    "one_minus": Transform("one_minus", "one_minus_{}", _one_minus),
-    "power_of_two": Transform("power_of_two", "log2_{}", _power_of_two, integers=True),
+    "one_minus": Transform("one_minus", "one_minus_{}", _one_minus, _one_minus),
+    "power_of_two": Transform("power_of_two", "log2_{}", _power_of_two, _log2, integers=True),
 }
 
 
@@ -293,6 +302,7 @@ DOMAINS: dict[str, type[Domain]] = {
 # Ray Tune's and the reference's spelling of a grid.
 _SYNONYMS = {"grid_search": "grid"}
 KINDS = (*DOMAINS, *_SYNONYMS)
+_BESIDE = ("transform", "when")
 
 
 def is_domain(entry: Any) -> bool:
@@ -304,7 +314,8 @@ def parse_domain(entry: Mapping[str, Any]) -> Domain:
     """Build the domain that a YAML mapping describes.
 
     Args:
-        entry: e.g. `{"loguniform": [1e-5, 1e-3]}`, optionally with `transform`.
+        entry: e.g. `{"loguniform": [1e-5, 1e-3]}`, optionally with `transform`. Its key `when` is
+            the space's to read: `search_spaces.conditions`.
 
     Raises:
         SpecError: What is wrong with it, without the setting's name.
@@ -312,10 +323,10 @@ def parse_domain(entry: Mapping[str, Any]) -> Domain:
     kinds = [key for key in entry if key in KINDS]
     if len(kinds) != 1:
         raise SpecError(f"a domain is one of {', '.join(DOMAINS)}; found {list(entry)}")
-    extra = [key for key in entry if key not in (*kinds, "transform")]
+    extra = [key for key in entry if key not in (*kinds, *_BESIDE)]
     if extra:
-        hint = nearest(extra[0], ["transform"])
-        raise SpecError(f"unknown key {extra[0]!r} beside {kinds[0]}; allowed: transform{hint}")
+        allowed = ", ".join(_BESIDE) + nearest(extra[0], _BESIDE)
+        raise SpecError(f"unknown key {extra[0]!r} beside {kinds[0]}; allowed: {allowed}")
     arguments = entry[kinds[0]]
     domain = DOMAINS[_SYNONYMS.get(kinds[0], kinds[0])]
     if not isinstance(arguments, (list, tuple)):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
+from search_spaces.conditions import (
+    Condition,
+    KeyPath,
+    SpaceKeyError,
+    check_conditions,
+    conditions_to_dict,
+    in_order,
+    parse_conditions,
+    settle,
+)
 from search_spaces.documents import Document, SpecError, nearest
-from search_spaces.domains import DOMAINS, KINDS, Choice, Domain, Grid, is_domain, parse_domain
+from search_spaces.domains import DOMAINS, KINDS, Domain, Grid, is_domain, parse_domain
+
+__all__ = ["Parameter", "SearchSpace", "SpaceKeyError", "assign"]
 
 
 class ChecksSettings(Protocol):
@@ -23,10 +35,11 @@ class ChecksSettings(Protocol):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One searched setting: its path in the config, and its domain."""
+    """One searched setting: its path in the config, its domain, and when it is searched."""
 
-    path: tuple[str, ...]
+    path: KeyPath
     domain: Domain
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def key(self) -> str:
@@ -40,6 +53,21 @@ class Parameter:
         if transform is None:
             return self.key
         return ".".join((*self.path[:-1], transform.label.format(self.path[-1])))
+
+    def given(self, conditions: tuple[Condition, ...]) -> Parameter:
+        """The same setting under these conditions instead."""
+        return replace(self, conditions=conditions)
+
+    def active(self, settings: Mapping[KeyPath, Any]) -> bool:
+        """Whether it is searched, given the settings that its conditions are on."""
+        return all(condition.holds(settings) for condition in self.conditions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The YAML form."""
+        entry = self.domain.to_dict()
+        if self.conditions:
+            entry["when"] = conditions_to_dict(self.conditions)
+        return entry
 
 
 @dataclass(frozen=True)
@@ -57,11 +85,16 @@ class SearchSpace:
     @classmethod
     def parse(cls, entries: Mapping[str, Any], source: str = "search space") -> SearchSpace:
         """Build from plain data. Raises `SpecError` naming the key."""
-        return cls.parse_document(Document(dict(entries), source), ())
+        space = cls.parse_document(Document(dict(entries), source), ())
+        check_conditions(space.parameters)
+        return space
 
     @classmethod
     def parse_document(cls, document: Document, path: tuple[str, ...]) -> SearchSpace:
-        """Build from the mapping at `path` of a document; errors name file and line."""
+        """Build from the mapping at `path` of a document; errors name file and line.
+
+        Conditions are not checked against each other: the space may be one of several parts.
+        """
         entries: Any = document.data
         for key in path:
             entries = entries[key]
@@ -69,7 +102,8 @@ class SearchSpace:
         taken: dict[tuple[str, ...], str] = {}
         for setting, entry, place in _walk(document, entries, path):
             try:
-                parameter = Parameter(setting, parse_domain(entry))
+                conditions = parse_conditions(entry.get("when"))
+                parameter = Parameter(setting, parse_domain(entry), conditions)
             except SpecError as error:
                 raise document.error(place, f"{'.'.join(setting)}: {error}") from None
             if setting in taken:
@@ -104,36 +138,86 @@ class SearchSpace:
         """This space with `other`'s settings added or put in place of its own."""
         return SearchSpace((*self.without(set(other.keys)).parameters, *other.parameters))
 
+    @cached_property
+    def ordered(self) -> tuple[Parameter, ...]:
+        """The parameters with each one after those that its conditions are on."""
+        return in_order(self.parameters)
+
+    def settled(
+        self, config: Mapping[str, Any], defaults: Mapping[str, Any]
+    ) -> tuple[SearchSpace, dict[str, str]]:
+        """This space without conditions on settings that are not searched.
+
+        In a space that is not settled such a condition never holds.
+
+        Args:
+            config: The fixed settings.
+            defaults: The values of settings that are neither fixed nor searched.
+
+        Returns:
+            The space, without settings that are never active; and of those the key and why.
+
+        Raises:
+            SpaceKeyError: A condition is on an unknown setting.
+        """
+        parameters, never = settle(self.parameters, config, defaults)
+        return SearchSpace(parameters), never
+
     def config(self, searched: Mapping[str, Any]) -> dict[str, Any]:
-        """The nested config dict for searched values by parameter name."""
+        """The nested config dict for searched values by parameter name.
+
+        Inactive settings are left out of it, whether or not they have a value.
+        """
+        settings: dict[KeyPath, Any] = {}
+        for parameter in self.ordered:
+            if parameter.active(settings):
+                settings[parameter.path] = parameter.domain.value(searched[parameter.name])
         result: dict[str, Any] = {}
-        for parameter in self.parameters:
-            value = parameter.domain.value(searched[parameter.name])
-            assign(result, parameter.path, value)
+        for parameter in self.parameters:  # as the space lists them
+            if parameter.path in settings:
+                assign(result, parameter.path, settings[parameter.path])
         return result
 
-    def sample(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw searched values by parameter name. Grids are not drawn: see `grid_points`."""
-        return {
-            parameter.name: parameter.domain.sample(rng)
-            for parameter in self.parameters
-            if not isinstance(parameter.domain, Grid)
-        }
+    def sample(
+        self, rng: np.random.Generator, given: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Draw searched values of the active settings, by parameter name.
+
+        Args:
+            rng: Where chance comes from.
+            given: Searched values that are not drawn: the grids' (see `grid_points`), a point's.
+        """
+        drawn = dict(given or {})
+        settings: dict[KeyPath, Any] = {}
+        for parameter in self.ordered:
+            if not parameter.active(settings):
+                continue
+            if parameter.name not in drawn:
+                if isinstance(parameter.domain, Grid):
+                    continue
+                drawn[parameter.name] = parameter.domain.sample(rng)
+            settings[parameter.path] = parameter.domain.value(drawn[parameter.name])
+        return drawn
 
     def grid_points(self, *, whole: bool = False) -> Iterator[dict[str, Any]]:
-        """Every combination of the grids' searched values; of all domains with `whole`."""
+        """Every combination of the grids' searched values; of all domains with `whole`.
+
+        A combination has no value for settings that are inactive in it, so none comes twice. A
+        grid whose condition is on a setting that is drawn is listed as if the condition held.
+        """
         chosen = [p for p in self.parameters if whole or isinstance(p.domain, Grid)]
-        values = []
         for parameter in chosen:
-            finite = parameter.domain.finite
-            if finite is None:
+            if parameter.domain.finite is None:
                 raise SpecError(
                     f"{parameter.key}: a grid search cannot list {parameter.domain.kind}; "
                     "use grid, choice, quniform or randint"
                 )
-            values.append(finite)
-        for combination in itertools.product(*values):
-            yield {p.name: value for p, value in zip(chosen, combination, strict=True)}
+        listed = {p.path for p in chosen}
+        chosen = [
+            p.given(tuple(c for c in p.conditions if c.path in listed)) for p in self.ordered
+            if p.path in listed
+        ]  # fmt: skip
+        yield from _combinations(chosen, {}, {})
 
     def probes(self) -> Iterator[tuple[Parameter, dict[str, Any]]]:
         """Each parameter with config dicts whose validity implies that of all its values."""
@@ -152,68 +236,36 @@ class SearchSpace:
         Raises:
             SpecError: A key is unknown or a bound is not allowed; `key` says which.
         """
-        canonical: dict[tuple[str, ...], Parameter] = {}
+        canonical: dict[KeyPath, Parameter] = {}
         for parameter, probe in self.probes():
-            try:
-                checked = config_class.check(probe)
-            except ValueError as error:
-                raise SpaceKeyError(parameter.key, str(error)) from None
-            path = _canonical_path(parameter, checked)
-            known = canonical.setdefault(path, Parameter(path, parameter.domain))
+            path = _canonical_path(config_class, parameter.path, probe, parameter.key)
+            known = canonical.setdefault(path, replace(parameter, path=path))
             if known.domain is not parameter.domain:
                 raise SpaceKeyError(parameter.key, f"{'.'.join(path)} is searched twice")
-        return SearchSpace(tuple(canonical.values()))
+        return SearchSpace(
+            tuple(p.given(_canonical_conditions(config_class, p)) for p in canonical.values())
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The YAML form, by setting."""
-        return {parameter.key: parameter.domain.to_dict() for parameter in self.parameters}
+        return {parameter.key: parameter.to_dict() for parameter in self.parameters}
 
-    def to_tune(self) -> dict[str, Any]:
+    def to_tune(self, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """As a Ray Tune `param_space`, for a hand-written `tune.Tuner` with Tune's own sampling.
 
-        A domain with a transform becomes `tune.sample_from`, which searchers such as Optuna's do
-        not accept: a sweep from a spec has no such limit.
+        Domains with a transform or a condition become `tune.sample_from`, which searchers such as
+        Optuna's do not accept: a sweep from a spec has no such limit.
+
+        Args:
+            defaults: What an inactive setting is, as Tune cannot leave it out; needed if the space
+                has conditions. `DQNConfig().to_dict()` does.
+
+        Raises:
+            SpecError: The space has conditions, and `defaults` lacks a setting.
         """
-        from ray import tune
+        from search_spaces.native import to_tune
 
-        native: dict[str, Any] = {
-            "uniform": tune.uniform,
-            "loguniform": tune.loguniform,
-            "randint": tune.randint,
-            "lograndint": tune.lograndint,
-        }
-        result: dict[str, Any] = {}
-        for parameter in self.parameters:
-            domain = parameter.domain
-            if isinstance(domain, Grid):
-                entry: Any = tune.grid_search([domain.value(v) for v in domain.values])
-            elif isinstance(domain, Choice):
-                entry = tune.choice([domain.value(v) for v in domain.values])
-            elif domain.transform is None and domain.kind in native:
-                entry = native[domain.kind](*domain.arguments())
-            else:
-                entry = tune.sample_from(_Sampler(domain))
-            assign(result, parameter.path, entry)
-        return result
-
-
-class SpaceKeyError(SpecError):
-    """A searched setting is unknown, or a bound of its domain is not allowed."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
-class _Sampler:
-    """A function for `tune.sample_from` that draws a domain with numpy's global generator."""
-
-    def __init__(self, domain: Domain) -> None:
-        self.domain = domain
-
-    def __call__(self, spec: Any) -> Any:
-        seed = int(np.random.randint(2**31))
-        return self.domain.value(self.domain.sample(np.random.default_rng(seed)))
+        return to_tune(self, defaults)
 
 
 def assign(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -255,10 +307,51 @@ def _not_a_domain(entry: Any) -> str:
     )
 
 
-def _canonical_path(parameter: Parameter, checked: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameter's path with the outermost setting's canonical name."""
-    if len(checked) != 1:
-        raise SpaceKeyError(
-            parameter.key, f"stands for several settings and cannot be searched: {list(checked)}"
+def _combinations(
+    parameters: list[Parameter], point: dict[str, Any], settings: dict[KeyPath, Any]
+) -> Iterator[dict[str, Any]]:
+    """Every point of the active ones among `parameters`, the last one changing fastest."""
+    if not parameters:
+        yield dict(point)
+        return
+    first, rest = parameters[0], parameters[1:]
+    if not first.active(settings):
+        yield from _combinations(rest, point, settings)
+        return
+    for searched in first.domain.finite or ():
+        value = first.domain.value(searched)
+        yield from _combinations(
+            rest, {**point, first.name: searched}, {**settings, first.path: value}
         )
-    return (next(iter(checked)), *parameter.path[1:])
+
+
+def _canonical_path(
+    config_class: type[ChecksSettings], path: KeyPath, probe: Mapping[str, Any], key: str
+) -> KeyPath:
+    """The path with the outermost setting's canonical name; checks the probe's value."""
+    try:
+        checked = config_class.check(probe)
+    except ValueError as error:
+        raise SpaceKeyError(key, str(error)) from None
+    if len(checked) != 1:
+        raise SpaceKeyError(key, f"stands for several settings and cannot be searched: {checked}")
+    return (next(iter(checked)), *path[1:])
+
+
+def _canonical_conditions(
+    config_class: type[ChecksSettings], parameter: Parameter
+) -> tuple[Condition, ...]:
+    """The parameter's conditions on settings by their canonical names; checks their values."""
+    found = []
+    for condition in parameter.conditions:
+        path = condition.path
+        for value in condition.values:
+            probe: dict[str, Any] = {}
+            assign(probe, condition.path, value)
+            try:
+                path = _canonical_path(config_class, condition.path, probe, parameter.key)
+            except SpaceKeyError as error:
+                below = ("when", condition.key)
+                raise SpaceKeyError(parameter.key, f"when: {error}", below) from None
+        found.append(Condition(path, condition.values))
+    return tuple(found)

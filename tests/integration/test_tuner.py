@@ -105,7 +105,7 @@ def test_optuna_under_asha(tmp_path: Path) -> None:
 
 def restored_search(folder: Path) -> Any:
     """The searcher as Tune's last snapshot holds it."""
-    from experiments.search import OptunaSearch
+    from experiments.optuna_search import OptunaSearch
     from search_spaces.space import SearchSpace
 
     search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pytest
 from sweep_dummy import DummyConfig
 
-from experiments.search import OptunaSearch, VariantSearch, distribution, from_optuna
+from experiments.optuna_search import OptunaSearch, distribution, from_optuna
+from experiments.variant_search import VariantSearch
 from search_spaces import SearchSpace, SpecError
 from search_spaces.domains import DOMAINS, parse_domain
 
@@ -188,8 +190,6 @@ def test_to_tune_samples_settings() -> None:
 
 
 def test_every_domain_has_an_optuna_distribution_with_the_same_values() -> None:
-    import optuna
-
     entries: dict[str, Any] = {
         "uniform": [0, 1],
         "loguniform": [0.1, 1],
@@ -251,9 +251,10 @@ def test_variant_search_goes_on_where_it_was_saved(tmp_path: Path) -> None:
     assert [first.suggest("x") for _ in range(4)] == [second.suggest("x") for _ in range(4)]
 
 
-def optuna_search(**options: Any) -> OptunaSearch:
+def optuna_search(*, n_startup_trials: int = 10, **options: Any) -> OptunaSearch:
     space = SearchSpace.parse(SPACE)
-    return OptunaSearch(space, metric=METRIC, mode="max", seed=0, **options)
+    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=n_startup_trials)
+    return OptunaSearch(space, metric=METRIC, mode="max", sampler=sampler, **options)
 
 
 def result(value: Any, step: int, **more: Any) -> dict[str, Any]:
@@ -320,7 +321,8 @@ def test_optuna_goes_on_where_it_was_saved(tmp_path: Path) -> None:
 
 def test_optuna_learns() -> None:
     space = SearchSpace.parse({"lr": {"uniform": [0, 1]}})
-    search = OptunaSearch(space, metric=METRIC, mode="max", seed=0, n_startup_trials=5)
+    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=5)
+    search = OptunaSearch(space, metric=METRIC, mode="max", sampler=sampler)
     lrs = []
     for number in range(40):
         lrs.append(search.suggest(str(number))["lr"])
