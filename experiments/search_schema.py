@@ -55,7 +55,7 @@ class TpeSearch(OptunaSection):
     """Random trials before the estimator takes over."""
     n_ei_candidates: PositiveInt = 24
     multivariate: bool | None = None
-    """Whether settings are modelled jointly (Falkner et al., 2018); by default for one objective."""
+    """Whether settings are modelled jointly (Falkner et al., 2018); by default for one metric."""
     group: bool | None = None
     """Whether conditional settings are modelled jointly with others of the same trials; needs
     `multivariate`. By default where the space has any."""
@@ -72,8 +72,8 @@ class CmaesSearch(OptunaSection):
     algorithm: Literal["cmaes"] = "cmaes"
     n_startup_trials: PositiveInt = 1
     """Random trials before the first distribution, which spans the space."""
-    population_size: Annotated[int, Field(ge=2)] | None = None
-    """Trials of a generation; by default 4 + 3 ln(settings)."""
+    population_size: Annotated[int, Field(ge=4)] | None = None
+    """Trials of a generation, half of which make the next; by default 4 + 3 ln(settings)."""
 
 
 class GpSearch(OptunaSection):

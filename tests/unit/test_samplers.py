@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import optuna
 import pytest
-from scipy.stats import wilcoxon
 
 from experiments.optuna_search import OptunaSearch
 from experiments.samplers import build_sampler
 from experiments.search_schema import SEARCHES, OptunaSection
-from experiments.variant_search import VariantSearch
 from search_spaces import SearchSpace
 
 METRIC, SIZE = "episode_return_mean", "size"

@@ -1,0 +1,84 @@
+"""Every search algorithm runs a real sweep from a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from sweep_dummy import NAME
+
+import experiments.cluster
+from experiments.runner import Outcome, run_sweep
+from experiments.search_schema import SEARCHES
+from experiments.spec import make_spec
+
+SPACE = {
+    "lr": {"loguniform": [1e-4, 1e-1]},
+    "num_epochs": {"choice": [1, 2]},
+    "gamma": {
+        "loguniform": [1e-3, 0.1],
+        "transform": "one_minus",
+        "when": {"num_epochs": 2},
+    },
+}
+POINT = {"gamma": 0.97, "num_epochs": 2}
+SHORT: dict[str, dict[str, Any]] = {
+    "tpe": {"n_startup_trials": 2},
+    "cmaes": {"population_size": 4},
+    "gp": {"n_startup_trials": 2},
+    "nsga2": {"population_size": 2},
+    "nsga3": {"population_size": 2},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray_here() -> Iterator[None]:
+    with experiments.cluster.sweep_environment():
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        yield
+        ray.shutdown()
+
+
+def sweep(tmp_path: Path, **keys: Any) -> Outcome:
+    data = {
+        "name": "sweep",
+        "trainable": NAME,
+        "storage": str(tmp_path),
+        "stop": {"training_iteration": 1},
+        "mlflow": {"enabled": False},
+        "seed": 0,
+        **keys,
+    }
+    return run_sweep(make_spec(data))
+
+
+def configs(outcome: Outcome) -> list[dict[str, Any]]:
+    trials = sorted(outcome.results._experiment_analysis.trials, key=lambda t: t.experiment_tag)
+    return [trial.config for trial in trials]
+
+
+@pytest.mark.parametrize("algorithm", SEARCHES)
+def test_every_algorithm_runs(algorithm: str, tmp_path: Path) -> None:
+    search: dict[str, Any] = {"algorithm": algorithm, **SHORT.get(algorithm, {})}
+    space: dict[str, Any] = dict(SPACE)
+    count = 5
+    if algorithm == "grid":
+        space = {"num_epochs": {"grid": [1, 2]}, "gamma": {**SPACE["gamma"]}}
+        space["gamma"] = {"choice": [0.01, 0.02, 0.03], **SPACE["gamma"]}
+        del space["gamma"]["loguniform"]
+        count = 4
+    else:
+        search["points_to_evaluate"] = [POINT]
+    samples = {} if algorithm == "grid" else {"num_samples": count}
+    outcome = sweep(tmp_path, search=search, search_space=space, **samples)
+    found = configs(outcome)
+    assert len(found) == count and not outcome.failures
+    assert all(("gamma" in config) == (config["num_epochs"] == 2) for config in found)
+    # A child of an evolution may be its parent again.
+    assert len({tuple(config.items()) for config in found}) >= count - ("nsga" in algorithm)
+    if algorithm != "grid":
+        assert {key: found[0][key] for key in POINT} == POINT
+    assert outcome.best is not None
