@@ -240,6 +240,21 @@ def space(
 
 
 @app.command()
+def schema(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write; by default stdout.")
+    ] = None,
+) -> None:
+    """Print the JSON schema of specs, with which editors complete and check them."""
+    from experiments.json_schema import schema_text
+
+    if output is None:
+        typer.echo(schema_text(), nl=False)
+    else:
+        output.write_text(schema_text(), encoding="utf-8")
+
+
+@app.command()
 def ui(
     folder: Annotated[
         Path, typer.Argument(help="A sweep's folder, or the folder that holds sweeps.")

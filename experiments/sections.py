@@ -17,7 +17,12 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 class Section(BaseModel):
     """Unknown keys are errors, in assignments too."""
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        validate_assignment=True,
+        validate_default=True,
+        use_attribute_docstrings=True,  # they are what editors show (`experiments.json_schema`)
+    )
 
 
 def tag_of(value: Any) -> str:

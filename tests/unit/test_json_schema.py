@@ -1,0 +1,97 @@
+"""The JSON schema that editors use: current, right about every shipped spec, and of some use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from small_runs import missing_extra
+
+from experiments.json_schema import spec_schema
+from experiments.spec import dump_spec, find_spec, load_spec, spec_names
+from search_spaces.documents import load_document, parse
+
+FILE = Path(__file__).parents[2] / "experiments" / "spec.schema.json"
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    schema = json.loads(FILE.read_text(encoding="utf-8"))
+    jsonschema.Draft7Validator.check_schema(schema)
+    return jsonschema.Draft7Validator(schema)
+
+
+def test_the_file_is_current() -> None:
+    assert json.loads(FILE.read_text(encoding="utf-8")) == spec_schema(), (
+        "run `tunescape schema -o experiments/spec.schema.json`"
+    )
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_shipped_specs_validate(validator: Any, name: str) -> None:
+    file = find_spec(name)
+    validator.validate(load_document(file).data)
+    if not missing_extra(file.read_text(encoding="utf-8")):
+        validator.validate(yaml.safe_load(dump_spec(load_spec(name))))
+
+
+GOOD = [
+    "search: optuna",
+    "search: {algorithm: optuna, n_startup_trials: 3}",
+    "search: {n_startup_trials: 3}",  # of a spec that is extended
+    "scheduler: {algorithm: asha, max_t: '${env:BUDGET:100}'}",
+    "extends: quickstart",
+    "extends: [a.yaml, b.yaml]",
+    "config: {include: a.yaml, anything: [1, {x: 2}]}",
+    "checkpoint: {include: a.yaml, at_end: ${env:X:true}}".replace("${env:X:true}", "'${env:X:1}'"),
+    "seed: '${env:SEED}'",
+    "seeds: 5",
+    "seeds: [1, 2]",
+    "seeds: {values: [1, 2], parallel: auto}",
+    "objective: [{metric: a}, {metric: b, mode: min}]",
+    "search_space: ppo/small",
+    "search_space: {base: ppo, lr: null, model: {x: {choice: [1]}}, m.y: {grid_search: [1]}}",
+    "search_space: {gamma: {loguniform: [1e-3, 1], transform: one_minus}}",
+    "matrix: {env: [a, b], config.lr: [1e-3], v: {a: {seed: 1}}, exclude: [{env: a}]}",
+    "stop: {training_iteration: 3, episode_return_mean: 2.5}",
+    "scheduler: {algorithm: pbt, perturbation_factors: [1.2, 0.8]}",
+    "seed: null",
+]
+BAD = [
+    "num_sample: 3",
+    "num_samples: 0",
+    "num_samples: many",
+    "objective: {mode: maximum}",
+    "search: optina",
+    "search: {algorithm: tpe, n_startup: 3}",
+    "search: {algorithm: random, n_startup_trials: 3}",
+    "scheduler: {algorithm: asha, grace_perod: 3}",
+    "search_space: {lr: {loguniforn: [1, 2]}}",
+    "search_space: {lr: {uniform: [1, 2], transfrm: one_minus}}",
+    "checkpoint: {frequency: -1}",
+    "matrix: {env: CartPole-v1}",
+    "seed: '${evn:SEED}'",
+    "stop: {training_iteration: soon}",
+    "resources: {num_cpus: 0}",
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_every_form_validates(validator: Any, text: str) -> None:
+    validator.validate(parse(text, "here")[0])
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_mistakes_are_marked(validator: Any, text: str) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate(parse(text, "here")[0])
+
+
+def test_it_says_what_keys_mean() -> None:
+    schema = spec_schema()
+    assert schema["$defs"]["AshaScheduler"]["properties"]["reduction_factor"]["description"]
+    assert "discount" in schema["$defs"]["PPOConfig"]["properties"]["gamma"]["description"].lower()
