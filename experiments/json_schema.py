@@ -16,7 +16,7 @@ from experiments.scheduler_schema import SCHEDULERS
 from experiments.schema import SweepSpec
 from experiments.search_schema import SEARCH_SYNONYMS, SEARCHES
 from experiments.spec_compose import KEYWORDS
-from search_spaces.domains import KINDS, TRANSFORMS
+from search_spaces.domains import BESIDE, DOMAINS, KINDS, TRANSFORMS
 from trainables.registry import algorithm_names, get_algorithm
 
 Schema = dict[str, Any]
@@ -125,24 +125,17 @@ def _value(schema: Schema) -> Schema:
 
 def _domain() -> Schema:
     """A search domain: one kind, and what may stand beside it."""
-    from search_spaces import domains
-
     kinds = {
-        kind: {"type": "array", "description": _usage(domains.DOMAINS.get(kind))} for kind in KINDS
+        kind: {"type": "array", "description": DOMAINS[kind].usage if kind in DOMAINS else ""}
+        for kind in KINDS
     }
-    beside: Schema = {"transform": {"enum": list(TRANSFORMS)}}
-    for key in getattr(domains, "BESIDE", ()):
-        beside.setdefault(key, {})
+    beside: dict[str, Schema] = {key: {} for key in BESIDE}
     return {
         "type": "object",
-        "properties": kinds | beside,
+        "properties": kinds | beside | {"transform": {"enum": list(TRANSFORMS)}},
         "additionalProperties": False,
         "minProperties": 1,
     }
-
-
-def _usage(domain: Any) -> str:
-    return getattr(domain, "usage", "")
 
 
 def _search_space(description: str) -> Schema:

@@ -302,7 +302,7 @@ DOMAINS: dict[str, type[Domain]] = {
 # Ray Tune's and the reference's spelling of a grid.
 _SYNONYMS = {"grid_search": "grid"}
 KINDS = (*DOMAINS, *_SYNONYMS)
-_BESIDE = ("transform", "when")
+BESIDE = ("transform", "when")
 
 
 def is_domain(entry: Any) -> bool:
@@ -323,9 +323,9 @@ def parse_domain(entry: Mapping[str, Any]) -> Domain:
     kinds = [key for key in entry if key in KINDS]
     if len(kinds) != 1:
         raise SpecError(f"a domain is one of {', '.join(DOMAINS)}; found {list(entry)}")
-    extra = [key for key in entry if key not in (*kinds, *_BESIDE)]
+    extra = [key for key in entry if key not in (*kinds, *BESIDE)]
     if extra:
-        allowed = ", ".join(_BESIDE) + nearest(extra[0], _BESIDE)
+        allowed = ", ".join(BESIDE) + nearest(extra[0], BESIDE)
         raise SpecError(f"unknown key {extra[0]!r} beside {kinds[0]}; allowed: {allowed}")
     arguments = entry[kinds[0]]
     domain = DOMAINS[_SYNONYMS.get(kinds[0], kinds[0])]
