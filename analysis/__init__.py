@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from analysis.effects_plot import plot_effects
     from analysis.export import export_best
     from analysis.frames import curves_frame, trials_frame
+    from analysis.lineage import Exploit, read_lineage, schedule_frame
+    from analysis.lineage_plot import plot_lineage
     from analysis.plots import plot_learning_curves
     from analysis.ranking import leaderboard
     from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
 
 __all__ = [
     "BestCheckpoint",
+    "Exploit",
     "ResultsError",
     "Sweep",
     "TrialRecord",
@@ -33,11 +36,15 @@ __all__ = [
     "load_sweep",
     "plot_effects",
     "plot_learning_curves",
+    "plot_lineage",
+    "read_lineage",
+    "schedule_frame",
     "trials_frame",
 ]
 
 _HOME = {
     "BestCheckpoint": "best",
+    "Exploit": "lineage",
     "ResultsError": "records",
     "Sweep": "records",
     "TrialRecord": "records",
@@ -50,6 +57,9 @@ _HOME = {
     "load_sweep": "records",
     "plot_effects": "effects_plot",
     "plot_learning_curves": "plots",
+    "plot_lineage": "lineage_plot",
+    "read_lineage": "lineage",
+    "schedule_frame": "lineage",
     "trials_frame": "frames",
 }
 

@@ -14,6 +14,7 @@ SPEC_FILE = "spec.yaml"
 BEST_FOLDER = "best"
 CURVES_FILE = "learning_curves.png"
 EFFECTS_FILE = "effects.png"
+LINEAGE_PICTURE = "lineage.png"
 
 
 def storage_dir(spec: SweepSpec) -> Path:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cluster import local_node, nodes, ray_session, sweep_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
+from experiments.pairs import POPULATION
 from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
 from experiments.schema import SweepSpec
@@ -39,6 +40,7 @@ class Outcome:
         best: The exported policy, if there is one.
         curves: The picture of the learning curves, if there is one.
         effects: The picture of the settings' effects, if there is one.
+        lineage: The picture of the population's lineage, if there is one.
         note: Why there is no exported policy, if there is none.
     """
 
@@ -50,6 +52,7 @@ class Outcome:
     best: Path | None = None
     curves: Path | None = None
     effects: Path | None = None
+    lineage: Path | None = None
     note: str = ""
 
     @property
@@ -99,6 +102,11 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
         check_resources(trainable, spec, spec_space(spec), nodes())
         sweep = prepare_tuner(spec, console=console)
         _tell(sweep, reachable)
+        if spec.scheduler.algorithm == "resource_changing":
+            console.print(
+                "resource_changing: every trial has a process of its own (reuse_actors is off)",
+                highlight=False,
+            )
         return _fit(spec, sweep, sweep_dir(spec))
 
 
@@ -174,6 +182,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path) -> Outcome:
             _export(spec, sweep, outcome)
             _draw(spec, outcome)
             _draw_effects(spec, outcome)
+            _draw_lineage(spec, outcome)
         return outcome
     except ExperimentError:
         status = "FAILED"
@@ -259,6 +268,21 @@ def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
         if not effects.empty:
             outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
     except ResultsError:  # no result; why is told with the leaderboard
+        return
+
+
+def _draw_lineage(spec: SweepSpec, outcome: Outcome) -> None:
+    """Draw who went on from whom in a population, and the winner's settings."""
+    if spec.scheduler.algorithm not in POPULATION:
+        return
+    from analysis import ResultsError, plot_lineage
+    from experiments.paths import LINEAGE_PICTURE
+
+    metric, mode = spec.objective.metric, spec.objective.mode
+    picture = outcome.folder / LINEAGE_PICTURE
+    try:
+        outcome.lineage = plot_lineage(outcome.folder, metric, picture, mode=mode)
+    except ResultsError:  # no trial was replaced, or none had a result
         return
 
 

@@ -6,9 +6,9 @@ configurations with different batch sizes are compared fairly.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from experiments.sections import (
     ENV_STEPS,
@@ -51,7 +51,11 @@ class HyperBandScheduler(_Timed):
     algorithm: Literal["hyperband"] = "hyperband"
     max_t: PositiveInt | None = None
     """Budget of a trial that is never stopped early; by default `stop`'s value of `time_attr`."""
+    grace_period: PositiveInt | None = None
+    """Budget of the first rung of the bracket that halves most; by default
+    `max_t / reduction_factor ** 2`."""
     reduction_factor: ReductionFactor = 3
+    """One in so many trials goes on at each rung."""
 
 
 class MedianStoppingScheduler(_Timed):
@@ -71,6 +75,8 @@ class _Population(_Timed):
     """Share of the population that is replaced, and that it is replaced by."""
     synch: bool = False
     """Whether all trials wait for each other at each interval."""
+    mutations: list[str] | None = None
+    """The settings that are mutated; by default all of the search space."""
 
 
 class PbtScheduler(_Population):
@@ -85,9 +91,15 @@ class PbtScheduler(_Population):
     resample_probability: Probability = 0.25
     """How often a mutated setting is drawn anew instead of being perturbed."""
     perturbation_factors: tuple[PositiveFloat, PositiveFloat] = (1.2, 0.8)
-    """What a searched number is multiplied by."""
-    mutations: list[str] | None = None
-    """The settings that are mutated; by default all of the search space."""
+    """A setting moves up or down by one of them: a logarithmic one is multiplied by it, a linear
+    one moves by `factor - 1` of its range, a choice to its next or previous value."""
+
+    @field_validator("perturbation_factors")
+    @classmethod
+    def _up_and_down(cls, factors: tuple[float, float]) -> tuple[float, float]:
+        if not min(factors) < 1 < max(factors):
+            raise ValueError("one factor must be above 1 and one below")
+        return factors
 
 
 class Pb2Scheduler(_Population):
@@ -100,10 +112,14 @@ class PbtReplayScheduler(Section):
     """Repeat the schedule of settings that the winner of a PBT sweep went through."""
 
     algorithm: Literal["pbt_replay"] = "pbt_replay"
-    sweep: str
-    """Folder of the PBT sweep, `runs/<name>`."""
+    sweep: str | None = None
+    """Folder of the PBT sweep, `runs/<name>`; read once, when the spec is."""
     trial: str | None = None
-    """Which trial's schedule; by default the winner's."""
+    """Which trial's schedule; by default that of the trial with the best last result."""
+    time_attr: str | None = None
+    """What the schedule's budgets count; by default what that sweep's did."""
+    schedule: list[tuple[Annotated[float, Field(ge=0)], dict[str, Any]]] = []
+    """Budgets from which on settings hold, instead of a sweep: `[[0, {lr: 1e-3}], …]`."""
 
 
 class ResourceChangingScheduler(Section):

@@ -15,6 +15,7 @@ import yaml
 
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
+from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
 from experiments.search_checks import check_search
 from experiments.spec_checks import (
@@ -22,7 +23,6 @@ from experiments.spec_checks import (
     check_env,
     check_space,
     check_together,
-    complete_scheduler,
     join_spaces,
     refuse_unsupported,
     rename_metrics,
@@ -182,9 +182,10 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     rename_metrics(document, trainable)
     spec = validate(document)
     spec._references = references
+    check_pair(document, spec)
     refuse_unsupported(document, spec)
     check_search(document, spec, space, config_class)
-    complete_scheduler(document, spec)
+    check_scheduler(document, spec, space, trainable)
     if config_class is not None:
         if "env" in config_class.settings():
             check_env(document, spec, space)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from experiments.metrics import canonical_metric
-from experiments.scheduler_schema import AshaScheduler
 from experiments.schema import SweepSpec
 from search_spaces.conditions import check_conditions
 from search_spaces.documents import Document, KeyPath, SpecError
@@ -258,7 +257,6 @@ def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
     defaults: list[tuple[KeyPath, bool]] = [
         (("search", "warm_start"), bool(getattr(spec.search, "warm_start", None))),
         (("search", "study_storage"), getattr(spec.search, "study_storage", None) is not None),
-        (("scheduler",), spec.scheduler.algorithm not in ("fifo", "asha")),
         (("objectives",), len(spec.objectives) > 1),
         (("seeds",), spec.seeds is not None),
         (("final",), spec.final is not None),
@@ -273,29 +271,3 @@ def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
                 value = value[str(key)]
             dotted = ".".join(map(str, place))
             raise document.error(place, f"{dotted} = {value!r} is not supported yet")
-
-
-def complete_scheduler(document: Document, spec: SweepSpec) -> None:
-    """Fill in ASHA's budgets from the stop criteria, and check them."""
-    scheduler = spec.scheduler
-    if not isinstance(scheduler, AshaScheduler):
-        return
-    place: KeyPath = ("scheduler",)
-    limit = spec.stop.get(scheduler.time_attr)
-    if scheduler.max_t is None:
-        if limit is None or limit < 1:
-            raise document.error(
-                place, f"scheduler: asha needs max_t, or stop.{scheduler.time_attr}"
-            )
-        scheduler.max_t = int(limit)
-    if scheduler.grace_period is None:
-        scheduler.grace_period = max(1, int(scheduler.max_t / scheduler.reduction_factor**2))
-    if scheduler.grace_period > scheduler.max_t:
-        raise document.error(
-            (*place, "grace_period"),
-            f"scheduler: grace_period = {scheduler.grace_period} is above max_t = "
-            f"{scheduler.max_t} ({scheduler.time_attr})",
-        )
-    if limit is None:
-        # A trial that reaches max_t is finished, not stopped early: say so to everyone who asks.
-        spec.stop = {**spec.stop, scheduler.time_attr: scheduler.max_t}

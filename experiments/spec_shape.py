@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from experiments.pairs import BOHB
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.schema import SweepSpec
 from experiments.search_schema import SEARCH_SYNONYMS, SEARCHES
@@ -53,6 +54,8 @@ def _expand_algorithm(
         name = value["algorithm"] = synonyms.get(name, name)
     if name not in known:
         place = (key, "algorithm") if "algorithm" in value else (key,)
+        if name == "bohb":
+            raise document.error(place, f"{key}: {BOHB}")
         problem = f"unknown {key} algorithm {name!r}" if name else "missing key 'algorithm'"
         hint = nearest(name, (*known, *synonyms))
         raise document.error(place, f"{key}: {problem}; allowed: {', '.join(known)}{hint}")

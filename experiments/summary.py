@@ -35,6 +35,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         console.print(f"Learning curves: {shown_path(outcome.curves)}", highlight=False)
     if outcome.effects is not None:
         console.print(f"Effects: {shown_path(outcome.effects)}", highlight=False)
+    if outcome.lineage is not None:
+        console.print(f"Lineage: {shown_path(outcome.lineage)}", highlight=False)
     if outcome.interrupted:
         console.print("Interrupted: everything that was finished is kept.", highlight=False)
     for line in next_commands(outcome, spec):

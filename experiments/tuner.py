@@ -55,8 +55,9 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     from experiments.durability import durable
     from experiments.metric_watch import MetricWatch, watched_metrics
     from experiments.progress import Progress
-    from experiments.schedulers import build_scheduler
+    from experiments.schedulers import build_scheduler, together
     from experiments.search import build_search, total_trials
+    from experiments.search_limit import TogetherLimiter
 
     space = spec_space(spec)
     trainable: Any = resolve_trainable(spec.trainable)
@@ -68,8 +69,12 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     spec_file = folder / SPEC_FILE
     spec_file.write_text(dump_spec(spec), encoding="utf-8")
 
-    search = build_search(spec, space, max_concurrent_trials(spec, trainable))
-    scheduler, keeper = durable(build_scheduler(spec))
+    limit = max_concurrent_trials(spec, trainable)
+    search = build_search(spec, space, limit)
+    alive = together(spec, count, limit)
+    if alive is not None:
+        search = TogetherLimiter(search.searcher, alive, count)
+    scheduler, keeper = durable(build_scheduler(spec, space, trainable, count))
     mlflow = _mlflow_logger(spec, spec_file) if spec.mlflow.enabled else None
     # The keeper comes first: it adds to results what the others read.
     watch = MetricWatch(watched_metrics(spec))
@@ -89,7 +94,7 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
             mode=mode,
             search_alg=search,
             scheduler=scheduler,
-            num_samples=count,
+            num_samples=count if alive is None else count + 1,  # see TogetherLimiter
             time_budget_s=spec.time_budget_s,
             reuse_actors=spec.resources.reuse_actors,
             trial_name_creator=_trial_name,

@@ -80,7 +80,7 @@ class Algorithm(Checkpointing, tune.Trainable):
         self.config = self._validated(config)
         self.config.freeze()
         logging.getLogger("trainables").setLevel(self.config.log_level)
-        torch.set_num_threads(max(1, int(self.config.num_cpus_for_main_process)))
+        torch.set_num_threads(self._num_threads())
         self._zero_counters()
         env: VectorEnv | None = None
         try:
@@ -102,6 +102,13 @@ class Algorithm(Checkpointing, tune.Trainable):
             if env is not None:
                 env.close()
             raise
+
+    def _num_threads(self) -> int:
+        """As many as this process has CPUs: a scheduler may have given it more than the config."""
+        resources = getattr(self._trial_info, "trial_resources", None)
+        bundles = getattr(resources, "bundles", None)
+        given = bundles[0].get("CPU", 0) if bundles else 0
+        return max(1, int(given), int(self.config.num_cpus_for_main_process))
 
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
         config = self.config_class.from_dict(given)

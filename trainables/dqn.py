@@ -36,24 +36,50 @@ class DQNConfig(OffPolicyConfig):
         True, "training", "the online network chooses the next action, the target network rates it"
     )
     dueling: bool = setting(
-        True, "training", "heads for the state's value and the actions' advantages"
+        True,
+        "training",
+        "heads for the state's value and the actions' advantages",
+        fixed="it is what the networks are built of",
     )
     hiddens: list[int] = setting(
-        [], "training", "widths of the hidden layers of each head, units", ge=1
+        [],
+        "training",
+        "widths of the hidden layers of each head, units",
+        ge=1,
+        fixed="it is what the networks are built of",
     )
     noisy: bool = setting(
         False,
         "training",
         "explore by noise on the heads' weights, drawn anew at each step for all slots together",
+        fixed="it is what the networks are built of",
     )
     sigma0: float = setting(
-        0.5, "training", "initial noise of a weight, x 1/sqrt(fan-in), sigma_0", ge=0
+        0.5,
+        "training",
+        "initial noise of a weight, x 1/sqrt(fan-in), sigma_0",
+        ge=0,
+        fixed="it is where a learned value starts, and a clone goes on with its donor's",
     )
     num_atoms: int = setting(
-        1, "training", "atoms of the return's distribution; 1 learns its mean", ge=1
+        1,
+        "training",
+        "atoms of the return's distribution; 1 learns its mean",
+        ge=1,
+        fixed="it is what the networks are built of",
     )
-    v_min: float = setting(-10.0, "training", "lowest atom, a discounted return")
-    v_max: float = setting(10.0, "training", "highest atom, a discounted return")
+    v_min: float = setting(
+        -10.0,
+        "training",
+        "lowest atom, a discounted return",
+        fixed="it is what the networks are built of",
+    )
+    v_max: float = setting(
+        10.0,
+        "training",
+        "highest atom, a discounted return",
+        fixed="it is what the networks are built of",
+    )
     epsilon: float | list[Any] | None = setting(
         None,
         "training",

@@ -56,9 +56,14 @@ class OffPolicyConfig(AlgorithmConfig):
         False,
         "training",
         "checkpoints hold the replay buffer; without it a resumed run fills a new one first",
+        fixed="it does not change how a trial learns",
     )
     num_steps_sampled_before_learning_starts: int = setting(
-        1000, "training", "environment steps in the buffer before the first update", ge=0
+        1000,
+        "training",
+        "environment steps in the buffer before the first update",
+        ge=0,
+        fixed="it only counts at the start of a run",
     )
     training_intensity: float | None = setting(
         None,

@@ -25,7 +25,10 @@ class PPOConfig(AlgorithmConfig):
     """Settings of PPO. The defaults are the paper's style, not those of any other library."""
 
     use_critic: bool = setting(
-        True, "training", "subtract a learned value function; False: plain returns"
+        True,
+        "training",
+        "subtract a learned value function; False: plain returns",
+        fixed="without it the value function is not trained",
     )
     use_gae: bool = setting(
         True, "training", "generalised advantage estimation; False: returns minus values"
@@ -35,7 +38,11 @@ class PPOConfig(AlgorithmConfig):
         False, "training", "penalise the KL divergence from the policy that sampled"
     )
     kl_coeff: float = setting(
-        0.2, "training", "initial weight of the KL penalty; adapts to kl_target", ge=0
+        0.2,
+        "training",
+        "initial weight of the KL penalty; adapts to kl_target",
+        ge=0,
+        fixed="it is where a learned value starts, and a clone goes on with its donor's",
     )
     kl_target: float = setting(
         0.01, "training", "KL divergence per iteration that kl_coeff adapts to, nats", gt=0

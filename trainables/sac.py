@@ -39,15 +39,30 @@ class SACConfig(OffPolicyConfig):
 
     composites: ClassVar[dict[str, str]] = {"optimization_config": "actor_lr, critic_lr, alpha_lr"}
 
-    twin_q: bool = setting(True, "training", "two Q-functions, of which the lesser value counts")
+    twin_q: bool = setting(
+        True,
+        "training",
+        "two Q-functions, of which the lesser value counts",
+        fixed="it is what the networks are built of",
+    )
     q_model_config: dict[str, Any] = setting(
-        {}, "training", "what differs from model in the Q-functions"
+        {},
+        "training",
+        "what differs from model in the Q-functions",
+        fixed="it is what the networks are built of",
     )
     policy_model_config: dict[str, Any] = setting(
-        {}, "training", "what differs from model in the policy"
+        {},
+        "training",
+        "what differs from model in the policy",
+        fixed="it is what the networks are built of",
     )
     initial_alpha: float = setting(
-        1.0, "training", "weight of the entropy at the start, alpha", gt=0
+        1.0,
+        "training",
+        "weight of the entropy at the start, alpha",
+        gt=0,
+        fixed="it is where a learned value starts, and a clone goes on with its donor's",
     )
     target_entropy: float | str = setting(
         "auto",
@@ -65,7 +80,10 @@ class SACConfig(OffPolicyConfig):
         None, "training", "learning rate of log alpha; None: lr, 0 keeps alpha", ge=0, schedule=True
     )
     random_warmup: bool = setting(
-        True, "training", "uniform actions until learning starts, instead of the policy's"
+        True,
+        "training",
+        "uniform actions until learning starts, instead of the policy's",
+        fixed="it only counts at the start of a run",
     )
     _deterministic_loss: bool = setting(
         False, "training", "losses use the most likely actions instead of sampled ones"

@@ -7,7 +7,7 @@ An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -125,7 +125,12 @@ class AlgorithmConfig(Settings):
         "clip elements by value, each tensor by its norm, or all by their global norm",
         choices=("value", "norm", "global_norm"),
     )
-    model: dict[str, Any] = setting({}, "training", "settings of the networks, see ModelConfig")
+    model: dict[str, Any] = setting(
+        {},
+        "training",
+        "settings of the networks, see ModelConfig",
+        fixed="it is what the networks are built of",
+    )
     optimizer: dict[str, Any] = setting(
         {}, "training", "settings of the optimiser, see OptimizerConfig"
     )
@@ -254,6 +259,10 @@ class AlgorithmConfig(Settings):
     def nested_settings(cls) -> dict[str, type[Settings]]:
         """The settings that are dicts of settings."""
         return {"model": ModelConfig, "optimizer": OptimizerConfig}
+
+    @classmethod
+    def why_fixed(cls, path: Sequence[str]) -> str | None:
+        return cls.without.get(path[0]) or super().why_fixed(path)
 
     @classmethod
     def _check_has_effect(cls, name: str, value: Any) -> None:

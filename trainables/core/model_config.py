@@ -63,7 +63,11 @@ class OptimizerConfig(Settings):
     what: ClassVar[str] = "optimizer setting"
 
     type: str = setting(
-        "adam", "optimizer", "update rule", choices=("adam", "adamw", "rmsprop", "sgd")
+        "adam",
+        "optimizer",
+        "update rule",
+        choices=("adam", "adamw", "rmsprop", "sgd"),
+        fixed="what one optimiser has learned means nothing to another",
     )
     eps: float = setting(1e-5, "optimizer", "added to the denominator (adam, adamw, rmsprop)", gt=0)
     beta1: float = setting(0.9, "optimizer", "decay of the mean (adam, adamw)", ge=0, lt=1)

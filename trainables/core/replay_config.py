@@ -38,6 +38,9 @@ _REFUSED = {
     "learning_starts": "use num_steps_sampled_before_learning_starts",
 }
 
+# Why a run that goes on with a stored buffer cannot change it.
+_STORED = "the buffer that a clone takes over is stored with it"
+
 
 @dataclass
 class ReplayBufferConfig(Settings):
@@ -50,15 +53,22 @@ class ReplayBufferConfig(Settings):
         "replay",
         "uniform or prioritised; the reference's episode and multi-agent names mean the same",
         choices=UNIFORM_TYPES + PRIORITIZED_TYPES,
+        fixed=_STORED,
     )
     capacity: int = setting(
         50_000,
         "replay",
         "rows: environment steps, and one for each episode's final observation",
         ge=2,
+        fixed=_STORED,
     )
     alpha: float = setting(
-        0.6, "replay", "exponent of the priorities, 0 is uniform (prioritised)", ge=0, le=1
+        0.6,
+        "replay",
+        "exponent of the priorities, 0 is uniform (prioritised)",
+        ge=0,
+        le=1,
+        fixed=_STORED,
     )
     beta: float | list[Any] = setting(
         0.4,
@@ -69,13 +79,18 @@ class ReplayBufferConfig(Settings):
         schedule=True,
     )
     eps: float = setting(
-        1e-6, "replay", "added to priorities, so that none is zero (prioritised)", gt=0
+        1e-6,
+        "replay",
+        "added to priorities, so that none is zero (prioritised)",
+        gt=0,
+        fixed=_STORED,
     )
     storage: str = setting(
         "native",
         "replay",
         "observations as they are, floats in 256 levels (lossy), or compressed by lz4 (lossless)",
         choices=STORAGES,
+        fixed=_STORED,
     )
 
     @property

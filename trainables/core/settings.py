@@ -13,7 +13,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
@@ -40,6 +40,14 @@ class Setting:
     lt: float | None = None
     choices: tuple[Any, ...] | None = None
     schedule: bool = False
+    fixed: str | None = None
+
+    @property
+    def why_fixed(self) -> str | None:
+        """Why a running trial cannot take another value, as a scheduler would have it; or None."""
+        if self.fixed is not None:
+            return self.fixed
+        return None if self.section in _MUTABLE_SECTIONS else _WHY_FIXED[self.section]
 
     @property
     def type(self) -> str:
@@ -112,6 +120,22 @@ class Setting:
         return ConfigError(f"{self.name} = {value!r} is not allowed; allowed: {self.allowed}")
 
 
+# Of these a running trial takes another value, unless the setting itself says why not.
+_MUTABLE_SECTIONS = ("training", "optimizer", "replay")
+# Why it takes none of the others.
+_WHY_FIXED = {
+    "environment": "results in another environment cannot be compared",
+    "env_runners": "the trial's processes and environments are built with it",
+    "learners": "the trial's resources follow from it",
+    "resources": "the trial's resources follow from it",
+    "model": "it is what the networks are built of",
+    **dict.fromkeys(
+        ("exploration", "evaluation", "reporting", "checkpointing", "debugging", "framework"),
+        "it does not change how a trial learns",
+    ),
+}
+
+
 def setting(
     default: Any,
     section: str,
@@ -123,8 +147,12 @@ def setting(
     lt: float | None = None,
     choices: Iterable[Any] | None = None,
     schedule: bool = False,
+    fixed: str | None = None,
 ) -> Any:
-    """A dataclass field that declares a setting. Mutable defaults are copied per instance."""
+    """A dataclass field that declares a setting. Mutable defaults are copied per instance.
+
+    `fixed` says why a trial cannot change it in mid-run, e.g. that it is a network's shape.
+    """
     declared = {
         "section": section,
         "doc": doc,
@@ -135,6 +163,7 @@ def setting(
         "lt": lt,
         "choices": None if choices is None else tuple(choices),
         "schedule": schedule,
+        "fixed": fixed,
     }
     metadata = {"setting": declared}
     if isinstance(default, (dict, list)):
@@ -175,6 +204,24 @@ class Settings:
         hints = [f"{n} (in .{known[n].section}())" if sectioned and n in known else n for n in near]
         ending = f"; did you mean {' or '.join(hints)}?" if hints else ""
         return ConfigError(f"unknown {cls.what} {name!r} of {cls.__name__}{ending}")
+
+    @classmethod
+    def nested_settings(cls) -> dict[str, type[Settings]]:
+        """The settings that are dicts of settings."""
+        return {}
+
+    @classmethod
+    def why_fixed(cls, path: Sequence[str]) -> str | None:
+        """Why a running trial cannot take another value of a setting; None if it can.
+
+        Args:
+            path: The setting's name, and a name inside it if it is a dict of settings.
+        """
+        outer = cls.settings()[path[0]]
+        nested = cls.nested_settings().get(path[0])
+        if outer.why_fixed is None and nested is not None and len(path) > 1:
+            return nested.why_fixed(path[1:])
+        return outer.why_fixed
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:

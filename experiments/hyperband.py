@@ -1,0 +1,171 @@
+"""HyperBand (Li et al., 2018) as a Tune scheduler, with budgets in any unit.
+
+Ray's own derives the number of brackets from `log(max_t)`: budgets in environment steps would give
+a dozen brackets whose first ones stop nobody. Here a bracket's first rung is a budget that is
+given, and brackets are as large as the sweep fills them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+
+if TYPE_CHECKING:
+    from ray.tune.execution.tune_controller import TuneController
+
+
+def bracket_sizes(num_trials: int, halvings: int, reduction_factor: float) -> list[tuple[int, int]]:
+    """The brackets of a sweep: how often each halves, and how many trials it begins with.
+
+    The first one halves most. They repeat until all trials have a place; the last may be smaller.
+    """
+    brackets = []
+    left = num_trials
+    while left > 0:
+        for s in range(halvings, -1, -1):
+            size = math.ceil((halvings + 1) / (s + 1) * reduction_factor**s)
+            brackets.append((s, min(size, left)))
+            left -= min(size, left)
+            if left == 0:
+                break
+    return brackets
+
+
+def num_halvings(max_t: float, grace_period: float, reduction_factor: float) -> int:
+    """How many rungs lie between the first budget and the last."""
+    return int(math.log(max_t / grace_period) / math.log(reduction_factor) + 1e-9)
+
+
+@dataclass
+class Bracket:
+    """Trials that are compared with each other.
+
+    Attributes:
+        size: Trials that it begins with.
+        halvings: Rungs that are left before the last one.
+        rung: Budget at which those that are left wait for each other.
+        scores: Of the trials that wait at the rung.
+        members: All that are or were in it.
+    """
+
+    size: int
+    halvings: int
+    rung: float
+    members: list[Trial] = field(default_factory=list)
+    scores: dict[Trial, float] = field(default_factory=dict)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all trials that it waits for have been made."""
+        return len(self.members) >= self.size
+
+    def alive(self) -> list[Trial]:
+        """The trials that have not ended."""
+        return [trial for trial in self.members if not trial.is_finished()]
+
+
+class HyperBand(FIFOScheduler):
+    """Trials pause at each rung until all of their bracket are there; the best go on.
+
+    Args:
+        num_trials: Of the sweep.
+        time_attr: The budget, a key of results.
+        max_t: Budget of a trial that is never stopped early.
+        grace_period: Budget of the first rung of the bracket that halves most.
+        reduction_factor: One in so many trials goes on at each rung.
+    """
+
+    _supports_buffered_results = False
+
+    def __init__(
+        self,
+        num_trials: int,
+        *,
+        time_attr: str,
+        max_t: float,
+        grace_period: float,
+        reduction_factor: float = 3,
+    ) -> None:
+        super().__init__()
+        self._time_attr, self._max_t, self._factor = time_attr, max_t, reduction_factor
+        self._metric: str | None = None
+        self._sign = 1.0
+        halvings = num_halvings(max_t, grace_period, reduction_factor)
+        self._brackets = [
+            Bracket(size, s, max_t / reduction_factor**s)
+            for s, size in bracket_sizes(num_trials, halvings, reduction_factor)
+        ]
+        self._bracket_of: dict[Trial, Bracket] = {}
+
+    @property
+    def largest_bracket(self) -> int:
+        """How many trials have to be alive at a time."""
+        return max(bracket.size for bracket in self._brackets)
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take over what the tune config optimises."""
+        self._metric = metric
+        self._sign = -1.0 if mode == "min" else 1.0
+        return True
+
+    def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
+        """Put a new trial into the first bracket with room; one that failed keeps its place."""
+        if trial in self._bracket_of:
+            return
+        bracket = next((b for b in self._brackets if not b.is_full), None)
+        if bracket is None:  # a sweep that was extended: one more, like the first
+            first = self._brackets[0]
+            bracket = Bracket(first.size, 0, self._max_t)
+            self._brackets.append(bracket)
+        bracket.members.append(trial)
+        self._bracket_of[trial] = bracket
+
+    def on_trial_result(
+        self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]
+    ) -> str:
+        """Pause at the bracket's rung, stop at the full budget."""
+        if self._time_attr not in result or self._metric not in result:
+            return TrialScheduler.CONTINUE
+        budget, bracket = result[self._time_attr], self._bracket_of[trial]
+        if budget >= self._max_t:
+            return TrialScheduler.STOP
+        if bracket.halvings == 0 or budget < bracket.rung:
+            return TrialScheduler.CONTINUE
+        score = self._sign * float(result[self._metric])
+        bracket.scores[trial] = -math.inf if math.isnan(score) else score
+        return TrialScheduler.PAUSE
+
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
+        """Halve the brackets that are complete; then the first trial that does not wait."""
+        for bracket in self._brackets:
+            self._halve(tune_controller, bracket)
+        for trial in tune_controller.get_trials():
+            waits = trial in self._bracket_of[trial].scores
+            if trial.status in (Trial.PENDING, Trial.PAUSED) and not waits:
+                return trial
+        return None
+
+    def _halve(self, controller: TuneController, bracket: Bracket) -> None:
+        """When all that are left have stopped training at the rung: keep the best."""
+        alive = bracket.alive()
+        if not bracket.is_full or not alive or bracket.halvings == 0:
+            return
+        if not all(t.status == Trial.PAUSED and t in bracket.scores for t in alive):
+            return
+        ranked = sorted(alive, key=lambda trial: bracket.scores[trial])
+        keep = math.ceil(len(alive) / self._factor)
+        bracket.halvings -= 1
+        bracket.rung = self._max_t / self._factor**bracket.halvings
+        bracket.scores = {}
+        for trial in ranked[: len(ranked) - keep]:
+            controller.stop_trial(trial)
+
+    def debug_string(self) -> str:
+        """One line for Tune's log."""
+        return "HyperBand: " + ", ".join(
+            f"{len(b.alive())} of {b.size} trials up to {b.rung:g}" for b in self._brackets
+        )

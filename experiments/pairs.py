@@ -1,0 +1,80 @@
+"""Which search goes with which scheduler, and why others do not: the one table.
+
+`experiments/README.md` shows it, a test runs every allowed pair, and `scheduler_checks` refuses the
+others with the reason that is written here.
+"""
+
+from __future__ import annotations
+
+from experiments.scheduler_schema import SCHEDULERS
+from experiments.search_schema import SEARCHES
+
+LEARNING = ("tpe", "cmaes", "gp", "nsga2", "nsga3")
+"""Searches that learn from ended trials."""
+
+FINISHED_ONLY = ("cmaes", "nsga2", "nsga3")
+"""Of these, those that learn nothing from a trial that was stopped early."""
+
+STOPPING = ("asha", "hyperband", "median_stopping")
+"""Schedulers that stop trials early."""
+
+POPULATION = ("pbt", "pb2")
+"""Schedulers that change the settings of trials in mid-run."""
+
+ONE_OBJECTIVE = tuple(name for name in SCHEDULERS if name not in ("fifo", "pbt_replay"))
+"""Schedulers that compare trials, by one objective."""
+
+
+BOHB = (
+    "bohb is not offered: the package that it needs, hpbandster, has had no release since 2018; "
+    "use search: tpe with scheduler: hyperband, which also draws from a density of the best "
+    "configurations and stops by brackets, or search: tpe with scheduler: asha"
+)
+
+
+def why_not(search: str, scheduler: str) -> str | None:
+    """Why a search and a scheduler do not go together, and what does; None if they do."""
+    if scheduler in POPULATION:
+        if search in LEARNING:
+            return (
+                f"{search} learns from the result of a configuration, and {scheduler} changes the "
+                f"configuration of a trial in mid-run; use search: random (or sobol) with "
+                f"{scheduler}, or {search} with scheduler: {_schedulers_for(search)}"
+            )
+        if search == "grid":
+            return (
+                f"grid tries each configuration as it is, and {scheduler} changes it in mid-run; "
+                "use search: random (or sobol), or grid with scheduler: fifo"
+            )
+    if scheduler == "pbt_replay" and search not in ("grid", "random"):
+        return (
+            f"pbt_replay has a schedule that says what the settings are, and leaves {search} "
+            "nothing to search; use search: random or grid"
+        )
+    if scheduler in STOPPING and search in FINISHED_ONLY:
+        return (
+            f"{search} builds its generations of trials that ran to their end, and {scheduler} "
+            f"stops most before; use search: tpe with {scheduler}, or {search} with scheduler: fifo"
+        )
+    return None
+
+
+def _schedulers_for(search: str) -> str:
+    return "fifo" if search in FINISHED_ONLY else "asha"
+
+
+def table() -> list[list[str]]:
+    """The README's table: a row for each search, "yes" or "no" for each scheduler."""
+    head = ["search \\ scheduler", *SCHEDULERS]
+    rows = [
+        [search, *("no" if why_not(search, scheduler) else "yes" for scheduler in SCHEDULERS)]
+        for search in SEARCHES
+    ]
+    return [head, *rows]
+
+
+def markdown() -> str:
+    """The table as Markdown."""
+    head, *rows = table()
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,209 @@
+"""A clone in population-based training learns with its mutated settings, each and at once.
+
+Each setting that may be mutated is changed alone. The clone must then do what a trial does that had
+the new value from the start, to the bit, and something else than one with the old value: nothing is
+left of the old one, in the optimiser, the losses, the replay buffer, the clocks or the exploration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from small_runs import settings_of
+
+from trainables import Algorithm
+from trainables.registry import algorithm_names, get_algorithm
+
+OPTIMIZER: dict[str, tuple[Any, dict[str, Any]]] = {
+    "optimizer.eps": (0.01, {}),
+    "optimizer.beta1": (0.5, {}),
+    "optimizer.beta2": (0.9, {}),
+    "optimizer.weight_decay": (0.5, {}),
+    "optimizer.decay": (0.5, {"optimizer": {"type": "rmsprop"}}),
+    "optimizer.momentum": (0.5, {"optimizer": {"type": "sgd"}}),
+}
+SHARED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "gamma": (0.8, {}),
+    "lr": (5e-3, {}),
+    "grad_clip": (0.01, {}),
+    "grad_clip_by": ("value", {"grad_clip": 0.01}),
+    **OPTIMIZER,
+}
+REPLAYED: dict[str, tuple[Any, dict[str, Any]]] = {
+    **SHARED,
+    "train_batch_size_per_learner": (16, {}),
+    "training_intensity": (16, {}),
+    "n_step": (5, {}),
+    "tau": (0.5, {}),
+    "target_network_update_freq": (128, {}),
+    "replay_buffer_config.beta": (1.0, {}),
+}
+# The new value of each setting, and what else must be set for it to matter.
+MUTATED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
+    "PPO": {
+        **SHARED,
+        "train_batch_size_per_learner": (512, {}),
+        "num_epochs": (3, {}),
+        "minibatch_size": (32, {}),
+        "shuffle_batch_per_epoch": (False, {}),
+        "use_gae": (False, {}),
+        "lambda_": (0.5, {}),
+        "use_kl_loss": (False, {}),
+        "kl_target": (1e-5, {}),
+        "clip_param": (0.01, {}),
+        "vf_loss_coeff": (0.1, {}),
+        "vf_clip_param": (0.5, {}),
+        "entropy_coeff": (0.1, {}),
+        "normalize_advantages": (False, {}),
+    },
+    "DQN": {
+        **REPLAYED,
+        "double_q": (False, {}),
+        "epsilon": (0.9, {}),
+        "categorical_distribution_temperature": (5.0, {}),
+        "td_error_loss_fn": ("mse", {"num_atoms": 1}),
+        "adam_epsilon": (0.01, {}),
+    },
+    "SAC": {
+        **REPLAYED,
+        "target_entropy": (1.0, {}),
+        "actor_lr": (5e-3, {}),
+        "critic_lr": (5e-3, {}),
+        "alpha_lr": (5e-3, {}),
+        "_deterministic_loss": (True, {}),
+    },
+}
+CASES = [(name, setting) for name in algorithm_names() for setting in MUTATED[name]]
+
+
+def base(name: str, **more: Any) -> dict[str, Any]:
+    frequent: dict[str, Any] = {}
+    if name != "PPO":  # in few steps
+        frequent = {"target_network_update_freq": 16, "tau": 0.9}
+        frequent["min_sample_timesteps_per_iteration"] = 64
+    env = "Pendulum-v1" if name == "SAC" else "CartPole-v1"
+    return settings_of(name, env, **{**frequent, **more})
+
+
+def changed(settings: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:
+    outer, _, inner = setting.partition(".")
+    return {**settings, outer: {**settings.get(outer, {}), inner: value} if inner else value}
+
+
+def named(algo: Algorithm, trial_id: str) -> Algorithm:
+    algo._trial_info = SimpleNamespace(trial_id=trial_id, trial_name=trial_id)
+    return algo
+
+
+def learned(algo: Algorithm) -> list[np.ndarray]:
+    """All that training changes: weights, targets, adaptive coefficients."""
+    weights = [np.asarray(w) for w in algo.get_weights()["default_policy"].values()]
+    learner = algo.learners["default_policy"]
+    for target in learner.targets.values():
+        weights += [p.detach().numpy().copy() for p in target.network.parameters()]
+    return [*weights, np.array([getattr(algo, "kl_coeff", 0.0)])]
+
+
+def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+class Donors:
+    """A donor's checkpoint for each base configuration, and what a clone of it learns."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, tuple[Any, list[np.ndarray]]] = {}
+
+    def of(self, name: str, more: dict[str, Any]) -> tuple[Any, list[np.ndarray]]:
+        key = f"{name}-{len(more)}-{sorted(map(str, more.items()))}"
+        if key not in self._made:
+            settings = base(name, **more)
+            with named(get_algorithm(name)(settings), "donor") as donor:
+                donor.train()
+                saved = donor.save(str(self._folder / str(len(self._made))))
+            with named(get_algorithm(name)(settings), "clone") as clone:
+                clone.restore(saved)
+                clone.train()
+                self._made[key] = saved, learned(clone)
+        return self._made[key]
+
+
+@pytest.fixture(scope="module")
+def donors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Donors]:
+    yield Donors(tmp_path_factory.mktemp("donors"))
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[dict[str, Algorithm]]:
+    """The process that a clone goes on in: it has trained with the old settings."""
+    made: dict[str, Algorithm] = {}
+    for name in algorithm_names():
+        made[name] = named(get_algorithm(name)(base(name)), "clone")
+        made[name].train()
+    yield made
+    for algo in made.values():
+        algo.stop()
+
+
+@pytest.mark.parametrize(("name", "setting"), CASES)
+def test_a_mutated_setting_takes_effect_in_full(
+    name: str, setting: str, donors: Donors, processes: dict[str, Algorithm]
+) -> None:
+    value, more = MUTATED[name][setting]
+    saved, with_old_value = donors.of(name, more)
+    settings = changed(base(name, **more), setting, value)
+
+    clone = processes[name]
+    clone.reset_config(settings)
+    clone.restore(saved)
+    result = clone.train()
+    assert result["training_iteration"] == 2
+    mutated = learned(clone)
+    with named(get_algorithm(name)(settings), "clone") as fresh:
+        fresh.restore(saved)
+        fresh.train()
+        assert equal(mutated, learned(fresh)), "something of the old settings is left"
+    assert not equal(mutated, with_old_value), f"{setting} = {value} changes nothing"
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_every_setting_that_may_be_mutated_has_a_case(name: str) -> None:
+    config_class = get_algorithm(name).config_class
+    nested = config_class.nested_settings()
+    mutable = [s for s in config_class.settings() if s not in nested]
+    mutable += [f"{outer}.{inner}" for outer, found in nested.items() for inner in found.settings()]
+    free = {setting for setting in mutable if config_class.why_fixed(setting.split(".")) is None}
+    assert free == set(MUTATED[name])
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_the_live_objects_have_the_mutated_values(
+    name: str, donors: Donors, processes: dict[str, Algorithm]
+) -> None:
+    """The same, seen from inside: the optimiser, the clipping, what replay is asked for."""
+    saved, _ = donors.of(name, {})
+    new = base(name, lr=2e-3, grad_clip=0.25, gamma=0.7, optimizer={"eps": 0.02, "beta1": 0.3})
+    clone = processes[name]
+    clone.reset_config(new)
+    clone.restore(saved)
+    asked: list[float] = []
+    for replay in getattr(clone, "replays", {}).values():
+        original = replay.sample
+
+        def sample(*args: Any, original: Any = original, **options: Any) -> Any:
+            asked.append(options["gamma"])
+            return original(*args, **options)
+
+        replay.sample = sample
+    clone.train()
+    learner = clone.learners["default_policy"]
+    for group in learner.optimizer.param_groups:
+        assert (group["lr"], group["eps"], group["betas"][0]) == (2e-3, 0.02, 0.3)
+    assert learner._grad_clip == 0.25
+    assert set(asked) == (set() if name == "PPO" else {0.7})

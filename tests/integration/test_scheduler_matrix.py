@@ -1,0 +1,93 @@
+"""Every search with every scheduler that the table in `experiments/pairs.py` allows, for real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from sweep_dummy import NAME, STEPS
+
+import experiments
+import experiments.cluster
+from analysis.lineage import read_lineage
+from experiments.pairs import STOPPING, why_not
+from experiments.runner import Outcome, run_sweep
+from experiments.scheduler_schema import SCHEDULERS
+from experiments.search_schema import SEARCHES
+from experiments.spec import make_spec
+
+ENV_STEPS = "num_env_steps_sampled_lifetime"
+ITERATIONS = 4
+OPTIONS: dict[str, dict[str, Any]] = {
+    "asha": {"grace_period": STEPS, "reduction_factor": 2},
+    "hyperband": {"grace_period": STEPS, "reduction_factor": 2},
+    "median_stopping": {"grace_period": STEPS, "min_samples_required": 1},
+    "pbt": {"perturbation_interval": STEPS, "quantile_fraction": 0.5, "synch": True},
+    "pb2": {"perturbation_interval": STEPS, "quantile_fraction": 0.5, "synch": True},
+    "pbt_replay": {"schedule": [[0, {"lr": 0.02}], [2 * STEPS, {"lr": 0.015}]]},
+}
+# From bad to good, so that the last ones of a rung are not the ones that go on.
+RATES = [0.09, 0.05, 0.01]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray_here() -> Iterator[None]:
+    with experiments.cluster.sweep_environment():
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        yield
+        ray.shutdown()
+
+
+def run(folder: Path, search: str, scheduler: str, **keys: Any) -> Outcome:
+    # Without reuse of processes each trial costs seconds.
+    num_trials = 2 if scheduler == "resource_changing" else 3
+    space: dict[str, Any] = {"lr": {"uniform": [0.005, 0.1]}}
+    if search == "grid":
+        space = {"lr": {"grid": RATES[:num_trials]}}
+    if scheduler == "pbt_replay":
+        space = {"gamma": {"choice": [0.9, 0.99, 0.95]}}
+    data = {
+        "name": f"{search}-{scheduler}",
+        "trainable": NAME,
+        "storage": str(folder),
+        "stop": {ENV_STEPS: ITERATIONS * STEPS},
+        "mlflow": {"enabled": False},
+        "search": search,
+        "search_space": space,
+        "num_samples": 1 if search == "grid" else num_trials,
+        "scheduler": {"algorithm": scheduler, **OPTIONS.get(scheduler, {})},
+        "seed": 1,
+        **keys,
+    }
+    return run_sweep(make_spec(data))
+
+
+def rows(outcome: Outcome) -> list[list[dict[str, Any]]]:
+    files = sorted(outcome.folder.glob("*/result.json"))
+    return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+
+
+@pytest.mark.parametrize(
+    ("search", "scheduler"), [(s, t) for s in SEARCHES for t in SCHEDULERS if not why_not(s, t)]
+)
+def test_every_allowed_pair_runs(search: str, scheduler: str, tmp_path: Path) -> None:
+    outcome = run(tmp_path, search, scheduler)
+    assert not outcome.failures and outcome.best is not None
+    trials = rows(outcome)
+    assert len(trials) == outcome.num_trials == (2 if scheduler == "resource_changing" else 3)
+    lengths = [trial[-1]["training_iteration"] for trial in trials]
+    assert max(lengths) == ITERATIONS
+    if scheduler not in STOPPING:
+        assert min(lengths) == ITERATIONS
+    assert {t.status for t in outcome.results._experiment_analysis.trials} == {"TERMINATED"}
+    if scheduler == "hyperband":
+        assert sorted(lengths) == [1, 2, 4]
+    if scheduler in ("pbt", "pb2"):
+        assert read_lineage(outcome.folder) and outcome.lineage is not None
+    if scheduler == "pbt_replay":
+        for trial in trials:
+            assert [row["config"]["lr"] for row in trial] == [0.02, 0.02, 0.015, 0.015]

@@ -1,0 +1,218 @@
+"""Schedulers in specs: budgets from `stop`, and one message for what does not go together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_dummy import NAME
+
+from experiments.hyperband import bracket_sizes, num_halvings
+from experiments.pairs import markdown, table, why_not
+from experiments.scheduler_schema import SCHEDULERS
+from experiments.search_schema import SEARCHES
+from experiments.spec import make_spec
+from search_spaces.documents import SpecError
+from trainables import DQNConfig, PPOConfig, SACConfig
+
+ENV_STEPS = "num_env_steps_sampled_lifetime"
+LR = {"lr": {"loguniform": [1e-4, 1e-1]}}
+
+
+def data(scheduler: Any, **keys: Any) -> dict[str, Any]:
+    return {
+        "name": "sweep",
+        "trainable": NAME,
+        "search_space": LR,
+        "stop": {ENV_STEPS: 8000},
+        "num_samples": 4,
+        "scheduler": scheduler,
+        **keys,
+    }
+
+
+def ppo(scheduler: Any, **keys: Any) -> dict[str, Any]:
+    return data(scheduler, **{"trainable": "PPO", "config": {"env": "CartPole-v1"}, **keys})
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "completed"),
+    [
+        ("hyperband", {"max_t": 8000, "grace_period": 888}),
+        ("median_stopping", {"grace_period": 800}),
+        ("pbt", {"perturbation_interval": 400}),
+        ("pb2", {"perturbation_interval": 400}),
+    ],
+)
+def test_budgets_follow_from_stop(scheduler: str, completed: dict[str, Any]) -> None:
+    options = make_spec(data(scheduler)).scheduler
+    assert {name: getattr(options, name) for name in completed} == completed
+    with pytest.raises(SpecError, match=rf"{scheduler} needs \w+, or stop.{ENV_STEPS}"):
+        make_spec(data(scheduler, stop={"training_iteration": 5}))
+    own = {"algorithm": scheduler, "time_attr": "training_iteration"}
+    make_spec(data(own, stop={"training_iteration": 50}))
+
+
+def test_hyperbands_budget_is_added_to_the_stop_criteria() -> None:
+    spec = make_spec(data({"algorithm": "hyperband", "max_t": 900}, stop={"time_total_s": 60}))
+    assert spec.stop == {"time_total_s": 60, ENV_STEPS: 900}
+
+
+def test_brackets_of_millions_of_steps() -> None:
+    assert num_halvings(9_000_000, 1_000_000, 3) == 2
+    assert num_halvings(81, 1, 3) == 4
+    # ceil((s_max + 1) / (s + 1) * eta^s), from the most halvings on, as in the paper's table
+    assert bracket_sizes(22, 2, 3) == [(2, 9), (1, 5), (0, 3), (2, 5)]
+    assert bracket_sizes(143, 4, 3) == [(4, 81), (3, 34), (2, 15), (1, 8), (0, 5)]
+    assert bracket_sizes(4, 2, 3) == [(2, 4)]
+
+
+# -- refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("search", "scheduler"), [(s, t) for s in SEARCHES for t in SCHEDULERS if why_not(s, t)]
+)
+def test_a_refused_pair_is_named_with_the_reason_and_what_to_do(
+    search: str, scheduler: str
+) -> None:
+    samples = 1 if search == "grid" else 4
+    space = {"lr": {"choice": [1e-3, 1e-2]}} if search == "grid" else LR
+    spec = data(scheduler, search=search, num_samples=samples, search_space=space)
+    with pytest.raises(SpecError, match=r"^spec:\d*.*scheduler: ") as error:
+        make_spec(spec)
+    assert str(why_not(search, scheduler)) in str(error.value)
+    assert "; use search: " in str(error.value)
+    assert search in str(error.value) and scheduler in str(error.value)
+
+
+def test_the_table_in_the_readme_is_the_one_in_the_code() -> None:
+    readme = Path(__file__).parents[2] / "experiments" / "README.md"
+    assert markdown() in readme.read_text(encoding="utf-8")
+    assert len(table()) == len(SEARCHES) + 1 and len(table()[0]) == len(SCHEDULERS) + 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (data("pbt", num_samples=1), "needs a population of 2 trials at least"),
+        (data("pbt", max_concurrent=2), "resources.num_cpus says how many run at a time"),
+        (data("hyperband", max_concurrent=2), "max_concurrent: hyperband compares trials that wai"),
+        (data("pbt", search_space={}), "pbt needs a search_space"),
+        (data({"algorithm": "pbt", "mutations": ["gama"]}), "'gama' is not searched"),
+        (data({"algorithm": "pbt", "mutations": ["lrr"]}), "did you mean 'lr'?"),
+        (
+            data({"algorithm": "pbt", "perturbation_interval": 8000}),
+            "perturbation_interval = 8000 is not below stop.num_env_steps_sampled_lifetime = 8000",
+        ),
+        (data({"algorithm": "pbt", "burn_in_period": 9000}), "burn_in_period = 9000 is not below"),
+        (data({"algorithm": "pbt", "perturbation_factors": [1.2, 1.5]}), "one below"),
+        (
+            data("pb2", search_space={**LR, "num_epochs": {"randint": [1, 3]}}),
+            "num_epochs: pb2 models continuous settings, not randint",
+        ),
+        (data("pbt", search_space={"seconds": {"uniform": [0, 1]}}), "does not change how a tria"),
+        (
+            data("pbt", search_space={**LR, "num_env_runners": {"choice": [0, 1]}}),
+            "num_env_runners: pbt cannot change it in mid-run: the trial's processes and environm",
+        ),
+        (
+            data(
+                {"algorithm": "pbt", "mutations": ["lr"]},
+                search_space={**LR, "num_env_runners": {"choice": [0, 1]}},
+            ),
+            "num_env_runners: pbt cannot change it in mid-run",
+        ),
+        (
+            ppo("pbt", search_space={**LR, "model.fcnet_hiddens": {"choice": [[64], [32]]}}),
+            "what the networks are built of; fix it under config, or mutate only others: "
+            "scheduler.mutations: ['lr']",
+        ),
+        (ppo("pbt", search_space={"kl_coeff": {"uniform": [0, 1]}}), "a learned value starts"),
+        (
+            ppo("pbt", config={}, search_space={"env": {"choice": ["CartPole-v1", "Acrobot-v1"]}}),
+            "env: pbt cannot change it in mid-run: results in another environment cannot be comp",
+        ),
+        (ppo("pbt", search_space={"num_envs_per_env_runner": {"choice": [4, 8]}}), "environments"),
+        (
+            ppo("resource_changing", config={"env": "CartPole-v1", "num_env_runners": 2}),
+            "set config.num_env_runners: 0",
+        ),
+        (
+            data({"algorithm": "resource_changing", "base": "asha"}, stop={"time_total_s": 5}),
+            "resource_changing needs max_t",
+        ),
+        (data("pbt_replay"), "pbt_replay needs the folder of a PBT sweep"),
+        (data({"algorithm": "pbt_replay", "sweep": "/nowhere"}), "/nowhere has no lineage.jsonl"),
+        (
+            data({"algorithm": "pbt_replay", "schedule": [[0, {"lr": 0.1}]]}),
+            "search_space: lr is set by the replayed schedule",
+        ),
+        (
+            data({"algorithm": "pbt_replay", "schedule": [[5, {"gamma": 0.1}]]}),
+            "must start at 0 and rise",
+        ),
+        (
+            data({"algorithm": "pbt_replay", "schedule": [[0, {"gamma": 7}]]}),
+            "gamma = 7 is not allowed",
+        ),
+        (data("bohb"), "use search: tpe with scheduler: hyperband"),
+        (data("fifo", search="bohb"), "use search: tpe with scheduler: hyperband"),
+    ],
+)
+def test_what_a_scheduler_cannot_do_is_one_message(spec: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        make_spec(spec)
+    assert expected in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("scheduler", ["pbt", "hyperband", "resource_changing"])
+@pytest.mark.parametrize("trainable", ["DQN", "SAC"])
+def test_a_scheduler_that_pauses_needs_the_replay_buffer_in_checkpoints(
+    trainable: str, scheduler: str
+) -> None:
+    keys = {"trainable": trainable, "config": {"env": "CartPole-v1"}}
+    with pytest.raises(SpecError, match=r"set config\.store_buffer_in_checkpoints: true, or use"):
+        make_spec(data(scheduler, **keys))
+    keys["config"] = {"env": "CartPole-v1", "store_buffer_in_checkpoints": True}
+    make_spec(data(scheduler, **keys))
+
+
+def test_shapes_may_be_searched_where_they_are_not_mutated() -> None:
+    space = {**LR, "model.fcnet_hiddens": {"choice": [[64], [32]]}}
+    make_spec(ppo({"algorithm": "pbt", "mutations": ["lr"]}, search_space=space))
+
+
+def test_resource_changing_switches_the_reuse_of_processes_off() -> None:
+    assert make_spec(data("fifo")).resources.reuse_actors
+    assert not make_spec(data("resource_changing")).resources.reuse_actors
+
+
+# -- which settings a running trial can change -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config_class", "path", "reason"),
+    [
+        (PPOConfig, "lr", None),
+        (PPOConfig, "optimizer.eps", None),
+        (PPOConfig, "optimizer.type", "means nothing to another"),
+        (PPOConfig, "model", "networks are built of"),
+        (PPOConfig, "model.fcnet_hiddens", "networks are built of"),
+        (PPOConfig, "num_env_runners", "processes"),
+        (PPOConfig, "num_gpus_per_learner", "resources follow"),
+        (PPOConfig, "evaluation_interval", "does not change how a trial learns"),
+        (DQNConfig, "replay_buffer_config.capacity", "stored with it"),
+        (DQNConfig, "replay_buffer_config.beta", None),
+        (DQNConfig, "num_epochs", "every update draws a batch of its own"),
+        (DQNConfig, "num_atoms", "networks are built of"),
+        (SACConfig, "initial_alpha", "learned value starts"),
+        (SACConfig, "target_entropy", None),
+    ],
+)
+def test_what_can_change_is_declared_with_the_setting(
+    config_class: Any, path: str, reason: str | None
+) -> None:
+    found = config_class.why_fixed(path.split("."))
+    assert found is None if reason is None else reason in (found or "")
