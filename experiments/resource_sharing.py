@@ -31,8 +31,7 @@ def share_cpus(
         return None
     running = [t for t in controller.get_live_trials() if not t.is_finished()]
     share = int(controller._resource_updater.get_num_cpus()) // max(1, len(running))
-    request = trial.placement_group_factory
-    assert request is not None
+    request: Any = trial.placement_group_factory
     (bundle,) = request.bundles
     if share <= bundle.get("CPU", 0):
         return None

@@ -1,0 +1,214 @@
+"""Populations for real: exploits, replay, failures and kills; what outlives a resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+import yaml
+from sweep_dummy import NAME, STEPS
+
+import experiments
+import experiments.cluster
+from analysis.lineage import Exploit, read_lineage, schedule, winner
+from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.spec import make_spec
+from trainables import PPO
+
+ROOT = Path(__file__).parents[2]
+ENV_STEPS = "num_env_steps_sampled_lifetime"
+PBT = {"algorithm": "pbt", "perturbation_interval": 2 * STEPS, "quantile_fraction": 0.5}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray_here() -> Iterator[None]:
+    with experiments.cluster.sweep_environment():
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        yield
+        ray.shutdown()
+
+
+def data(folder: Path, scheduler: Any, **keys: Any) -> dict[str, Any]:
+    return {
+        "name": "sweep",
+        "trainable": NAME,
+        "storage": str(folder),
+        "stop": {ENV_STEPS: 8 * STEPS},
+        "mlflow": {"enabled": False},
+        "search_space": {"lr": {"loguniform": [1e-4, 1.0]}},
+        "search": {
+            "algorithm": "random",
+            "points_to_evaluate": [{"lr": 0.01}, {"lr": 0.5}, {"lr": 0.9}],
+        },
+        "num_samples": 3,
+        "scheduler": scheduler,
+        "seed": 2,
+        **keys,
+    }
+
+
+def rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """By trial id, the whole rows on disk."""
+    found = {}
+    for file in sorted(folder.glob("*/result.json")):
+        text = file.read_text()
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        found[file.parent.name.rpartition("_")[2]] = [json.loads(line) for line in lines]
+    return found
+
+
+def applied(exploit: Exploit, results: dict[str, list[dict[str, Any]]]) -> bool:
+    """Whether the trial's next results have the settings and the budget that the line says."""
+    after = [row for row in results[exploit.trial] if row["config"]["lr"] == exploit.after["lr"]]
+    return bool(after) and after[0][ENV_STEPS] == exploit.donor_budget + STEPS
+
+
+def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> None:
+    outcome = run_sweep(make_spec(data(tmp_path, {**PBT, "synch": True})))
+    assert not outcome.failures
+    exploits, results = read_lineage(outcome.folder), rows(outcome.folder)
+    assert [e.number for e in exploits] == list(range(1, len(exploits) + 1)) and exploits
+    for exploit in exploits:
+        assert exploit.donor_budget == exploit.budget == exploit.number * 2 * STEPS
+        assert 1e-4 <= exploit.after["lr"] <= 1.0
+        assert exploit.after != exploit.donor_settings
+        assert applied(exploit, results), exploit
+    # The dummy's return is its count of iterations times its rate's quality: the clone's is the
+    # donor's count, so the donor's weights were really loaded.
+    for trial in results.values():
+        assert [row["training_iteration"] for row in trial] == list(range(1, 9))
+    assert outcome.lineage is not None and outcome.lineage.stat().st_size > 10_000
+
+    replayed = next(e.trial for e in reversed(exploits))
+    changes = schedule(exploits, replayed)
+    replay = {"algorithm": "pbt_replay", "sweep": str(outcome.folder), "trial": replayed}
+    spec = make_spec(
+        data(tmp_path, replay, name="replay", search="random", num_samples=1, search_space={})
+    )
+    again = run_sweep(spec)
+    (trial,) = rows(again.folder).values()
+    for row in trial:
+        due = [settings for budget, settings in changes if budget < row[ENV_STEPS]][-1]
+        assert row["config"]["lr"] == due["lr"], row
+    assert winner(outcome.folder) in results
+
+
+def test_a_trial_that_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+    """Ray's own scheduler would wait for ever for a trial that has ended."""
+    space = {"lr": {"loguniform": [1e-4, 1.0]}, "fail_at": {"grid": [0, 3, 0]}}
+    scheduler = {**PBT, "synch": True, "mutations": ["lr"]}
+    keys = {"search": "random", "num_samples": 1, "search_space": space, "max_failures": 0}
+    outcome = run_sweep(make_spec(data(tmp_path, scheduler, **keys)))
+    assert outcome.num_trials == 3 and len(outcome.failures) == 1
+    lengths = sorted(rows_[-1]["training_iteration"] for rows_ in rows(outcome.folder).values())
+    assert lengths[1:] == [8, 8]
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        {**PBT, "synch": True},
+        PBT,
+        {"algorithm": "hyperband", "grace_period": 2 * STEPS, "reduction_factor": 2},
+        {"algorithm": "median_stopping", "grace_period": 2 * STEPS, "min_samples_required": 1},
+    ],
+    ids=["pbt-synch", "pbt", "hyperband", "median"],
+)
+def test_the_schedulers_state_outlives_a_kill(tmp_path: Path, scheduler: dict[str, Any]) -> None:
+    keys = {"config": {"seconds": 0.15}, "checkpoint": {"frequency": 1}}
+    process = driver(tmp_path, data(tmp_path / "runs", scheduler, **keys))
+    folder = tmp_path / "runs" / "sweep"
+    wait_for(lambda: sum(map(len, rows(folder).values())) >= 12, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    before = rows(folder)
+    lineage = folder / "lineage.jsonl"
+    recorded = lineage.read_text() if lineage.is_file() else ""
+
+    outcome = resume_sweep(folder)
+    assert outcome.num_trials == 3 and not outcome.failures
+    results = rows(folder)
+    last = {trial: found[-1]["training_iteration"] for trial, found in results.items()}
+    for trial, found in before.items():
+        assert results[trial][: len(found)] == found  # nothing was lost or run again from the start
+        again = results[trial][len(found) :]
+        assert not again or again[0]["training_iteration"] >= found[-1]["training_iteration"] - 1
+    if scheduler["algorithm"] == "pbt":
+        assert set(last.values()) == {8}
+        exploits = read_lineage(folder)
+        assert lineage.read_text().startswith(recorded)
+        assert [e.number for e in exploits] == list(range(1, len(exploits) + 1))
+        assert all(applied(exploit, results) for exploit in exploits)
+    elif scheduler["algorithm"] == "hyperband":
+        # Two rungs, at 2 and 4 iterations: three trials, then two, then one.
+        assert sorted(rung(length) for length in last.values()) == [2, 4, 8]
+    else:
+        assert last[best_rate(results)] == 8 and min(last.values()) < 8
+
+
+def rung(iterations: int) -> int:
+    """A resumed trial that waited at a rung trains once more before it waits again."""
+    return max(r for r in (2, 4, 8) if r <= iterations)
+
+
+def best_rate(results: dict[str, list[dict[str, Any]]]) -> str:
+    return min(results, key=lambda trial: abs(results[trial][0]["config"]["lr"] - 0.01))
+
+
+def driver(folder: Path, spec: dict[str, Any]) -> subprocess.Popen[str]:
+    """`tunescape run` in a process of its own."""
+    file = folder / "spec.yaml"
+    file.write_text(yaml.safe_dump({**spec, "resources": {"num_cpus": 2}}))
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli", "run", str(file)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class Threads(PPO):
+    """Reports the threads that it computes with; one of two trials ends early."""
+
+    def step(self) -> dict[str, Any]:
+        ends = self.config.lr == 1e-3 and self.iteration > 0
+        return super().step() | {"threads": torch.get_num_threads(), "done": ends}
+
+
+def test_freed_cpus_become_threads(tmp_path: Path) -> None:
+    spec = data(
+        tmp_path,
+        "resource_changing",
+        trainable="test_population:Threads",
+        config={"env": "CartPole-v1", "train_batch_size_per_learner": 256},
+        search="random",
+        search_space={"lr": {"grid": [1e-4, 1e-3]}},
+        num_samples=1,
+        stop={"training_iteration": 30},
+    )
+    outcome: Outcome = run_sweep(make_spec(spec))
+    assert not outcome.failures
+    threads = [[row["threads"] for row in trial] for trial in rows(outcome.folder).values()]
+    assert all(trial[0] == 1 for trial in threads)
+    assert sorted(trial[-1] for trial in threads) == [1, 2]
