@@ -255,9 +255,8 @@ def _draw(spec: SweepSpec, outcome: Outcome) -> None:
 
 def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
     """Draw what each setting with few levels did to the objective, where the sweep can tell."""
-    if isinstance(
-        spec.search, OptunaSection
-    ):  # it learns: its trials are no fair comparison of levels
+    # A search that learns tries good levels more often; in a population levels change in mid-run.
+    if isinstance(spec.search, OptunaSection) or spec.scheduler.algorithm in POPULATION:
         return
     from analysis import ResultsError, effects_frame, plot_effects
     from experiments.paths import EFFECTS_FILE
