@@ -105,8 +105,8 @@ def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> Non
 
 def test_a_trial_that_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
     """Ray's own scheduler would wait for ever for a trial that has ended."""
-    space = {"lr": {"loguniform": [1e-4, 1.0]}, "fail_at": {"grid": [0, 3, 0]}}
-    scheduler = {**PBT, "synch": True, "mutations": ["lr"]}
+    space = {"lr": {"loguniform": [1e-4, 1.0]}, "fail_at": {"grid": [0, 2, 0]}}
+    scheduler = {**PBT, "synch": True, "mutations": ["lr"]}  # it fails before the first interval
     keys = {"search": "random", "num_samples": 1, "search_space": space, "max_failures": 0}
     outcome = run_sweep(make_spec(data(tmp_path, scheduler, **keys)))
     assert outcome.num_trials == 3 and len(outcome.failures) == 1
