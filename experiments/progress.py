@@ -74,6 +74,7 @@ class Progress(tune.Callback):
         self._live: Live | None = None
         self._trials: list[Trial] = []
         self._outcomes: dict[str, str] = {}  # of ended trials: was_pruned looks at the result
+        self._begun: dict[str, dict[str, Any]] = {}  # the settings that a trial was last seen with
         self._speeds = _Speeds()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,7 +106,11 @@ class Progress(tune.Callback):
         self._start = self._last_line = time.monotonic()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        self._event(trials, trial, "running")
+        # Schedulers pause trials and start them again, as they were or with other settings.
+        settings = flatten(trial.config)
+        if self._begun.get(trial.trial_id) != settings:
+            self._event(trials, trial, "running")
+            self._begun[trial.trial_id] = settings
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
@@ -168,13 +173,15 @@ class Progress(tune.Callback):
                 "red",
             )
         elif not self._is_live():
-            verb = "started" if what == "running" else what
+            before = self._begun.get(trial.trial_id, {})
+            verb = what if what != "running" else "goes on with" if before else "started"
             result = trial.last_result or {}
             parts = [f"trial {trial.trial_id} {verb}"]
             if what == "running":
                 columns = varying_settings(self._trials)
-                settings = flatten(trial.evaluated_params or {})
-                shown = [f"{c}={_short(settings[c])}" for c in columns if c in settings]
+                settings = flatten(trial.config)
+                changed = [c for c in columns if c in settings and before.get(c) != settings[c]]
+                shown = [f"{c}={_short(settings[c])}" for c in changed]
                 parts.append(" ".join(shown))
             else:
                 parts.append(f"{self.metric}={_short(result.get(self.metric))}")

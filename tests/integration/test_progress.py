@@ -29,6 +29,7 @@ def _trial(name: str, status: str, value: Any = None, **settings: Any) -> Any:
         status=status,
         last_result=result if value is not None else {},
         evaluated_params=settings,
+        config=settings,
         stopping_criterion={"training_iteration": 2},
         error_file=None,
         run_metadata=SimpleNamespace(error_filename="error.txt"),
@@ -195,3 +196,14 @@ def test_it_survives_tunes_pickle() -> None:
     assert "trial aaa started" in _output(again)
     with pytest.raises(ValueError, match='"max" or "min", got \'up\''):
         Progress("m", "up", total_trials=1, name="n")
+
+
+def test_a_trial_that_is_paused_and_goes_on_is_told_once_and_its_new_settings_are() -> None:
+    progress = _progress(terminal=False)
+    trials = [_trial("aaa", "RUNNING", None, lr=0.001), _trial("bbb", "RUNNING", None, lr=0.002)]
+    for _ in range(3):
+        progress.on_trial_start(1, trials, trials[0])
+    trials[0].config = {"lr": 0.005}
+    progress.on_trial_start(1, trials, trials[0])
+    lines = [line.partition("] ")[2] for line in _output(progress).splitlines()]
+    assert lines == ["trial aaa started  lr=0.001", "trial aaa goes on with  lr=0.005"]
