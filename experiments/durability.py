@@ -259,12 +259,13 @@ class SweepKeeper(tune.Callback):
 
         Only one that merely takes note of results, as ASHA does; PBT and HyperBand act on them.
         """
-        if not isinstance(self.scheduler, (AsyncHyperBandScheduler, MedianStoppingRule)):
+        scheduler = getattr(self.scheduler, "_base_scheduler", self.scheduler)
+        if not isinstance(scheduler, (AsyncHyperBandScheduler, MedianStoppingRule)):
             return
         for row in read_json_lines(trial_folder(trial) / "result.json"):
             if after < row.get("training_iteration", 0) <= until:
                 after = row["training_iteration"]  # each once: a resumed trial repeats rows
-                self.scheduler.on_trial_result(controller._wrapped(), trial, flatten(row))
+                scheduler.on_trial_result(controller._wrapped(), trial, flatten(row))
         # What it would decide now is of no account: the trial had gone on.
         self._pruned.discard(trial.trial_id)
 

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
+from analysis.rows import flatten
+from experiments.trial_info import PRUNED
+
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
 
@@ -162,10 +165,18 @@ class HyperBand(FIFOScheduler):
         bracket.rung = self._max_t / self._factor**bracket.halvings
         bracket.scores = {}
         for trial in ranked[: len(ranked) - keep]:
-            controller.stop_trial(trial)
+            _stop_paused(controller, trial)
 
     def debug_string(self) -> str:
         """One line for Tune's log."""
         return "HyperBand: " + ", ".join(
             f"{len(b.alive())} of {b.size} trials up to {b.rung:g}" for b in self._brackets
         )
+
+
+def _stop_paused(controller: TuneController, trial: Trial) -> None:
+    """Stop a trial that is paused, and tell the search how far it came: Tune would not."""
+    result = {**trial.last_result, PRUNED: True}
+    trial.run_metadata.last_result = result
+    controller.search_alg.on_trial_complete(trial.trial_id, result=flatten(result))
+    controller.stop_trial(trial)

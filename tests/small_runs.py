@@ -6,6 +6,7 @@ import importlib.util
 from typing import Any
 
 import ray
+import torch
 
 from trainables import PPO
 
@@ -97,3 +98,11 @@ class Placed(PPO):
             "my_gpus": float(len(my_gpus)),
             "runner_gpus": float(sum(len(gpus) for _, gpus in placed)),
         }
+
+
+class Threads(PPO):
+    """Reports the threads that it computes with; one of two trials ends early."""
+
+    def step(self) -> dict[str, Any]:
+        ends = self.config.lr == 1e-3 and self.iteration > 0
+        return super().step() | {"threads": torch.get_num_threads(), "done": ends}

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import ray
-import torch
 import yaml
 from sweep_dummy import NAME, STEPS
 
@@ -23,7 +22,6 @@ import experiments.cluster
 from analysis.lineage import Exploit, read_lineage, schedule, winner
 from experiments.runner import Outcome, resume_sweep, run_sweep
 from experiments.spec import make_spec
-from trainables import PPO
 
 ROOT = Path(__file__).parents[2]
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -117,12 +115,18 @@ def test_a_trial_that_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "scheduler",
     [
-        {**PBT, "synch": True},
-        PBT,
-        {"algorithm": "hyperband", "grace_period": 2 * STEPS, "reduction_factor": 2},
-        {"algorithm": "median_stopping", "grace_period": 2 * STEPS, "min_samples_required": 1},
+        pytest.param({**PBT, "synch": True}, id="pbt-synch"),
+        pytest.param(PBT, id="pbt", marks=pytest.mark.slow),
+        pytest.param(
+            {"algorithm": "hyperband", "grace_period": 2 * STEPS, "reduction_factor": 2},
+            id="hyperband",
+        ),
+        pytest.param(
+            {"algorithm": "median_stopping", "grace_period": 2 * STEPS, "min_samples_required": 1},
+            id="median",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["pbt-synch", "pbt", "hyperband", "median"],
 )
 def test_the_schedulers_state_outlives_a_kill(tmp_path: Path, scheduler: dict[str, Any]) -> None:
     keys = {"config": {"seconds": 0.15}, "checkpoint": {"frequency": 1}}
@@ -188,19 +192,11 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-class Threads(PPO):
-    """Reports the threads that it computes with; one of two trials ends early."""
-
-    def step(self) -> dict[str, Any]:
-        ends = self.config.lr == 1e-3 and self.iteration > 0
-        return super().step() | {"threads": torch.get_num_threads(), "done": ends}
-
-
 def test_freed_cpus_become_threads(tmp_path: Path) -> None:
     spec = data(
         tmp_path,
         "resource_changing",
-        trainable="test_population:Threads",
+        trainable="small_runs:Threads",
         config={"env": "CartPole-v1", "train_batch_size_per_learner": 256},
         search="random",
         search_space={"lr": {"grid": [1e-4, 1e-3]}},

@@ -14,11 +14,13 @@ from sweep_dummy import NAME, STEPS
 import experiments
 import experiments.cluster
 from analysis.lineage import read_lineage
+from experiments.optuna_search import OptunaSearch
 from experiments.pairs import STOPPING, why_not
 from experiments.runner import Outcome, run_sweep
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.search_schema import SEARCHES
 from experiments.spec import make_spec
+from search_spaces.space import SearchSpace
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 ITERATIONS = 4
@@ -71,6 +73,13 @@ def rows(outcome: Outcome) -> list[list[dict[str, Any]]]:
     return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
 
 
+def told_to_optuna(folder: Path) -> list[str]:
+    """How each trial ended for the search, whose state Tune's last snapshot holds."""
+    search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")
+    search.restore_from_dir(str(folder))
+    return sorted(trial.state.name for trial in search.study.trials)
+
+
 @pytest.mark.parametrize(
     ("search", "scheduler"), [(s, t) for s in SEARCHES for t in SCHEDULERS if not why_not(s, t)]
 )
@@ -86,6 +95,8 @@ def test_every_allowed_pair_runs(search: str, scheduler: str, tmp_path: Path) ->
     assert {t.status for t in outcome.results._experiment_analysis.trials} == {"TERMINATED"}
     if scheduler == "hyperband":
         assert sorted(lengths) == [1, 2, 4]
+        if search not in ("grid", "random"):
+            assert told_to_optuna(outcome.folder) == ["COMPLETE", "PRUNED", "PRUNED"]
     if scheduler in ("pbt", "pb2"):
         assert read_lineage(outcome.folder) and outcome.lineage is not None
     if scheduler == "pbt_replay":
