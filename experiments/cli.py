@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -24,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+train_app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
+app.add_typer(train_app, name="train")
 _verbosity = 0
 
 SetOption = Annotated[
@@ -34,6 +37,23 @@ NameOption = Annotated[str | None, typer.Option(help="Name of the sweep and of i
 StorageOption = Annotated[str | None, typer.Option(help="Folder that holds the sweep's folder.")]
 AddressOption = Annotated[
     str | None, typer.Option(help="Ray cluster to join (ip:port); by default one is started here.")
+]
+SpecArgument = Annotated[
+    str, typer.Argument(help="A YAML file, its URL, or the name of a spec (see `list`).")
+]
+StopOption = Annotated[
+    str, typer.Option(help="Stop criteria: '{\"num_env_steps_sampled_lifetime\": 100000}'.")
+]
+FrameworkOption = Annotated[str | None, typer.Option(help="torch; there is no other.")]
+CheckpointOption = Annotated[
+    int | None, typer.Option(help="Iterations between checkpoints; 0 saves at the end only.")
+]
+SamplesOption = Annotated[int | None, typer.Option(help="Number of trials.")]
+ExperimentOption = Annotated[
+    str | None, typer.Option(help="Which experiment of a file that holds several.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Check the spec and show what would run.")
 ]
 
 
@@ -55,37 +75,23 @@ def _options(
 
 @app.command()
 def run(
-    spec: Annotated[str, typer.Argument(help="A YAML file, or the name of a spec (see `list`).")],
+    spec: SpecArgument,
     set_: SetOption = None,
-    num_samples: Annotated[int | None, typer.Option(help="Number of trials.")] = None,
+    num_samples: SamplesOption = None,
     storage: StorageOption = None,
     address: AddressOption = None,
     name: NameOption = None,
-    experiment: Annotated[
-        str | None, typer.Option(help="Which experiment of a file that holds several.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the spec and show what would run.")
-    ] = False,
+    experiment: ExperimentOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Run a sweep."""
-    from experiments.spec import load_specs
-
-    overrides = list(set_ or [])
     options = {
         "num_samples": num_samples,
         "storage": storage,
         "resources.address": address,
         "name": name,
     }
-    overrides += [f"{key}={_quoted(value)}" for key, value in options.items() if value is not None]
-    sweeps = load_specs(spec, overrides, experiment=experiment)
-    if dry_run:
-        _show_plan(sweeps)
-    elif len(sweeps) == 1:
-        _run(sweeps[0])
-    else:
-        _run_matrix(sweeps)
+    _run_specs(_load(spec, set_, options, experiment), dry_run)
 
 
 @app.command()
@@ -123,31 +129,41 @@ def resume(
     _finish(outcome, load_sweep_spec(outcome.folder))
 
 
-@app.command()
+@train_app.callback(invoke_without_command=True)
 def train(
-    algo: Annotated[str, typer.Option("--algo", "--run", help="Algorithm, e.g. PPO.")],
+    context: typer.Context,
+    algo: Annotated[
+        str | None, typer.Option("--algo", "--run", help="Algorithm, e.g. PPO.")
+    ] = None,
     env: Annotated[str | None, typer.Option(help="Environment, e.g. CartPole-v1.")] = None,
-    stop: Annotated[
-        str, typer.Option(help="Stop criteria: '{\"num_env_steps_sampled_lifetime\": 100000}'.")
-    ] = "{}",
+    stop: StopOption = "{}",
     config: Annotated[str, typer.Option(help="Settings: '{\"lr\": 3e-4}'.")] = "{}",
+    framework: FrameworkOption = None,
     name: NameOption = None,
     storage: StorageOption = None,
     address: AddressOption = None,
-    checkpoint_freq: Annotated[
-        int | None, typer.Option(help="Iterations between checkpoints; 0 saves at the end only.")
-    ] = None,
+    checkpoint_freq: CheckpointOption = None,
     set_: SetOption = None,
 ) -> None:
-    """Train one algorithm on one environment."""
+    """Train one algorithm on one environment, or what a file says: `train file`."""
+    from experiments.errors import SpecError
     from experiments.single import single_trial_spec
 
+    if context.invoked_subcommand is not None:
+        given = [key for key, value in context.params.items() if value and value != "{}"]
+        if given:
+            option = given[0].strip("_").replace("_", "-")
+            raise SpecError(f"write --{option} after `train {context.invoked_subcommand} SPEC`")
+        return
+    if algo is None:
+        raise SpecError("--algo is missing; to train what a YAML file says: train file SPEC")
     _run(
         single_trial_spec(
             algo,
             env,
             stop=stop,
             config=config,
+            framework=framework,
             name=name,
             storage=storage,
             address=address,
@@ -155,6 +171,38 @@ def train(
             overrides=set_ or [],
         )
     )
+
+
+@train_app.command("file")
+def train_file(
+    spec: SpecArgument,
+    stop: StopOption = "{}",
+    framework: FrameworkOption = None,
+    set_: SetOption = None,
+    num_samples: SamplesOption = None,
+    checkpoint_freq: CheckpointOption = None,
+    storage: StorageOption = None,
+    address: AddressOption = None,
+    name: NameOption = None,
+    experiment: ExperimentOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Train what a YAML file says, RLlib's tuned examples among them."""
+    from experiments.single import mapping, require_end
+
+    options = {
+        "stop": mapping(stop, "--stop") or None,
+        "config.framework": framework,
+        "num_samples": num_samples,
+        "checkpoint.frequency": checkpoint_freq,
+        "storage": storage,
+        "resources.address": address,
+        "name": name,
+    }
+    sweeps = _load(spec, set_, options, experiment)
+    for sweep in sweeps:
+        require_end(sweep)
+    _run_specs(sweeps, dry_run)
 
 
 @app.command()
@@ -170,12 +218,16 @@ def evaluate(
     explore: Annotated[
         bool, typer.Option("--explore", help="Sample actions instead of taking the best.")
     ] = False,
+    algo: Annotated[
+        str | None,
+        typer.Option("--algo", "--run", help="The algorithm that must have trained the policy."),
+    ] = None,
 ) -> None:
     """Play episodes with a trained policy."""
     from experiments.evaluate import evaluate_folder, show_evaluation
 
     result, environment = evaluate_folder(
-        checkpoint, episodes=episodes, seed=seed, env=env, explore=explore
+        checkpoint, episodes=episodes, seed=seed, env=env, explore=explore, algo=algo
     )
     show_evaluation(result, environment, _output())
 
@@ -270,6 +322,7 @@ def ui(
 def main() -> None:
     """Run the command line; the entry point `tunescape`."""
     arguments = _take_verbosity(sys.argv[1:])
+    warnings.showwarning = _show_warning
     # Specs may name environments and trainables in modules of the current folder.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
@@ -294,6 +347,25 @@ def _is_users(error: Exception) -> bool:
     return isinstance(error, (ExperimentError, SpecError, ConfigError, ResultsError))
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """What a spec's reader leaves out is a note; other warnings look as they do in Python."""
+    from experiments.errors import SpecWarning
+
+    if issubclass(category, SpecWarning):
+        _errors().print(f"Note: {message}", highlight=False, markup=False, soft_wrap=True)
+    else:
+        (file or sys.stderr).write(
+            warnings.formatwarning(message, category, filename, lineno, line)
+        )
+
+
 def _take_verbosity(arguments: list[str]) -> list[str]:
     """Take `-v` and `-vv` out, wherever they stand."""
     global _verbosity
@@ -314,6 +386,26 @@ def _fail(message: str, status: int) -> None:
     console.print("Error:", style="bold red", end=" ")
     console.print(message, highlight=False, markup=False)
     raise SystemExit(status)
+
+
+def _load(
+    spec: str, assignments: list[str] | None, options: dict[str, Any], experiment: str | None
+) -> Any:
+    """The sweeps of a spec, with `--set` and the options that stand for keys of it."""
+    from experiments.spec import load_specs
+
+    overrides = list(assignments or [])
+    overrides += [f"{key}={_quoted(value)}" for key, value in options.items() if value is not None]
+    return load_specs(spec, overrides, experiment=experiment)
+
+
+def _run_specs(sweeps: Any, dry_run: bool) -> None:
+    if dry_run:
+        _show_plan(sweeps)
+    elif len(sweeps) == 1:
+        _run(sweeps[0])
+    else:
+        _run_matrix(sweeps)
 
 
 def _run(spec: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from search_spaces.documents import SpecError
 
-__all__ = ["ExperimentError", "PreflightError", "SpecError", "SweepError"]
+__all__ = ["ExperimentError", "PreflightError", "SpecError", "SpecWarning", "SweepError"]
 
 
 class ExperimentError(Exception):
@@ -17,3 +17,7 @@ class PreflightError(ExperimentError):
 
 class SweepError(ExperimentError):
     """A sweep could not be run or read, or none of its trials succeeded."""
+
+
+class SpecWarning(UserWarning):
+    """Something in a spec is left out, and why."""

@@ -21,6 +21,7 @@ def evaluate_folder(
     seed: int = 0,
     env: str | None = None,
     explore: bool = False,
+    algo: str | None = None,
 ) -> tuple[EvaluationResult, str]:
     """Evaluate the policy in a folder.
 
@@ -30,13 +31,14 @@ def evaluate_folder(
         seed: Of the episodes.
         env: The environment; by default the one that the policy was trained on.
         explore: Sample actions instead of taking the most likely.
+        algo: The algorithm that must have trained the policy; None: whichever it was.
 
     Returns:
         The result and the environment's name.
 
     Raises:
-        ExperimentError: The folder is missing or a sweep without a policy, or no environment is
-            known.
+        ExperimentError: The folder is missing or a sweep without a policy, another algorithm
+            trained it, or no environment is known.
         ConfigError: The policy is damaged, or the environment is unknown or does not fit.
     """
     from trainables.core.policy import Policy
@@ -54,6 +56,9 @@ def evaluate_folder(
             )
         folder = folder / BEST_FOLDER
     policy = Policy.load(folder)
+    trained_by = policy.metadata.get("algorithm")
+    if algo is not None and algo != trained_by:
+        raise ExperimentError(f"{folder} was trained by {trained_by}, not by {algo}")
     trained_on = policy.metadata.get("env")
     environment = env if env is not None else trained_on
     if not environment:

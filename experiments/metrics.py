@@ -38,10 +38,13 @@ LEGACY = {
     "timesteps_total": "num_env_steps_sampled_lifetime",
     "agent_timesteps_total": "num_env_steps_sampled_lifetime",
     "num_env_steps_sampled": "num_env_steps_sampled_lifetime",
-    "evaluation/episode_reward_mean": "evaluation/episode_return_mean",
+    "num_env_steps_trained": "num_env_steps_trained_lifetime",
+    "num_agent_steps_sampled": "num_env_steps_sampled_lifetime",
+    "num_agent_steps_sampled_lifetime": "num_env_steps_sampled_lifetime",
 }
 """Older names of the same numbers."""
 
+_EVALUATION = "evaluation/"
 _LEGACY_PREFIXES = ("env_runners/", "sampler_results/")
 
 
@@ -64,10 +67,11 @@ def canonical_metric(name: str, trainable: Any = None) -> str:
     known = [*(METRICS if ours else TUNES_OWN), *(declared or ())]
     if name in (declared or ()):
         return name
-    found = name
+    outer = _EVALUATION if name.startswith(_EVALUATION) else ""
+    found = name.removeprefix(outer)
     for prefix in _LEGACY_PREFIXES:
         found = found.removeprefix(prefix)
-    found = LEGACY.get(found, found)
+    found = outer + LEGACY.get(found, found)
     if found in known or found.startswith(FAMILIES):
         return found
     if name in known:

@@ -18,6 +18,7 @@ def single_trial_spec(
     *,
     stop: str = "{}",
     config: str = "{}",
+    framework: str | None = None,
     name: str | None = None,
     storage: str | None = None,
     address: str | None = None,
@@ -31,6 +32,7 @@ def single_trial_spec(
         env: The environment; None if the config names it.
         stop: Stop criteria, as JSON or YAML text.
         config: Settings, as JSON or YAML text. A `grid_search` in it makes several trials.
+        framework: `torch`, or an error that says why.
         name: By default the algorithm, the environment and the time.
         storage: The folder that holds the sweep's folder.
         address: A Ray cluster to join.
@@ -40,14 +42,16 @@ def single_trial_spec(
     Raises:
         SpecError: Something is wrong with one of them.
     """
-    settings = _mapping(config, "--config")
+    settings = mapping(config, "--config")
     if env is not None:
         settings["env"] = env
+    if framework is not None:
+        settings["framework"] = framework
     data: dict[str, Any] = {
         "name": name or _name(algo, settings.get("env")),
         "trainable": algo,
         "config": settings,
-        "stop": _mapping(stop, "--stop"),
+        "stop": mapping(stop, "--stop"),
     }
     if storage is not None:
         data["storage"] = storage
@@ -58,12 +62,19 @@ def single_trial_spec(
     document = Document(data, "command line")
     for assignment in overrides:
         document.set(assignment)
-    if not document.data["stop"]:
+    spec = check_document(document)
+    require_end(spec)
+    return spec
+
+
+def require_end(spec: SweepSpec) -> None:
+    """Raise `SpecError` if nothing would end the spec's trials."""
+    if not spec.stop and spec.time_budget_s is None:
         raise SpecError("--stop is missing: a run without a stop criterion never ends")
-    return check_document(document)
 
 
-def _mapping(text: str, option: str) -> dict[str, Any]:
+def mapping(text: str, option: str) -> dict[str, Any]:
+    """The value of an option that takes a mapping, as JSON or YAML text."""
     value, _ = parse(text, option)
     if not isinstance(value, dict):
         raise SpecError(f"{option} {text}: expected a mapping such as '{{\"key\": 1}}'")

@@ -15,6 +15,7 @@ import yaml
 
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
+from experiments.remote_spec import is_url, load_remote_document, name_of
 from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
 from experiments.search_checks import check_search
@@ -63,7 +64,8 @@ def load_spec(
     """Read and check a spec of one sweep.
 
     Args:
-        path: A YAML file, or the name of a spec that ships with the package (`quickstart`).
+        path: A YAML file, its http(s) URL, or the name of a spec that ships with the package
+            (`quickstart`). RLlib's form, `name: {run: …}`, is read too.
         overrides: Assignments such as `config.lr=3e-4`, applied before anything is checked.
         experiment: Which experiment of a file in the older form, if it holds several.
 
@@ -89,15 +91,18 @@ def load_specs(
 
 
 def _read(path: str | Path, overrides: Iterable[str], experiment: str | None) -> Document:
-    file = find_spec(path)
-    document = compose(load_document(file), file.parent)
+    if is_url(path):
+        document, name = load_remote_document(str(path)), name_of(str(path))
+    else:
+        file = find_spec(path)
+        document, name = compose(load_document(file), file.parent), file.stem
     if is_legacy(document):
         document = from_legacy(document, experiment)
     elif experiment is not None:
         raise document.error((), "is a single sweep: --experiment does not apply")
     for assignment in overrides:
         document.set(assignment)
-    document.data.setdefault("name", file.stem)
+    document.data.setdefault("name", name)
     return document
 
 

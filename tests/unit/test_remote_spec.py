@@ -1,0 +1,156 @@
+"""Specs from URLs: read with limits, and without a way to this machine's files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from experiments import remote_spec
+from experiments.spec import load_spec, load_specs
+from search_spaces import SpecError
+
+GOOD = b"""\
+cartpole:
+  run: PPO
+  env: CartPole-v1
+  stop: {episode_reward_mean: 150}
+  config: {num_sgd_iter: 2}
+"""
+PAGES: dict[str, bytes] = {
+    "/cartpole-ppo.yaml": GOOD,
+    "/own.yaml": b"config: {env: CartPole-v1}\nstop: {timesteps_total: 5}\n",
+    "/misspelt.yaml": GOOD.replace(b"num_sgd_iter", b"num_sdg_iter"),
+    "/broken.yaml": b"a: 1\nb: [1\n",
+    "/list.yaml": b"- 1\n",
+    "/tag.yaml": b"a: !!python/object/apply:os.getcwd []\n",
+    "/latin.yaml": "# größer".encode("latin-1"),
+    "/large.yaml": b"#" * 2_000_000,
+    "/extends.yaml": b"extends: quickstart\n",
+    "/include.yaml": b"config:\n  include: /etc/passwd\n",
+    "/env.yaml": b"config: {env: CartPole-v1}\nmlflow:\n  tracking_uri: http://x/${env:HOME}\n",
+}
+REDIRECTS = {
+    "/moved.yaml": "/cartpole-ppo.yaml",
+    "/to-file.yaml": "file:///etc/passwd",
+    "/to-ftp.yaml": "ftp://127.0.0.1/x.yaml",
+    "/loop.yaml": "/loop.yaml",
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.path = self.path.partition("?")[0]
+        if self.path in REDIRECTS:
+            self.send_response(302)
+            self.send_header("Location", REDIRECTS[self.path])
+            self.end_headers()
+        elif self.path == "/drip.yaml":
+            self.send_response(200)
+            self.end_headers()
+            for _ in range(30):
+                self.wfile.write(b"#")
+                time.sleep(0.1)
+        elif self.path in PAGES or self.path == "/page.yaml":
+            self.send_response(200)
+            kind = "text/html" if self.path == "/page.yaml" else "text/plain; charset=utf-8"
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(PAGES.get(self.path, b"<html>"))
+        else:
+            self.send_error(404)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    def handle_error(self, *args: Any) -> None:
+        """A reader that gives up breaks the pipe."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.mark.parametrize("page", ["cartpole-ppo", "moved"])
+def test_rllibs_form(url: str, page: str) -> None:
+    spec = load_spec(f"{url}/{page}.yaml", ["num_samples=2"])
+    assert (spec.name, spec.trainable, spec.num_samples) == ("cartpole", "PPO", 2)
+    assert spec.config == {"env": "CartPole-v1", "num_epochs": 2}
+
+
+def test_our_own_form_is_named_after_the_file(url: str) -> None:
+    (spec,) = load_specs(f"{url}/own.yaml?raw=true")
+    assert spec.name == "own" and spec.stop == {"num_env_steps_sampled_lifetime": 5}
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("misspelt", "/misspelt.yaml:5: config: unknown setting 'num_sdg_iter'.*num_sgd_iter"),
+        ("broken", "/broken.yaml:3: not valid YAML"),
+        ("tag", "/tag.yaml:1: not valid YAML"),
+        ("list", "/list.yaml: holds a list; expected a mapping"),
+        ("latin", "is not text in UTF-8"),
+        ("large", "has more than 1,000,000 bytes"),
+        ("page", "is a web page, not a YAML file; take the address of the raw file"),
+        ("missing", "cannot be read: 404 Not Found"),
+        ("to-file", "(leads to|redirection to url) .?file:///etc/passwd"),
+        ("to-ftp", "leads to ftp://127.0.0.1/x.yaml, which is not followed"),
+        ("loop", "cannot be read: .*infinite loop"),
+        ("extends", "/extends.yaml:1: extends: a spec from a URL cannot take in other files"),
+        ("include", "/include.yaml:2: include: a spec from a URL cannot take in other files"),
+        ("env", "/env.yaml:3: .*a spec from a URL cannot read the environment"),
+    ],
+)
+def test_what_is_wrong_is_named_by_url_and_line(url: str, page: str, expected: str) -> None:
+    with pytest.raises(SpecError, match=f"(?is){expected}") as error:
+        load_spec(f"{url}/{page}.yaml")
+    assert str(error.value).startswith(url)
+
+
+def test_a_server_that_drips_is_given_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_spec, "TIMEOUT_S", 0.5)
+    begin = time.monotonic()
+    with pytest.raises(SpecError, match=r"cannot be read within 0\.5 seconds"):
+        load_spec(f"{url}/drip.yaml")
+    assert time.monotonic() - begin < 2.5
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("file:///etc/passwd", "only http:// and https:// URLs can be read"),
+        ("ftp://127.0.0.1/x.yaml", "only http:// and https:// URLs can be read"),
+        ("http:///x.yaml", "only http:// and https:// URLs can be read"),
+        ("http://[/x.yaml", "is not a URL"),
+        ("http://127.0.0.1:1/x.yaml", "cannot be read: .*refused"),
+        ("http://me:secret@127.0.0.1/x.yaml", "^127.0.0.1: a URL with a user name or password"),
+    ],
+)
+def test_addresses_that_are_refused(address: str, expected: str) -> None:
+    with pytest.raises(SpecError, match=expected) as error:
+        load_spec(address)
+    assert "secret" not in str(error.value)
+
+
+def test_https_is_not_left() -> None:
+    request = remote_spec.urllib.request.Request("https://a/x.yaml")
+    handler = remote_spec._Redirects()
+    assert handler.redirect_request(request, None, 302, "", {}, "https://b/x.yaml") is not None
+    with pytest.raises(SpecError, match=r"leads to http://b/x\.yaml, which is not followed"):
+        handler.redirect_request(request, None, 302, "", {}, "http://b/x.yaml")
