@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from experiments.trainable import resolve_trainable
+from search_spaces.conditions import Condition, look_up, settings_of
 from search_spaces.documents import SpecError, nearest
 from search_spaces.domains import Choice, Domain, Grid
 from search_spaces.loader import Preset
+from search_spaces.native import all_conditions
 from search_spaces.space import Parameter, assign
 
 if TYPE_CHECKING:
@@ -56,11 +59,20 @@ def space_as_yaml(preset: Preset) -> str:
 
 
 def space_as_python(preset: Preset) -> str:
-    """A `param_space` of Tune that draws as the space does."""
+    """A `param_space` of Tune that draws as the space does.
+
+    Raises:
+        SpecError: The space has conditions, and does not say for which trainable it is: an inactive
+            setting has that trainable's default.
+    """
+    space, defaults = preset.space, _defaults(preset)
     entries: dict[str, Any] = {}
-    for parameter in preset.space.parameters:
-        note = preset.notes.get(parameter.key)
-        assign(entries, parameter.path, (_tune_expression(parameter.domain), note))
+    for parameter in space.ordered:
+        expression = _tune_expression(parameter.domain)
+        if parameter.conditions:
+            default = look_up(defaults, parameter.path)[1]
+            expression = _conditional(parameter, all_conditions(parameter, space), default)
+        assign(entries, parameter.path, (expression, preset.notes.get(parameter.key)))
     trainable = preset.trainable or "..."
     return "\n".join(
         [
@@ -75,6 +87,18 @@ def space_as_python(preset: Preset) -> str:
             f"tuner = tune.Tuner({trainable}, param_space=param_space)",
         ]
     )
+
+
+def _defaults(preset: Preset) -> dict[str, Any]:
+    """The settings of the trainable, if the space needs them."""
+    if not any(parameter.conditions for parameter in preset.space.parameters):
+        return {}
+    if preset.trainable is None:
+        raise SpecError(
+            f"{preset.name} has conditions: name its trainable, whose defaults hold else"
+        )
+    trainable: Any = resolve_trainable(preset.trainable)
+    return settings_of(trainable.config_class())
 
 
 def _heading(preset: Preset) -> list[str]:
@@ -96,6 +120,23 @@ def _python_lines(entries: dict[str, Any], indent: int) -> list[str]:
 
 
 def _tune_expression(domain: Domain) -> str:
+    """What is drawn, as a domain of Tune."""
+    drawn = _drawn(domain)
+    return drawn if drawn.startswith("tune.") else f"tune.sample_from(lambda _: {drawn})"
+
+
+def _conditional(parameter: Parameter, conditions: tuple[Condition, ...], default: Any) -> str:
+    drawn = _drawn(parameter.domain)
+    drawn = f"{drawn}.sample()" if drawn.startswith("tune.") else drawn
+    tests = []
+    for condition in conditions:
+        setting = "".join(f"[{key!r}]" for key in condition.path)
+        tests.append(f"spec.config{setting} in {list(condition.values)!r}")
+    return f"tune.sample_from(lambda spec: {drawn} if {' and '.join(tests)} else {default!r})"
+
+
+def _drawn(domain: Domain) -> str:
+    """A domain of Tune, or an expression that draws a value where Tune has none."""
     if isinstance(domain, Choice):
         values = [domain.value(searched) for searched in domain.values]
         return f"tune.{'grid_search' if isinstance(domain, Grid) else 'choice'}({values!r})"
@@ -105,8 +146,7 @@ def _tune_expression(domain: Domain) -> str:
     native = f"tune.{domain.kind}({', '.join(map(repr, domain.arguments()))})"
     if domain.transform is None:
         return native
-    drawn = _EXPRESSIONS[domain.transform.name].format(f"{native}.sample()")
-    return f"tune.sample_from(lambda _: {drawn})"
+    return _EXPRESSIONS[domain.transform.name].format(f"{native}.sample()")
 
 
 def _table(preset: Preset) -> Any:
@@ -116,11 +156,17 @@ def _table(preset: Preset) -> Any:
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("Setting", "Searched as", "Values", "Note"):
+    columns = ["Setting", "Searched as", "Values", "Note"]
+    conditional = any(parameter.conditions for parameter in preset.space.parameters)
+    if conditional:
+        columns.insert(3, "Only when")
+    for column in columns:
         table.add_column(column, overflow="fold")
     for parameter in preset.space.parameters:
         values, note = _values(parameter), preset.notes.get(parameter.key, "")
-        cells = (parameter.key, _scale(parameter), values, "" if note == values else note)
+        cells = [parameter.key, _scale(parameter), values, "" if note == values else note]
+        if conditional:
+            cells.insert(3, ", ".join(map(str, parameter.conditions)))
         table.add_row(*map(Text, cells))
     heading = f"{preset.name} ({preset.trainable}): {preset.description}"
     return Group(Text(heading, style="bold"), Text(preset.source), table)

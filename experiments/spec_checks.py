@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.metrics import canonical_metric
 from experiments.schema import SweepSpec
-from search_spaces.conditions import check_conditions
+from search_spaces.conditions import check_conditions, settings_of
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import is_domain
 from search_spaces.space import SearchSpace, SpaceKeyError, assign
@@ -151,7 +151,7 @@ def settle_conditions(
     """
     defaults: dict[str, Any] = {}
     if config_class is not None:
-        defaults = config_class().to_dict()
+        defaults = settings_of(config_class())
     try:
         check_conditions(space.parameters)
         settled, never = space.settled(document.data["config"], defaults)

@@ -212,6 +212,18 @@ def _fixed(
     )
 
 
+def settings_of(config: Any) -> dict[str, Any]:
+    """The settings of a config object, those inside its dicts included.
+
+    `DQNConfig().to_dict()` has an empty `replay_buffer_config`, whose settings have defaults too.
+    """
+    settings: dict[str, Any] = config.to_dict()
+    for name, nested in getattr(config, "nested_settings", dict)().items():
+        of_class = getattr(config, f"{name}_defaults", {})
+        settings[name] = {**nested().to_dict(), **of_class, **(settings.get(name) or {})}
+    return settings
+
+
 def look_up(settings: Mapping[str, Any], path: KeyPath) -> tuple[bool, Any]:
     """Whether nested settings have a value at `path`, and the value."""
     node: Any = settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from search_spaces.conditions import Condition, look_up
+from search_spaces.conditions import Condition, look_up, settings_of
 from search_spaces.documents import SpecError
 from search_spaces.domains import Choice, Domain, Grid
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from search_spaces.space import Parameter, SearchSpace
 
 
-def to_tune(space: SearchSpace, defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+def to_tune(space: SearchSpace, defaults: Any) -> dict[str, Any]:
     """See `SearchSpace.to_tune`."""
     from search_spaces.space import assign
 
+    if defaults is not None and not isinstance(defaults, Mapping):
+        defaults = settings_of(defaults)
     result: dict[str, Any] = {}
     for parameter in space.ordered:
         domain: Any = _domain(parameter.domain)
@@ -43,6 +45,8 @@ def _domain(domain: Domain) -> Any:
         return tune.choice([domain.value(v) for v in domain.values])
     if domain.transform is None and domain.kind in native:
         return native[domain.kind](*domain.arguments())
+    if domain.kind == "randint":  # with a transform: still a domain that searchers accept
+        return tune.choice([domain.value(searched) for searched in domain.finite or ()])
     return tune.sample_from(_Sampler(domain))
 
 
@@ -66,19 +70,21 @@ def _conditional(
     if not found:
         raise SpecError(
             f"{parameter.key} is searched only when {parameter.conditions[0]}; pass the settings' "
-            "defaults, e.g. space.to_tune(DQNConfig().to_dict())"
+            "defaults, e.g. space.to_tune(DQNConfig())"
         )
-    return tune.sample_from(_ConditionalSampler(parameter.given(_all(parameter, space)), default))
+    return tune.sample_from(
+        _ConditionalSampler(parameter.given(all_conditions(parameter, space)), default)
+    )
 
 
-def _all(parameter: Parameter, space: SearchSpace) -> tuple[Condition, ...]:
+def all_conditions(parameter: Parameter, space: SearchSpace) -> tuple[Condition, ...]:
     """The conditions of a setting and of those that they are on.
 
     With Tune an inactive setting has its default, which must not count as chosen.
     """
     by_path = {p.path: p for p in space.parameters}
     parents = [by_path[c.path] for c in parameter.conditions]
-    return tuple(c for p in parents for c in _all(p, space)) + parameter.conditions
+    return tuple(c for p in parents for c in all_conditions(p, space)) + parameter.conditions
 
 
 class _Sampler:

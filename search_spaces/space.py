@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from search_spaces.conditions import (
 )
 from search_spaces.documents import Document, SpecError, nearest
 from search_spaces.domains import DOMAINS, KINDS, Domain, Grid, is_domain, parse_domain
+
+if TYPE_CHECKING:
+    from search_spaces.define_by_run import DefineByRun
 
 __all__ = ["Parameter", "SearchSpace", "SpaceKeyError", "assign"]
 
@@ -250,15 +253,16 @@ class SearchSpace:
         """The YAML form, by setting."""
         return {parameter.key: parameter.to_dict() for parameter in self.parameters}
 
-    def to_tune(self, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def to_tune(self, defaults: Any = None) -> dict[str, Any]:
         """As a Ray Tune `param_space`, for a hand-written `tune.Tuner` with Tune's own sampling.
 
-        Domains with a transform or a condition become `tune.sample_from`, which searchers such as
-        Optuna's do not accept: a sweep from a spec has no such limit.
+        Continuous domains with a transform, and those with a condition, become `tune.sample_from`,
+        which Tune's searchers do not accept: for its Optuna search see `to_optuna`. A sweep from a
+        spec has no such limit.
 
         Args:
             defaults: What an inactive setting is, as Tune cannot leave it out; needed if the space
-                has conditions. `DQNConfig().to_dict()` does.
+                has conditions. A config object such as `DQNConfig()`, or a dict.
 
         Raises:
             SpecError: The space has conditions, and `defaults` lacks a setting.
@@ -266,6 +270,19 @@ class SearchSpace:
         from search_spaces.native import to_tune
 
         return to_tune(self, defaults)
+
+    def to_optuna(self) -> DefineByRun:
+        """As the function that Ray Tune's own Optuna search takes in place of a `param_space`.
+
+        Example:
+            `OptunaSearch(load_space("ppo").to_optuna(), metric="episode_return_mean", mode="max")`
+
+        Raises:
+            SpecError: The space has a grid.
+        """
+        from search_spaces.define_by_run import DefineByRun
+
+        return DefineByRun(self)
 
 
 def assign(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -14,6 +14,7 @@ from experiments.spec import make_spec, spec_space
 from experiments.terminal import make_console
 from experiments.trainable import resolve_trainable
 from search_spaces import SearchSpace, SpecError, load_preset, load_space, preset_names, space_names
+from search_spaces.conditions import look_up, settings_of
 from search_spaces.domains import TRANSFORMS
 from search_spaces.loader import spaces_by_trainable
 from trainables.registry import algorithm_names
@@ -192,16 +193,20 @@ def test_python_draws_the_same(name: str) -> None:
     scope: dict[str, Any] = {}
     exec(code.rpartition("\n")[0], scope)  # without the last line, which makes a Tuner
     values: dict[str, list[Any]] = {}
-    space = load_space(name)
+    space, defaults = load_space(name), settings_of(config_class(name)())
     for _ in range(8):
         ((_, variant),) = generate_variants({"config": scope["param_space"]})
+        # An inactive setting has its default.
+        drawn = {p.path: look_up(variant["config"], p.path)[1] for p in space.parameters}
         for parameter in space.parameters:
-            node = variant["config"]
-            for key in parameter.path:
-                node = node[key]
-            values.setdefault(parameter.key, []).append(node)
+            if parameter.active(drawn):
+                values.setdefault(parameter.key, []).append(drawn[parameter.path])
+            else:
+                assert drawn[parameter.path] == look_up(defaults, parameter.path)[1]
     for parameter in space.parameters:
         domain = parameter.domain
+        if parameter.key not in values:
+            continue  # never active in these few
         if domain.finite is not None:
             allowed = [domain.value(searched) for searched in domain.finite]
             assert all(value in allowed for value in values[parameter.key])
@@ -221,6 +226,16 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     output = capsys.readouterr().out
     assert "loguniform of one_minus_gamma" in output and "0.8 … 0.9999" in output
     assert "depends on the scale of returns" in output and "ARLBench" not in output
+    assert "use_kl_loss: True" in output
     with pytest.raises(SpecError, match="did you mean 'yaml'"):
         show_space(load_preset("ppo"), "yml", make_console())
     assert FORMS[0] == "table"
+
+
+def test_a_space_with_conditions_is_for_some_trainable(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "parameters:\n  noisy: {choice: [true]}\n  sigma0: {uniform: [0, 1], when: {noisy: true}}\n"
+    )
+    with pytest.raises(SpecError, match="has conditions: name its trainable"):
+        space_as_python(load_preset(str(path)))

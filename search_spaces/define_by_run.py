@@ -1,0 +1,76 @@
+"""A search space as the define-by-run function that Ray Tune's `OptunaSearch` takes.
+
+Tune's own domains know no transforms and no conditions, so a space that has them cannot be handed
+to Optuna as a `param_space`. As a function it can.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from search_spaces.conditions import KeyPath
+from search_spaces.documents import SpecError
+from search_spaces.domains import (
+    Choice,
+    Domain,
+    Grid,
+    LogRandInt,
+    LogUniform,
+    QUniform,
+    RandInt,
+    Uniform,
+)
+
+if TYPE_CHECKING:
+    from search_spaces.space import SearchSpace
+
+
+class Trial(Protocol):
+    """What is used of an Optuna trial."""
+
+    def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
+        """One of the choices."""
+
+    def suggest_int(self, name: str, low: int, high: int, **options: Any) -> int:
+        """A whole number, both bounds included."""
+
+    def suggest_float(self, name: str, low: float, high: float, **options: Any) -> float:
+        """A number."""
+
+
+class DefineByRun:
+    """Suggests the active settings of a space; returns their values, by path with slashes.
+
+    The study knows a setting under its own name, also where it holds the searched value: a `gamma`
+    of 0.01 in the study is the discount 0.99 in the trial's config.
+    """
+
+    def __init__(self, space: SearchSpace) -> None:
+        for parameter in space.parameters:
+            if isinstance(parameter.domain, Grid):
+                raise SpecError(f"{parameter.key}: Optuna cannot search a grid; write choice")
+        self.space = space
+
+    def __call__(self, trial: Trial) -> dict[str, Any]:
+        """Suggest one configuration."""
+        settings: dict[KeyPath, Any] = {}
+        for parameter in self.space.ordered:
+            if parameter.active(settings):
+                searched = _suggest(trial, "/".join(parameter.path), parameter.domain)
+                settings[parameter.path] = parameter.domain.value(searched)
+        return {"/".join(path): value for path, value in settings.items()}
+
+
+def _suggest(trial: Trial, name: str, domain: Domain) -> Any:
+    if isinstance(domain, Choice):
+        labels = domain.labels()
+        return domain.values[labels.index(trial.suggest_categorical(name, labels))]
+    if isinstance(domain, RandInt):
+        high = domain.high - 1
+        return trial.suggest_int(name, domain.low, high, log=isinstance(domain, LogRandInt))
+    if isinstance(domain, QUniform):
+        suggest = trial.suggest_int if domain.whole else trial.suggest_float
+        return suggest(name, domain.low, domain.high, step=domain.step)  # type: ignore[arg-type]
+    assert isinstance(domain, Uniform)
+    log = isinstance(domain, LogUniform)
+    return trial.suggest_float(name, domain.low, domain.high, log=log)
