@@ -161,7 +161,7 @@ def _table(preset: Preset) -> Any:
     if conditional:
         columns.insert(3, "Only when")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "Setting")
     for parameter in preset.space.parameters:
         values, note = _values(parameter), preset.notes.get(parameter.key, "")
         cells = [parameter.key, _scale(parameter), values, "" if note == values else note]
@@ -173,9 +173,13 @@ def _table(preset: Preset) -> Any:
 
 
 def _scale(parameter: Parameter) -> str:
-    """The searched parameter and its domain: `one_minus_gamma: loguniform`."""
-    kind = parameter.domain.kind
-    return f"{kind} of {parameter.name}" if parameter.domain.transform else kind
+    """How it is drawn, and of what: `loguniform of one_minus_…`."""
+    domain = parameter.domain
+    return (
+        f"{domain.kind} of {domain.transform.label.format('…')}"
+        if domain.transform
+        else domain.kind
+    )
 
 
 def _values(parameter: Parameter) -> str:

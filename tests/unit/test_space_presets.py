@@ -224,7 +224,7 @@ def test_python_knows_every_transform() -> None:
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     show_space(load_preset("ppo/wide"), "table", make_console())
     output = capsys.readouterr().out
-    assert "loguniform of one_minus_gamma" in output and "0.8 … 0.9999" in output
+    assert "loguniform of one_minus_…" in output and "0.8 … 0.9999" in output
     assert "depends on the scale of returns" in output and "ARLBench" not in output
     assert "use_kl_loss: True" in output
     with pytest.raises(SpecError, match="did you mean 'yaml'"):
