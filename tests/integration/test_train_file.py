@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import types
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -132,3 +133,17 @@ def test_space(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert status == 0 and "search_space:\n  lr: {loguniform: [1.0e-05, 0.002]}" in output
     status, _, errors = run(["space", "PPO/zo"], monkeypatch, capsys)
     assert status == 2 and "did you mean 'zoo'" in errors
+
+
+def test_evaluate_refuses_the_policy_of_another_algorithm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from trainables.core.policy import Policy
+
+    policy = types.SimpleNamespace(metadata={"algorithm": "PPO", "env": "CartPole-v1"})
+    monkeypatch.setattr(Policy, "load", lambda folder: policy)
+    arguments = ["evaluate", str(tmp_path), "--env", "Nowhere-v0", "--algo"]
+    status, _, errors = run([*arguments, "DQN"], monkeypatch, capsys)
+    assert status == 2 and "was trained by PPO, not by DQN" in errors
+    status, _, errors = run([*arguments, "PPO"], monkeypatch, capsys)
+    assert status != 0 and "trained by" not in errors  # it goes on, to what the stand-in lacks
