@@ -292,6 +292,38 @@ def space(
 
 
 @app.command()
+def show(
+    spec: Annotated[str, typer.Argument(help="A YAML file, or the name of a spec (see `list`).")],
+    as_: Annotated[
+        str, typer.Option("--as", help="yaml: the complete checked spec; python: a script.")
+    ] = "yaml",
+    set_: SetOption = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Which experiment of a file that holds several.")
+    ] = None,
+) -> None:
+    """Show a spec with all that it extends and every default, or as a Python script."""
+    from experiments.errors import SpecError
+    from experiments.spec import dump_spec, load_specs
+
+    if as_ not in ("yaml", "python"):
+        raise SpecError(f"--as {as_}: allowed: yaml, python")
+    sweeps = load_specs(spec, set_ or [], experiment=experiment)
+    if as_ == "yaml":
+        typer.echo("---\n".join(dump_spec(sweep) for sweep in sweeps), nl=False)
+        return
+    if len(sweeps) > 1:
+        names = ", ".join(sweep.name for sweep in sweeps)
+        raise SpecError(
+            f"{spec} is a matrix of {len(sweeps)} sweeps ({names}): choose one, e.g. with "
+            "--set matrix.env=[CartPole-v1]"
+        )
+    from experiments.show_python import python_source
+
+    typer.echo(python_source(sweeps[0]), nl=False)
+
+
+@app.command()
 def schema(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File to write; by default stdout.")

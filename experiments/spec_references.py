@@ -15,7 +15,7 @@ from search_spaces.documents import Document, KeyPath, SpecError, nearest, parse
 CREDENTIALS: tuple[KeyPath, ...] = (("mlflow", "tracking_uri"), ("search", "study_storage"))
 """Keys that may hold a password: what is written to disk is the reference, not the value."""
 
-_REFERENCE = re.compile(r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}")
+REFERENCE = re.compile(r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}")
 _TOKEN = re.compile(r"(?P<escaped>\$\$+\{)|(?P<reference>\$\{[^}]*\}?)")
 _USAGE = "write ${env:NAME} or ${env:NAME:default}, or $${ for the text ${"
 
@@ -34,7 +34,7 @@ def expand_references(document: Document) -> dict[str, str]:
         value: Any = document.data
         for key in path:
             value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, str) and _REFERENCE.search(value):
+        if isinstance(value, str) and REFERENCE.search(value):
             kept[".".join(map(str, path))] = value
     document.data = _expanded(document, (), document.data)
     return kept
@@ -52,7 +52,7 @@ def _expanded(document: Document, path: KeyPath, value: Any) -> Any:
         return [_expanded(document, (*path, i), item) for i, item in enumerate(value)]
     if not isinstance(value, str) or "${" not in value:
         return value
-    whole = _REFERENCE.fullmatch(value)
+    whole = REFERENCE.fullmatch(value)
     if whole is None:
         return _TOKEN.sub(lambda token: _text(document, path, token), value)
     text = _value(document, path, whole)
@@ -65,7 +65,7 @@ def _expanded(document: Document, path: KeyPath, value: Any) -> Any:
 def _text(document: Document, path: KeyPath, token: re.Match[str]) -> str:
     if token["escaped"]:
         return token["escaped"][1:]
-    reference = _REFERENCE.fullmatch(token["reference"])
+    reference = REFERENCE.fullmatch(token["reference"])
     if reference is None:
         raise document.error(
             path, f"{_dotted(path)}: {token['reference']!r} is no reference; {_USAGE}"

@@ -84,7 +84,7 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     callbacks.append(Progress(metric, mode, total_trials=count, name=spec.name, console=console))
 
     config = dict(spec.config)
-    if spec.seed is not None and "seed" in _settings(trainable):
+    if spec.seed is not None and takes_seed(trainable):
         config.setdefault("seed", spec.seed)
     tuner = tune.Tuner(
         trainable,
@@ -225,9 +225,10 @@ def _sweep_params(spec: SweepSpec) -> dict[str, Any]:
     }
 
 
-def _settings(trainable: Any) -> dict[str, Any]:
+def takes_seed(trainable: Any) -> bool:
+    """Whether a trainable has the setting `seed`."""
     config_class = getattr(trainable, "config_class", None)
-    return dict(config_class.settings()) if config_class is not None else {}
+    return config_class is not None and "seed" in config_class.settings()
 
 
 # Functions of the module: they travel in Tune's pickled state.

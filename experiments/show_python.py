@@ -1,0 +1,195 @@
+"""A spec as the Python that a person would write with Tune: `tunescape show SPEC --as python`."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+import ray
+from ray import tune
+from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+from ray.tune.search import ConcurrencyLimiter
+
+from analysis import leaderboard
+from experiments.durability import durable
+from experiments.mlflow_logger import MLflowLogger
+from experiments.optuna_search import OptunaSearch
+from experiments.python_code import Call, Name, call, imports_of, render, section_call
+from experiments.samplers import build_sampler
+from experiments.scheduler_schema import AshaScheduler
+from experiments.schema import SweepSpec
+from experiments.search import total_trials
+from experiments.search_schema import OptunaSection
+from experiments.spec import spec_space
+from experiments.spec_references import REFERENCE
+from experiments.trainable import resolve_trainable
+from experiments.tuner import max_concurrent_trials, takes_seed
+from experiments.variant_search import VariantSearch
+from search_spaces import SearchSpace
+from search_spaces.points import searched_point
+
+_SPACE = Name("space")
+_STANDARD = {"os.path": "import os", "Path(": "from pathlib import Path"}
+
+
+def python_source(spec: SweepSpec) -> str:
+    """A script that runs the sweep with a plain `tune.Tuner`.
+
+    The same seed gives the same configurations. What only `tunescape run` does is left out: its
+    progress table, the export of the best policy, the checks of the machine.
+    """
+    trainable: Any = resolve_trainable(spec.trainable)
+    space = Call(SearchSpace.parse, (spec.search_space,), {}, "SearchSpace.parse")
+    best = call(leaderboard, Name("results"), spec.objective.metric, mode=spec.objective.mode)
+    statements: list[tuple[str, Call]] = [
+        ("space = ", space if spec.search_space else call(SearchSpace)),
+        ("search = ", _search(spec, trainable)),
+        ("scheduler, keeper = ", call(durable, _scheduler(spec))),
+        ("tuner = ", _tuner(spec, trainable)),
+        ("results = ", Call(tune.Tuner, (), {}, "tuner.fit")),
+        ("", Call(print, (best,), {}, "print")),
+    ]
+    options = spec.resources.model_dump(include={"address", "num_cpus", "num_gpus"})
+    if any(value is not None for value in options.values()):
+        given = {key: value for key, value in options.items() if value is not None}
+        statements.insert(0, ("", Call(ray.init, (), given, "ray.init")))
+    body = "\n".join(before + render(value, 0, len(before)) for before, value in statements)
+    standard = [f"{line}\n" for word, line in _STANDARD.items() if word in body]
+    libraries, _, ours = imports_of(*(value for _, value in statements), SearchSpace).partition(
+        "\n\n"
+    )
+    libraries = "\n".join(
+        line
+        for line in ("import ray" if "ray.init" in body else "", "from ray import tune", libraries)
+        if line
+    )
+    parts = [f'"""{_title(spec)}"""', "".join(standard).rstrip(), libraries, ours, body]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _title(spec: SweepSpec) -> str:
+    """What the script does, and which part of the spec it leaves to `tunescape run`."""
+    title = f"The sweep {spec.name} with Ray Tune."
+    if spec.final is not None:
+        title += " `final` is not part of it: `tunescape run` does that when the sweep has ended."
+    return title
+
+
+def _search(spec: SweepSpec, trainable: Any) -> Call:
+    metric, mode = spec.objective.metric, spec.objective.mode
+    points = [
+        Call(searched_point, (_SPACE, point))
+        for point in getattr(spec.search, "points_to_evaluate", [])
+    ]
+    if isinstance(spec.search, OptunaSection):
+        sampler = call(build_sampler, section_call(spec.search), _SPACE, seed=spec.seed)
+        searcher = call(
+            OptunaSearch,
+            _SPACE,
+            metric=metric,
+            mode=mode,
+            sampler=sampler,
+            objectives=[(o.metric, o.mode) for o in spec.objectives],
+            stop=spec.stop,
+            points=points,
+        )
+    else:
+        searcher = call(
+            VariantSearch,
+            _SPACE,
+            metric=metric,
+            mode=mode,
+            num_samples=spec.num_samples,
+            seed=spec.seed,
+            whole_grid=spec.search.algorithm == "grid",
+            points=points,
+        )
+    at_a_time = max_concurrent_trials(spec, trainable)
+    return call(ConcurrencyLimiter, searcher, max_concurrent=at_a_time)
+
+
+def _scheduler(spec: SweepSpec) -> Call:
+    options = spec.scheduler
+    if isinstance(options, AshaScheduler):
+        return call(ASHAScheduler, **options.model_dump(exclude={"algorithm"}))
+    return call(FIFOScheduler)
+
+
+def _tuner(spec: SweepSpec, trainable: Any) -> Call:
+    metric, mode = spec.objective.metric, spec.objective.mode
+    config = dict(spec.config)
+    if spec.seed is not None and takes_seed(trainable):
+        config.setdefault("seed", spec.seed)
+    tune_config = Call(
+        tune.TuneConfig,
+        (),
+        {
+            "metric": metric,
+            "mode": mode,
+            "search_alg": Name("search"),
+            "scheduler": Name("scheduler"),
+            "num_samples": total_trials(spec, spec_space(spec)),
+            "time_budget_s": spec.time_budget_s,
+            "reuse_actors": spec.resources.reuse_actors,
+        },
+        "tune.TuneConfig",
+    )
+    checkpoints = Call(
+        tune.CheckpointConfig,
+        (),
+        {
+            "num_to_keep": spec.checkpoint.num_to_keep,
+            "checkpoint_score_attribute": metric,
+            "checkpoint_score_order": mode,
+            "checkpoint_frequency": spec.checkpoint.frequency,
+            "checkpoint_at_end": spec.checkpoint.at_end,
+        },
+        "tune.CheckpointConfig",
+    )
+    failures = Call(
+        tune.FailureConfig, (), {"max_failures": spec.max_failures}, "tune.FailureConfig"
+    )
+    run_config = Call(
+        tune.RunConfig,
+        (),
+        {
+            "name": spec.name,
+            "storage_path": _absolute(spec.storage, "as_posix"),
+            "stop": spec.stop or None,
+            "checkpoint_config": checkpoints,
+            "failure_config": failures if spec.max_failures else None,
+            "callbacks": [Name("keeper"), *_loggers(spec)],
+        },
+        "tune.RunConfig",
+    )
+    arguments = {"param_space": config, "tune_config": tune_config, "run_config": run_config}
+    return Call(tune.Tuner, (trainable,), arguments, "tune.Tuner")
+
+
+def _loggers(spec: SweepSpec) -> list[Call]:
+    if not spec.mlflow.enabled:
+        return []
+    reference = spec._references.get("mlflow.tracking_uri")
+    uri: Any = spec.mlflow.tracking_uri
+    artifacts = None
+    if reference is not None:  # it may hold a password
+        expanded = REFERENCE.sub(r"${\g<name>}", reference)
+        uri = Name(f'os.path.expandvars("{expanded}")')
+    elif uri is None:
+        uri = f"sqlite:///{PurePath(spec.storage, 'mlflow.db').as_posix()}"
+        artifacts = _absolute(PurePath(spec.storage, "mlartifacts").as_posix(), "as_uri")
+    logger = call(
+        MLflowLogger,
+        uri,
+        spec.name,
+        experiment_name=spec.mlflow.experiment_name,
+        artifact_location=artifacts,
+        tags=spec.mlflow.tags,
+        metric=spec.objective.metric,
+        mode=spec.objective.mode,
+    )
+    return [logger]
+
+
+def _absolute(path: str, form: str) -> Name:
+    return Name(f'Path("{path}").absolute().{form}()')

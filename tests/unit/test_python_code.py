@@ -1,0 +1,81 @@
+"""Python as a person would write it: what is left out, how it is laid out, what is imported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import cli
+from experiments.python_code import Name, call, imports_of, render
+from experiments.show_python import python_source
+from experiments.spec import make_spec
+from search_spaces import SearchSpace
+
+
+def example(a: int, b: str = "x", *, c: float | None = None, d: tuple[int, ...] = ()) -> None:
+    """A function to write calls of."""
+
+
+def test_defaults_are_left_out() -> None:
+    assert render(call(example, 1, b="x", c=None, d=[])) == "example(1)"
+    assert render(call(example, 1, b="y", c=0.0)) == 'example(1, b="y", c=0.0)'
+    assert render(call(example, Name("one"), b='a"b')) == "example(one, b='a\"b')"
+
+
+def test_long_calls_take_a_line_for_each_argument() -> None:
+    text = render({"key": call(example, 1, b="y" * 80)})
+    assert text == '{\n    "key": example(\n        1,\n        b="' + "y" * 80 + '",\n    ),\n}'
+    assert render(call(example, ["y" * 50, "z" * 50])).startswith("example([\n    ")
+    assert eval(render({"a": [1, 2.5, None, True], "b": (1, 2)})) == {
+        "a": [1, 2.5, None, True],
+        "b": (1, 2),
+    }
+
+
+def test_names_are_imported_from_where_people_import_them() -> None:
+    assert imports_of(call(example, 1), SearchSpace) == (
+        "from test_python_code import example\n\nfrom search_spaces import SearchSpace"
+    )
+
+
+def test_passwords_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "secret")
+    spec = make_spec(
+        {
+            "name": "x",
+            "trainable": "sweep_dummy:Dummy",
+            "stop": {"training_iteration": 1},
+            "mlflow": {"tracking_uri": "http://me:${env:PASSWORD}@host"},
+        }
+    )
+    source = python_source(spec)
+    assert "secret" not in source
+    assert 'os.path.expandvars("http://me:${PASSWORD}@host")' in source
+    assert "import os\n" in source
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["tunescape", "show", *arguments])
+    with pytest.raises(SystemExit) as status:
+        cli.main()
+    return int(status.value.code or 0)
+
+
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, "quickstart", "--set", "num_samples=3") == 0
+    assert "num_samples: 3\n" in capsys.readouterr().out
+    assert command(monkeypatch, "quickstart", "--as", "python", "--set", "seed=5") == 0
+    source = capsys.readouterr().out
+    compile(source, "sweep.py", "exec")
+    assert '"seed": 5,' in source and "from trainables import PPO" in source
+    assert "None" not in source and "= {}" not in source  # no defaults that do nothing
+    assert command(monkeypatch, "quickstart", "--as", "pyton") == 2
+    (tmp_path / "m.yaml").write_text("extends: quickstart\nmatrix: {seed: [1, 2]}\n")
+    assert command(monkeypatch, str(tmp_path / "m.yaml")) == 0
+    assert capsys.readouterr().out.count("---\n") == 1
+    assert command(monkeypatch, str(tmp_path / "m.yaml"), "--as", "python") == 2
+    assert "--set matrix." in capsys.readouterr().err
