@@ -107,7 +107,8 @@ def imports_of(*values: Any) -> str:
     for value in values:
         for function in _functions(value):
             wanted.setdefault(_home(function), set()).add(function.__name__.partition(".")[0])
-    libraries, ours = [], []
+    libraries: list[str] = []
+    ours: list[str] = []
     for module in sorted(wanted):
         line = f"from {module} import {', '.join(sorted(wanted[module]))}"
         (ours if module.partition(".")[0] in _OURS else libraries).append(line)

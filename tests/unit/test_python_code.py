@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import cli
 from experiments.python_code import Name, call, imports_of, render
+from experiments.search import build_search
 from experiments.show_python import python_source
-from experiments.spec import make_spec
+from experiments.spec import make_spec, spec_space
 from search_spaces import SearchSpace
 
 
@@ -38,6 +40,50 @@ def test_names_are_imported_from_where_people_import_them() -> None:
     assert imports_of(call(example, 1), SearchSpace) == (
         "from test_python_code import example\n\nfrom search_spaces import SearchSpace"
     )
+
+
+SPACE = {
+    "lr": {"loguniform": [1e-4, 1e-1]},
+    "gamma": {"loguniform": [1e-3, 0.1], "transform": "one_minus"},
+    "model.fcnet_hiddens": {"choice": [[64, 64], [32]]},
+}
+SEARCHES: list[Any] = [
+    "random",
+    {"algorithm": "random", "points_to_evaluate": [{"lr": 0.02}]},
+    {"algorithm": "tpe", "n_startup_trials": 3, "group": True},
+    {"algorithm": "sobol", "sequence": "halton"},
+    {"algorithm": "gp", "n_startup_trials": 2},
+    "grid",
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+def test_the_same_search(search: Any) -> None:
+    """The script's searcher suggests what the sweep's does; the sweeps themselves are compared in
+    tests/integration/test_spec_sweeps.py."""
+    keys: dict[str, Any] = {"search_space": SPACE, "num_samples": 4}
+    if search == "grid":
+        keys = {"search_space": {"lr": {"grid": [0.1, 0.2]}, "num_epochs": {"choice": [2, 4]}}}
+    spec = make_spec(
+        {
+            "name": "x",
+            "trainable": "sweep_dummy:Dummy",
+            "search": search,
+            "scheduler": {"algorithm": "asha", "max_t": 1000, "reduction_factor": 3},
+            "max_concurrent": 4,
+            "seed": 7,
+            **keys,
+        }
+    )
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(python_source(spec).partition("tuner = ")[0], namespace)
+    mine, theirs = build_search(spec, spec_space(spec), 4), namespace["search"]
+    for number in range(4):
+        assert theirs.suggest(str(number)) == mine.suggest(str(number))
+    assert theirs.max_concurrent == mine.max_concurrent
+    scheduler = namespace["scheduler"]
+    assert (scheduler._max_t, scheduler._reduction_factor) == (1000, 3)
+    assert scheduler._time_attr == "num_env_steps_sampled_lifetime"
 
 
 def test_passwords_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
