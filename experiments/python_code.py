@@ -48,13 +48,22 @@ class Call:
 
     def arguments(self) -> Iterator[tuple[str, Any]]:
         """`name=` (or nothing) and value of each argument that is not a default."""
-        parameters = inspect.signature(self.function).parameters
+        parameters = _parameters(self.function)
         for value in self.args:
             yield "", value
         for key, value in self.kwargs.items():
             parameter = parameters.get(key)
             if parameter is None or not _same(value, parameter.default):
                 yield f"{key}=", value
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """By name; of a class that passes `**options` on, those of the classes it extends, too."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in reversed(function.__mro__ if isinstance(function, type) else ()):
+        if "__init__" in vars(base) and base is not object:
+            found |= inspect.signature(vars(base)["__init__"]).parameters
+    return found | dict(inspect.signature(function).parameters)
 
 
 def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
@@ -101,8 +110,8 @@ def render(value: Any, indent: int = 0, column: int = 0) -> str:
     return f"{opening}\n{''.join(lines)}{' ' * indent}{closing}"
 
 
-def imports_of(*values: Any) -> str:
-    """The import statements that the values need, libraries first."""
+def imports_of(*values: Any) -> tuple[str, str]:
+    """The import statements that the values need: of libraries, and of ours."""
     wanted: dict[str, set[str]] = {}
     for value in values:
         for function in _functions(value):
@@ -112,7 +121,7 @@ def imports_of(*values: Any) -> str:
     for module in sorted(wanted):
         line = f"from {module} import {', '.join(sorted(wanted[module]))}"
         (ours if module.partition(".")[0] in _OURS else libraries).append(line)
-    return "\n".join([*libraries, "", *ours]).strip("\n")
+    return "\n".join(libraries), "\n".join(ours)
 
 
 def _functions(value: Any) -> Iterator[Callable[..., Any]]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 from ray.tune.search import ConcurrencyLimiter
 
 from analysis import leaderboard
@@ -16,10 +15,12 @@ from experiments.mlflow_logger import MLflowLogger
 from experiments.optuna_search import OptunaSearch
 from experiments.python_code import Call, Name, call, imports_of, render, section_call
 from experiments.samplers import build_sampler
-from experiments.scheduler_schema import AshaScheduler
+from experiments.schedulers import together
 from experiments.schema import SweepSpec
 from experiments.search import total_trials
+from experiments.search_limit import TogetherLimiter
 from experiments.search_schema import OptunaSection
+from experiments.show_scheduler import check_source, scheduler_call
 from experiments.spec import spec_space
 from experiments.spec_references import REFERENCE
 from experiments.trainable import resolve_trainable
@@ -41,10 +42,11 @@ def python_source(spec: SweepSpec) -> str:
     trainable: Any = resolve_trainable(spec.trainable)
     space = Call(SearchSpace.parse, (spec.search_space,), {}, "SearchSpace.parse")
     best = call(leaderboard, Name("results"), spec.objective.metric, mode=spec.objective.mode)
+    count = total_trials(spec, spec_space(spec))
     statements: list[tuple[str, Call]] = [
         ("space = ", space if spec.search_space else call(SearchSpace)),
         ("search = ", _search(spec, trainable)),
-        ("scheduler, keeper = ", call(durable, _scheduler(spec))),
+        ("scheduler, keeper = ", call(durable, scheduler_call(spec, trainable, count))),
         ("tuner = ", _tuner(spec, trainable)),
         ("results = ", Call(tune.Tuner, (), {}, "tuner.fit")),
         ("", Call(print, (best,), {}, "print")),
@@ -55,14 +57,15 @@ def python_source(spec: SweepSpec) -> str:
         statements.insert(0, ("", Call(ray.init, (), given, "ray.init")))
     body = "\n".join(before + render(value, 0, len(before)) for before, value in statements)
     standard = [f"{line}\n" for word, line in _STANDARD.items() if word in body]
-    libraries, _, ours = imports_of(*(value for _, value in statements), SearchSpace).partition(
-        "\n\n"
-    )
+    libraries, ours = imports_of(*(value for _, value in statements), SearchSpace)
     libraries = "\n".join(
         line
         for line in ("import ray" if "ray.init" in body else "", "from ray import tune", libraries)
         if line
     )
+    check = check_source(spec, trainable)
+    if check:
+        ours, body = f"{ours}\n", f"{check}\n\n{body}"
     parts = [f'"""{_title(spec)}"""', "".join(standard).rstrip(), libraries, ours, body]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -105,14 +108,11 @@ def _search(spec: SweepSpec, trainable: Any) -> Call:
             points=points,
         )
     at_a_time = max_concurrent_trials(spec, trainable)
+    count = total_trials(spec, spec_space(spec))
+    alive = together(spec, count, at_a_time)
+    if alive is not None:
+        return call(TogetherLimiter, searcher, alive, count)
     return call(ConcurrencyLimiter, searcher, max_concurrent=at_a_time)
-
-
-def _scheduler(spec: SweepSpec) -> Call:
-    options = spec.scheduler
-    if isinstance(options, AshaScheduler):
-        return call(ASHAScheduler, **options.model_dump(exclude={"algorithm"}))
-    return call(FIFOScheduler)
 
 
 def _tuner(spec: SweepSpec, trainable: Any) -> Call:

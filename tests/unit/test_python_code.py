@@ -38,7 +38,8 @@ def test_long_calls_take_a_line_for_each_argument() -> None:
 
 def test_names_are_imported_from_where_people_import_them() -> None:
     assert imports_of(call(example, 1), SearchSpace) == (
-        "from test_python_code import example\n\nfrom search_spaces import SearchSpace"
+        "from test_python_code import example",
+        "from search_spaces import SearchSpace",
     )
 
 
