@@ -91,6 +91,12 @@ SWEEPS: dict[str, dict[str, Any]] = {
         "mlflow": {"tags": {"a": 'b"c'}},
         "max_failures": 0,
     },
+    "pbt": {
+        "scheduler": {"algorithm": "pbt", "perturbation_interval": STEPS, "synch": True},
+        "search_space": {"lr": {"loguniform": [1e-4, 1e-1]}},
+        "num_samples": 4,
+        "seed": 5,
+    },
 }
 
 

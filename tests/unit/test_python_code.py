@@ -10,9 +10,11 @@ import pytest
 
 from experiments import cli
 from experiments.python_code import Name, call, imports_of, render
+from experiments.schedulers import build_scheduler
 from experiments.search import build_search
 from experiments.show_python import python_source
 from experiments.spec import make_spec, spec_space
+from experiments.trainable import resolve_trainable
 from search_spaces import SearchSpace
 
 
@@ -85,6 +87,39 @@ def test_the_same_search(search: Any) -> None:
     scheduler = namespace["scheduler"]
     assert (scheduler._max_t, scheduler._reduction_factor) == (1000, 3)
     assert scheduler._time_attr == "num_env_steps_sampled_lifetime"
+
+
+SCHEDULERS: list[Any] = [
+    "fifo",
+    "hyperband",
+    {"algorithm": "median_stopping", "min_samples_required": 2},
+    {"algorithm": "pbt", "mutations": ["lr"], "burn_in_period": 100, "quantile_fraction": 0.5},
+    {"algorithm": "pb2", "perturbation_interval": 200},
+    {"algorithm": "pbt_replay", "schedule": [[0, {"lr": 0.1}], [500, {"lr": 0.01}]]},
+    {"algorithm": "resource_changing", "base": "asha"},
+]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=str)
+def test_the_same_scheduler(scheduler: Any) -> None:
+    spec = make_spec(
+        {
+            "name": "x",
+            "trainable": "sweep_dummy:Dummy",
+            "search_space": {} if "pbt_replay" in str(scheduler) else SPACE,
+            "scheduler": scheduler,
+            "stop": {"num_env_steps_sampled_lifetime": 1000},
+            "num_samples": 1 if "pbt_replay" in str(scheduler) else 6,
+            "seed": 7,
+        }
+    )
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(python_source(spec).partition("tuner = ")[0], namespace)
+    mine = build_scheduler(spec, spec_space(spec), resolve_trainable(spec.trainable), 6)
+    assert isinstance(namespace["scheduler"], type(mine))
+    theirs = vars(namespace["scheduler"])
+    plain = {key: value for key, value in vars(mine).items() if type(value) in (int, float, str)}
+    assert {key: theirs[key] for key in plain} == plain
 
 
 def test_passwords_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
