@@ -13,7 +13,7 @@ from experiments.python_code import Name, call, imports_of, render
 from experiments.schedulers import build_scheduler
 from experiments.search import build_search
 from experiments.show_python import python_source
-from experiments.spec import make_spec, spec_space
+from experiments.spec import load_spec, make_spec, spec_space
 from experiments.trainable import resolve_trainable
 from search_spaces import SearchSpace
 
@@ -62,8 +62,7 @@ SEARCHES: list[Any] = [
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_the_same_search(search: Any) -> None:
-    """The script's searcher suggests what the sweep's does; the sweeps themselves are compared in
-    tests/integration/test_spec_sweeps.py."""
+    """The script's searcher suggests what the sweep's does."""
     keys: dict[str, Any] = {"search_space": SPACE, "num_samples": 4}
     if search == "grid":
         keys = {"search_space": {"lr": {"grid": [0.1, 0.2]}, "num_epochs": {"choice": [2, 4]}}}
@@ -94,7 +93,7 @@ SCHEDULERS: list[Any] = [
     "hyperband",
     {"algorithm": "median_stopping", "min_samples_required": 2},
     {"algorithm": "pbt", "mutations": ["lr"], "burn_in_period": 100, "quantile_fraction": 0.5},
-    {"algorithm": "pb2", "perturbation_interval": 200},
+    {"algorithm": "pb2", "perturbation_interval": 200, "mutations": ["lr"]},
     {"algorithm": "pbt_replay", "schedule": [[0, {"lr": 0.1}], [500, {"lr": 0.01}]]},
     {"algorithm": "resource_changing", "base": "asha"},
 ]
@@ -120,6 +119,25 @@ def test_the_same_scheduler(scheduler: Any) -> None:
     theirs = vars(namespace["scheduler"])
     plain = {key: value for key, value in vars(mine).items() if type(value) in (int, float, str)}
     assert {key: theirs[key] for key in plain} == plain
+
+
+def test_the_tuner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be made; `fit` would run it."""
+    monkeypatch.chdir(tmp_path)
+    spec = load_spec("quickstart", ["seed=3", 'mlflow.tags={a: b"c}', "time_budget_s=60"])
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(python_source(spec).partition("results = ")[0], namespace)
+    made = namespace["tuner"]._local_tuner
+    assert made._tune_config.num_samples == spec.num_samples
+    assert made._tune_config.time_budget_s == 60
+    assert made._param_space == {**spec.config, "seed": 3}
+    run = made.get_run_config()
+    assert (run.stop, run.name) == (spec.stop, "quickstart")
+    assert Path(run.storage_path) == tmp_path / "runs"
+    assert run.checkpoint_config.checkpoint_frequency == spec.checkpoint.frequency
+    keeper, logger = run.callbacks
+    assert keeper is namespace["keeper"]
+    assert logger.sweep.tags == {"a": 'b"c'}
 
 
 def test_passwords_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
