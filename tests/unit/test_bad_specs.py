@@ -82,7 +82,7 @@ def test_the_good_one_is_read(tmp_path: Path) -> None:
         ("loguniform", "loguniforn", 8, "lr", "did you mean 'loguniform'?"),
         # What only fails together.
         (OBJECTIVE, "{metric: null}", 11, "objective.metric", "the name of a metric"),
-        (OBJECTIVE, TWO, 11, "objective", ""),
+        (OBJECTIVE, TWO, 10, "asha compares trials by one objective", "use scheduler: fifo"),
         ("stop: {num_env_steps_sampled_lifetime: 10_000}", "", 10, "max_t", "or stop.num_env"),
         ("grace_period: 1000", "grace_period: 20_000", 10, "grace_period = 20000", "max_t = 10000"),
         ("lr: {log", "lr: {grid: [1], log", 8, "lr", "a domain is one of"),
