@@ -11,6 +11,7 @@ from ray.tune.search import ConcurrencyLimiter
 
 from analysis import leaderboard
 from experiments.durability import durable
+from experiments.errors import SpecError
 from experiments.mlflow_logger import MLflowLogger
 from experiments.optuna_search import OptunaSearch
 from experiments.python_code import Call, Name, call, imports_of, render, section_call
@@ -38,7 +39,11 @@ def python_source(spec: SweepSpec) -> str:
 
     The same seed gives the same configurations. What only `tunescape run` does is left out: its
     progress table, the export of the best policy, the checks of the machine.
+
+    Raises:
+        SpecError: The spec has a part that needs more of `experiments` than a Tuner holds.
     """
+    _refuse(spec)
     trainable: Any = resolve_trainable(spec.trainable)
     space = Call(SearchSpace.parse, (spec.search_space,), {}, "SearchSpace.parse")
     best = call(leaderboard, Name("results"), spec.objective.metric, mode=spec.objective.mode)
@@ -68,6 +73,21 @@ def python_source(spec: SweepSpec) -> str:
         ours, body = f"{ours}\n", f"{check}\n\n{body}"
     parts = [f'"""{_title(spec)}"""', "".join(standard).rstrip(), libraries, ours, body]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _refuse(spec: SweepSpec) -> None:
+    """A script that leaves out something that changes the trials would not be the same sweep."""
+    parts = {
+        "seeds": spec.seeds,
+        "search.warm_start": getattr(spec.search, "warm_start", None),
+        "search.study_storage": getattr(spec.search, "study_storage", None),
+    }
+    for key, value in parts.items():
+        if value:
+            raise SpecError(
+                f"{spec.name}: {key} cannot be shown as Python yet; in Python use "
+                "experiments.build_tuner(load_spec(...))"
+            )
 
 
 def _title(spec: SweepSpec) -> str:

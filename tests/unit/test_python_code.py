@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from experiments import cli
+from experiments.errors import SpecError
 from experiments.python_code import Name, call, imports_of, render
 from experiments.schedulers import build_scheduler
+from experiments.schema import SweepSpec
 from experiments.search import build_search
 from experiments.show_python import python_source
 from experiments.spec import load_spec, make_spec, spec_space
@@ -138,6 +140,20 @@ def test_the_tuner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeper, logger = run.callbacks
     assert keeper is namespace["keeper"]
     assert logger.sweep.tags == {"a": 'b"c'}
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"seeds": {"values": [1, 2]}}, "seeds"),
+        ({"search": {"algorithm": "tpe", "study_storage": "sqlite:///x"}}, "search.study_storage"),
+        ({"search": {"algorithm": "tpe", "warm_start": [{"folder": "x"}]}}, "search.warm_start"),
+    ],
+)
+def test_nothing_is_left_out_silently(keys: dict[str, Any], named: str) -> None:
+    spec = SweepSpec.model_validate({"name": "x", "trainable": "sweep_dummy:Dummy", **keys})
+    with pytest.raises(SpecError, match=f"{named} cannot be shown as Python"):
+        python_source(spec)
 
 
 def test_passwords_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
