@@ -88,6 +88,7 @@ def _require_replaceable(target: Path) -> None:
 
 
 def _provenance(best: BestCheckpoint, metric: str, mode: str) -> dict[str, Any]:
+    several = {"seed": _plain(best.metrics["median_seed"])} if "median_seed" in best.metrics else {}
     return {
         "sweep": best.sweep,
         "trial_id": best.trial.trial_id,
@@ -97,6 +98,7 @@ def _provenance(best: BestCheckpoint, metric: str, mode: str) -> dict[str, Any]:
         "value": best.value,
         ITERATION: _plain(best.metrics.get(ITERATION)),
         ENV_STEPS: _plain(best.metrics.get(ENV_STEPS)),
+        **several,  # of several seeds the policy is the median one's
         "config": _plain(best.metrics.get("config") or best.trial.config),
     }
 

@@ -230,7 +230,8 @@ def _checkpoint_folders(folder: Path) -> Iterator[Path]:
 
 def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None:
     """The row reported when the checkpoint was taken, by what the checkpoint says of itself."""
-    state = read_json(path / "checkpoint.json")
+    # A trial of several seeds keeps its own state in seeds.json, and its seeds' in subfolders.
+    state = read_json(path / "checkpoint.json") or read_json(path / "seeds.json")
     iteration = _at(state, "state", "counters", "iteration")
     policy = read_json(path / POLICY / "policy.json")
     env_steps = _at(policy, "state", "metadata", ENV_STEPS)

@@ -11,8 +11,8 @@ from experiments.paths import shown_uri, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, trial_resources
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
+from experiments.seed_plan import sweep_trainable
 from experiments.spec import dump_spec, spec_space
-from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     from experiments.tuner import max_concurrent_trials
 
     space = spec_space(spec)
-    trainable: Any = resolve_trainable(spec.trainable)
+    trainable = sweep_trainable(spec)
     if spec.resources.address is None:
         check_resources(trainable, spec, space, [local_node(spec.resources)])
     lines = [

@@ -85,7 +85,7 @@ def check_resources(
     Raises:
         PreflightError: A request that can never be met, with the numbers.
     """
-    for config in _configs(spec, space):
+    for config in trial_configs(spec, space):
         request = trainable.default_resource_request(config)
         if request is None:
             continue
@@ -100,7 +100,7 @@ def check_resources(
 
 def trial_resources(trainable: Any, spec: SweepSpec, space: SearchSpace) -> dict[str, float]:
     """What the first configuration's trial needs in all."""
-    config = next(iter(_configs(spec, space)))
+    config = next(iter(trial_configs(spec, space)))
     request = trainable.default_resource_request(config)
     return dict(request.required_resources) if request is not None else {"CPU": 1.0}
 
@@ -135,7 +135,7 @@ def placement_problem(bundles: Bundles, strategy: str, nodes: Bundles) -> str | 
     return None
 
 
-def _configs(spec: SweepSpec, space: SearchSpace) -> Iterable[dict[str, Any]]:
+def trial_configs(spec: SweepSpec, space: SearchSpace) -> Iterable[dict[str, Any]]:
     """The fixed config, with each searched setting at each of its extremes in turn."""
     yield dict(spec.config)
     for _, probe in space.probes():

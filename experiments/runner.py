@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.cluster import local_node, nodes, ray_session, sweep_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
@@ -16,9 +16,9 @@ from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
 from experiments.schema import SweepSpec
 from experiments.search_schema import OptunaSection
+from experiments.seed_plan import sweep_trainable
 from experiments.snapshot import reconcile
 from experiments.spec import load_spec, read_spec, spec_space
-from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -93,13 +93,12 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     from experiments.tuner import prepare_tuner
 
     console = console or _default_console()
-    trainable: Any = resolve_trainable(spec.trainable)
     if spec.resources.address is None and not ray.is_initialized():  # known before it is started
-        check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
+        check_resources(sweep_trainable(spec), spec, spec_space(spec), [local_node(spec.resources)])
     check_storage(storage_dir(spec), sweep_dir(spec))
     reachable = _check_tracking(spec, console)
     with ray_session(spec.resources, verbosity=verbosity):
-        check_resources(trainable, spec, spec_space(spec), nodes())
+        check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
         sweep = prepare_tuner(spec, console=console)
         _tell(sweep, reachable)
         if spec.scheduler.algorithm == "resource_changing":
@@ -143,8 +142,7 @@ def resume_sweep(
         )
     reachable = _check_tracking(spec, console)
     with ray_session(spec.resources, verbosity=verbosity):
-        trainable: Any = resolve_trainable(spec.trainable)
-        check_resources(trainable, spec, spec_space(spec), nodes())
+        check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
         sweep = restore_tuner(spec, path, retry_errored=retry_errored, console=console)
         _tell(sweep, reachable)
         with RefuseRestart():

@@ -62,21 +62,28 @@ def _expand_algorithm(
 
 
 def _expand_seeds(document: Document) -> None:
-    """`seeds: 5` are the seeds 0 to 4 after `seed`; a list with one seed is `seed`."""
+    """`seeds: 5` are the seeds 0 to 4 after `seed`; a single seed is `seed`."""
     data = document.data
     seeds = data.get("seeds")
+    options: dict[str, Any] = {}
+    if isinstance(seeds, dict):
+        options, seeds = seeds, seeds.get("values")
     if isinstance(seeds, bool) or (isinstance(seeds, int) and seeds < 1):
         raise document.error(
             ("seeds",), f"seeds = {seeds!r} is not allowed; allowed: a number of seeds above 0, "
-            "a list of seeds, or a mapping with values"
+            "a list of seeds, or a mapping with values and parallel"
         )  # fmt: skip
     if isinstance(seeds, int):
         first = data.get("seed") or 0
         seeds = [first + number for number in range(seeds)] if isinstance(first, int) else [0]
-    if isinstance(seeds, list):
-        if len(seeds) == 1 and "seed" not in data:
-            data["seed"] = seeds[0]
-        data["seeds"] = {"values": seeds} if len(seeds) > 1 else None
+    if not isinstance(seeds, list):
+        return
+    if len(seeds) == 1:
+        if data.setdefault("seed", seeds[0]) != seeds[0]:
+            raise document.error(("seeds",), f"seeds = {seeds} and seed = {data['seed']!r} differ")
+        data["seeds"] = None
+    else:
+        data["seeds"] = {**options, "values": seeds}
 
 
 def _expand_objectives(document: Document) -> None:

@@ -18,8 +18,8 @@ from experiments.paths import (
 )
 from experiments.preflight import trial_resources
 from experiments.schema import SweepSpec
+from experiments.seed_plan import sweep_trainable
 from experiments.spec import dump_spec, spec_data, spec_space
-from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
     from ray import tune
@@ -60,7 +60,7 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     from experiments.search_limit import TogetherLimiter
 
     space = spec_space(spec)
-    trainable: Any = resolve_trainable(spec.trainable)
+    trainable = sweep_trainable(spec)
     metric, mode = spec.objective.metric, spec.objective.mode
     count = total_trials(spec, space)
 
@@ -84,7 +84,7 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     callbacks.append(Progress(metric, mode, total_trials=count, name=spec.name, console=console))
 
     config = dict(spec.config)
-    if spec.seed is not None and takes_seed(trainable):
+    if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
         config.setdefault("seed", spec.seed)
     tuner = tune.Tuner(
         trainable,
@@ -139,7 +139,7 @@ def restore_tuner(
     from experiments.progress import Progress
     from experiments.search import total_trials
 
-    trainable: Any = resolve_trainable(spec.trainable)
+    trainable = sweep_trainable(spec)
     try:
         tuner = tune.Tuner.restore(str(folder), trainable=trainable, resume_errored=retry_errored)
     except Exception as error:  # unpickling a damaged file may raise anything

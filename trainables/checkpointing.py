@@ -21,6 +21,7 @@ from trainables.core.checkpoint import (
     trusted,
 )
 from trainables.policy_access import PolicyAccess
+from trainables.restoring import RestoresFolders
 from trainables.runtime.env_runner import draw_seed
 from trainables.runtime.envs import env_name, trusted_env
 from trainables.runtime.learner_group import LearnerGroup
@@ -41,7 +42,7 @@ class RandomStreams(NamedTuple):
     storage: np.random.SeedSequence
 
 
-class Checkpointing(PolicyAccess):
+class Checkpointing(RestoresFolders, PolicyAccess):
     """Part of `Algorithm`: its whole state, in memory and on disk."""
 
     learners: LearnerGroup
@@ -165,26 +166,6 @@ class Checkpointing(PolicyAccess):
         if not isinstance(checkpoint, (str, os.PathLike)):
             raise CheckpointError(f"a checkpoint is a folder, not a {type(checkpoint).__name__}")
         self.set_state(_read_checkpoint(Path(checkpoint)))
-
-    def restore(self, checkpoint_path: Any) -> None:
-        """Go on from a checkpoint: a folder, a Tune `Checkpoint`, or what `save` returned.
-
-        Tune's own `restore` would unpickle a file that it finds in the folder; this one never does.
-
-        Raises:
-            CheckpointError: naming the folder and what is wrong with it.
-        """
-        checkpoint = getattr(checkpoint_path, "checkpoint", checkpoint_path)
-        if hasattr(checkpoint, "as_directory"):
-            with checkpoint.as_directory() as folder:
-                self.load_checkpoint(folder)
-        else:
-            self.load_checkpoint(checkpoint)
-        self._time_since_restore = 0.0
-        self._iterations_since_restore = 0
-        self._timesteps_since_restore = 0
-        self._episodes_total = None
-        self._restored = True
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], trust: Collection[str] = ()) -> Any:

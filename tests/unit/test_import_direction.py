@@ -20,7 +20,11 @@ PACKAGES = ("trainables", "search_spaces", "experiments", "analysis")
 # What a part may import of ours, by prefix. An algorithm's own file is added to its list.
 BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry")
 # What algorithm.py is put together from.
-PARTS_OF_ALGORITHM = ("trainables.checkpointing", "trainables.policy_access")
+PARTS_OF_ALGORITHM = (
+    "trainables.checkpointing",
+    "trainables.policy_access",
+    "trainables.restoring",
+)
 # The names that other packages build on; everything else in trainables is its own business.
 PUBLIC = (
     "trainables.registry",

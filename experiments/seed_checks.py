@@ -1,0 +1,61 @@
+"""Whether a spec's `seeds` and `final` can be had with the rest of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments.preflight import trial_configs
+from experiments.schema import SweepSpec
+from search_spaces.documents import Document, KeyPath
+from search_spaces.space import SearchSpace
+
+_SEEDS: KeyPath = ("seeds",)
+
+
+def check_seeds(document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any) -> None:
+    """Raise a `SpecError` where several seeds per trial cannot be had."""
+    if spec.seeds is None:
+        return
+    values, parallel = spec.seeds.values, spec.seeds.parallel
+    if len(values) < 2 or len(set(values)) < len(values):
+        raise document.error(
+            _SEEDS, f"seeds = {values} is not allowed; allowed: two or more different seeds "
+            "(a single one is the key seed)"
+        )  # fmt: skip
+    if parallel != "auto" and parallel > len(values):
+        raise document.error(
+            (*_SEEDS, "parallel"),
+            f"seeds.parallel = {parallel} is above the number of seeds, {len(values)}",
+        )
+    _require_setting(document, _SEEDS, spec, space, trainable)
+    if spec.config.get("seed") is not None:
+        raise document.error(
+            ("config", "seed"),
+            f"config.seed = {spec.config['seed']!r} is one seed, and seeds gives {values}; "
+            "write only one of the two",
+        )
+    for config in trial_configs(spec, space):
+        request = trainable.default_resource_request(config)
+        if request is not None and len(request.bundles) > 1:
+            raise document.error(
+                _SEEDS,
+                "seeds: several seeds per trial need trials of one process, and this config asks "
+                f"for {len(request.bundles)} (num_env_runners = {config.get('num_env_runners')}); "
+                "set config.num_env_runners to 0 (seeds.parallel trains seeds side by side), or "
+                "run a trial for each seed with search_space.seed: {grid: […]}",
+            )
+
+
+def _require_setting(
+    document: Document, place: KeyPath, spec: SweepSpec, space: SearchSpace, trainable: Any
+) -> None:
+    """The trainable has the setting `seed`, and the search leaves it alone."""
+    key = place[0]
+    config_class = getattr(trainable, "config_class", None)
+    if config_class is not None and "seed" not in config_class.settings():
+        raise document.error(place, f"{key}: {spec.trainable} has no setting 'seed'")
+    if "seed" in space.keys:
+        raise document.error(
+            ("search_space", "seed"), f"search_space.seed and {key} both choose the seeds; write "
+            "only one of the two"
+        )  # fmt: skip

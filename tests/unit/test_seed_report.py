@@ -1,0 +1,88 @@
+"""What a trial of several seeds reports, from the numbers of its seeds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from analysis.statistics import iqm_interval
+from experiments.seed_plan import processes_for
+from experiments.seed_report import seed_report
+
+RETURN, STEPS = "episode_return_mean", "num_env_steps_sampled_lifetime"
+
+
+def results(*returns: float, steps: tuple[int, ...] = ()) -> dict[int, dict[str, Any]]:
+    spent = steps or (100,) * len(returns)
+    return {
+        10 + number: {RETURN: value, STEPS: spent[number], "learner/loss": float(number)}
+        for number, value in enumerate(returns)
+    }
+
+
+def test_the_objective_is_the_interquartile_mean() -> None:
+    report = seed_report(results(1, 1000, 2, 3, 0), [RETURN])
+    assert report[RETURN] == 2  # the mean of 1, 2 and 3
+    low, high = iqm_interval([1, 1000, 2, 3, 0])
+    assert (report[f"seeds/{RETURN}/low"], report[f"seeds/{RETURN}/high"]) == (low, high)
+    assert (report[f"seeds/{RETURN}/min"], report[f"seeds/{RETURN}/max"]) == (0, 1000)
+    assert [report[f"seed_{seed}/{RETURN}"] for seed in range(10, 15)] == [1, 1000, 2, 3, 0]
+    assert report["num_seeds"] == 5 and report["median_seed"] == 12
+    assert report["learner/loss"] == 2 and report["done"] is False
+
+
+def test_budgets_are_those_of_a_seed() -> None:
+    report = seed_report(results(1, 2, 3, steps=(300, 290, 310)), [RETURN])
+    assert report[STEPS] == 290
+    assert report[f"seed_12/{STEPS}"] == 310
+    ended = results(1, 2, 3, steps=(300, 290, 310))
+    ended[11]["done"] = True  # it will spend no more, and the others go on
+    assert seed_report(ended, [RETURN])[STEPS] == 300
+
+
+def test_older_names_hold_the_same_value() -> None:
+    given = results(1, 1000, 2, 3, 0)
+    for result in given.values():
+        result["episode_reward_mean"] = result[RETURN]
+    assert seed_report(given, [RETURN])["episode_reward_mean"] == 2
+    assert seed_report(given, ["learner/loss"])["episode_reward_mean"] == pytest.approx(201.2)
+
+
+def test_a_seed_that_diverged_is_not_trimmed_away() -> None:
+    report = seed_report(results(1, math.nan, 2, 3, 0), [RETURN])
+    assert math.isnan(report[RETURN]) and f"seeds/{RETURN}/low" not in report
+    assert report["median_seed"] == 10
+
+
+def test_an_objective_that_a_seed_lacks_is_not_reported() -> None:
+    given = results(1, 2, 3)
+    given[11]["evaluation/x"] = 1.0
+    report = seed_report(given, [RETURN, "evaluation/x"])
+    assert not [key for key in report if "evaluation/x" in key]
+    assert report[RETURN] == 2
+
+
+def test_several_objectives() -> None:
+    report = seed_report(results(1, 1000, 2, 3, 0), [RETURN, "learner/loss"])
+    assert report[RETURN] == 2 and report["learner/loss"] == 2
+    assert report["seeds/learner/loss/max"] == 4
+
+
+@pytest.mark.parametrize(
+    ("seeds", "trials", "slots", "expected"),
+    [
+        (5, 4, [2], 1),  # trials enough for both CPUs
+        (5, 1, [2], 2),
+        (5, 1, [4], 3),  # two rounds with three processes as with four
+        (5, 1, [16], 5),
+        (5, 2, [16], 5),
+        (5, 4, [16], 3),
+        (10, 3, [16], 5),
+        (5, 1, [2, 2], 2),  # those of a trial share a node
+        (5, 1, [0], 1),  # that it fits nowhere is told elsewhere
+    ],
+)
+def test_auto_leaves_no_cpu_idle(seeds: int, trials: int, slots: list[int], expected: int) -> None:
+    assert processes_for(seeds, trials, slots) == expected
