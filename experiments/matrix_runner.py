@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.cluster import local_node, ray_session, sweep_environment
 from experiments.matrix_state import Matrix, Row, load_matrix, save_matrix
@@ -18,9 +18,9 @@ from experiments.paths import sweep_dir
 from experiments.preflight import check_resources, check_storage
 from experiments.runner import Outcome, resume_sweep, run_sweep
 from experiments.schema import ENV_STEPS, SweepSpec
+from experiments.seed_plan import sweep_trainable
 from experiments.spec import spec_space
 from experiments.terminal import make_console
-from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +50,7 @@ def run_matrix(
     folder = sweep_dir(specs[0]).parent
     for spec in specs:
         if spec.resources.address is None:
-            trainable: Any = resolve_trainable(spec.trainable)
+            trainable = sweep_trainable(spec)
             check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
     check_storage(folder.parent, folder)
     folder.mkdir(exist_ok=True)

@@ -40,6 +40,8 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
         f"time, each with {shown(trial_resources(trainable, spec, space))}",
         f"# folder: {sweep_dir(spec)}",
     ]
+    if spec.seeds is not None:
+        lines.append(f"# seeds of each trial: {spec.seeds.values}, {trainable.parallel} at a time")
     if spec.mlflow.enabled:
         lines.append(f"# MLflow: {shown_uri(tracking_uri(spec))}")
     lines += [f"# {note}" for note in notes(spec, space)]
@@ -54,7 +56,7 @@ def show_plans(specs: list[SweepSpec], console: Console) -> None:
 
     lines = [f"# {len(specs)} sweeps, one after another:"]
     for spec in specs:
-        trainable: Any = resolve_trainable(spec.trainable)
+        trainable = sweep_trainable(spec)
         space = spec_space(spec)
         if spec.resources.address is None:
             check_resources(trainable, spec, space, [local_node(spec.resources)])
