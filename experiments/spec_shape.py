@@ -78,7 +78,7 @@ def _expand_seeds(document: Document) -> None:
         seeds = [first + number for number in range(seeds)] if isinstance(first, int) else [0]
     if not isinstance(seeds, list):
         return
-    if len(seeds) == 1:
+    if len(seeds) == 1 and not options:
         if data.setdefault("seed", seeds[0]) != seeds[0]:
             raise document.error(("seeds",), f"seeds = {seeds} and seed = {data['seed']!r} differ")
         data["seeds"] = None
