@@ -183,7 +183,7 @@ def test_asha_sees_all_seeds_at_each_rung_and_optuna_their_iqm(tmp_path: Path) -
     rungs = {rung for trial in trials for rung in trial.frame[ENV_STEPS]}
     assert {3 * STEPS, 6 * STEPS} <= rungs
 
-    from experiments.search import OptunaSearch
+    from experiments.optuna_search import OptunaSearch
     from search_spaces.space import SearchSpace
 
     search = OptunaSearch(SearchSpace(), metric=RETURN, mode="max")
