@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,28 @@ def export_best(
     """
     target = Path(out_dir).expanduser().resolve()
     _require_replaceable(target)
-    best = best_checkpoint(results, metric, mode)
+    return export_checkpoint(best_checkpoint(results, metric, mode), target, metric, mode)
+
+
+def export_checkpoint(
+    best: BestCheckpoint,
+    out_dir: str | Path,
+    metric: str,
+    mode: str,
+    *,
+    said: Mapping[str, Any] | None = None,
+) -> Path:
+    """Like `export_best`, of a checkpoint that was chosen otherwise.
+
+    Args:
+        best: The checkpoint.
+        out_dir: The folder to create.
+        metric: What it was chosen by.
+        mode: ``"max"`` or ``"min"``.
+        said: More that ``export.json`` is to say of it.
+    """
+    target = Path(out_dir).expanduser().resolve()
+    _require_replaceable(target)
     source = best.path / POLICY
     if not isinstance(read_json(source / "policy.json"), dict):
         raise ResultsError(
@@ -61,7 +83,8 @@ def export_best(
     try:
         new = work / "new"
         shutil.copytree(source, new)
-        provenance = json.dumps(_provenance(best, metric, mode), indent=2, allow_nan=False)
+        whence = {**_provenance(best, metric, mode), **(said or {})}
+        provenance = json.dumps(whence, indent=2, allow_nan=False)
         (new / "export.json").write_text(provenance + "\n", encoding="utf-8")
         if target.exists():
             os.replace(target, work / "old")

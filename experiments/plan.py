@@ -26,6 +26,7 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     Raises:
         PreflightError: This machine could not run a trial (a cluster is not asked).
     """
+    from experiments.final import held_out_seeds
     from experiments.search import total_trials
     from experiments.tuner import max_concurrent_trials
 
@@ -42,6 +43,11 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     ]
     if spec.seeds is not None:
         lines.append(f"# seeds of each trial: {spec.seeds.values}, {trainable.parallel} at a time")
+    if spec.final is not None:
+        lines.append(
+            f"# then the best {spec.final.top} configurations on the held-out seeds "
+            f"{held_out_seeds(spec)}"
+        )
     if spec.mlflow.enabled:
         lines.append(f"# MLflow: {shown_uri(tracking_uri(spec))}")
     lines += [f"# {note}" for note in notes(spec, space)]

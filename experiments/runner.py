@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ray.tune import ResultGrid
     from rich.console import Console
 
+    from experiments.final import Final
     from experiments.tuner import PreparedSweep
 
 
@@ -42,6 +43,7 @@ class Outcome:
         effects: The picture of the settings' effects, if there is one.
         lineage: The picture of the population's lineage, if there is one.
         note: Why there is no exported policy, if there is none.
+        final: What the held-out seeds said, if the spec has a `final`.
     """
 
     results: ResultGrid
@@ -54,6 +56,7 @@ class Outcome:
     effects: Path | None = None
     lineage: Path | None = None
     note: str = ""
+    final: Final | None = None
 
     @property
     def all_failed(self) -> bool:
@@ -107,6 +110,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
                 highlight=False,
             )
         return _fit(spec, sweep, sweep_dir(spec))
+        return _fit(spec, sweep, sweep_dir(spec), _Ways(console, verbosity))
 
 
 @sweep_environment()
@@ -146,7 +150,7 @@ def resume_sweep(
         sweep = restore_tuner(spec, path, retry_errored=retry_errored, console=console)
         _tell(sweep, reachable)
         with RefuseRestart():
-            return _fit(spec, sweep, path)
+            return _fit(spec, sweep, path, _Ways(console, verbosity, retry_errored))
 
 
 def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
@@ -170,12 +174,23 @@ def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
     return spec
 
 
-def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path) -> Outcome:
+@dataclass(frozen=True)
+class _Ways:
+    """How a sweep and its final are run and shown."""
+
+    console: Console
+    verbosity: int
+    retry_errored: bool = False
+
+
+def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Outcome:
     status = "KILLED"
     try:
         results, interrupted = _interruptible(sweep.tuner.fit)
         outcome = _outcome(results, folder, interrupted)
-        status = "KILLED" if interrupted else "FAILED" if outcome.all_failed else "FINISHED"
+        if spec.final is not None and not outcome.interrupted and not outcome.all_failed:
+            _hold_final(spec, sweep, outcome, ways)
+        status = "KILLED" if outcome.interrupted else "FAILED" if outcome.all_failed else "FINISHED"
         if not outcome.all_failed:
             _export(spec, sweep, outcome)
             _draw(spec, outcome)
@@ -194,6 +209,22 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path) -> Outcome:
     finally:
         if sweep.mlflow is not None:
             sweep.mlflow.close(status)
+
+
+def _hold_final(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome, ways: _Ways) -> None:
+    """Run the best configurations on held-out seeds."""
+    from experiments.final import run_final
+
+    outcome.final = run_final(
+        spec,
+        outcome.results,
+        outcome.folder,
+        linked_to=sweep.mlflow.parent_run_id if sweep.mlflow is not None else None,
+        retry_errored=ways.retry_errored,
+        console=ways.console,
+        verbosity=ways.verbosity,
+    )
+    outcome.interrupted = outcome.final.interrupted
 
 
 def _interruptible(fit: Callable[[], ResultGrid]) -> tuple[ResultGrid, bool]:
@@ -226,6 +257,9 @@ def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
     from experiments.paths import BEST_FOLDER
 
     metric, mode = spec.objective.metric, spec.objective.mode
+    if outcome.final is not None and outcome.final.winner is not None:
+        _export_winner(spec, sweep, outcome, outcome.final)
+        return
     try:
         best = best_checkpoint(outcome.results, metric, mode)
         outcome.best = export_best(outcome.results, outcome.folder / BEST_FOLDER, metric, mode)
@@ -234,6 +268,33 @@ def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
         return
     if sweep.mlflow is not None:
         sweep.mlflow.log_best(best.trial.trial_id, str(outcome.best), checkpoint=str(best.path))
+
+
+def _export_winner(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome, final: Final) -> None:
+    """Copy the policy of the winner's median held-out seed to `best/`, and tell MLflow."""
+    from analysis.export import export_checkpoint
+    from experiments.paths import BEST_FOLDER
+
+    won, metric = final.winner, spec.objective.metric
+    assert won is not None
+    checkpoint = won.checkpoint(metric, spec.name)
+    if checkpoint is None:
+        outcome.note = "the held-out runs left no checkpoint; set checkpoint.at_end"
+        return
+    outcome.best = export_checkpoint(
+        checkpoint,
+        outcome.folder / BEST_FOLDER,
+        metric,
+        spec.objective.mode,
+        said={
+            "winner_of_final": won.trial_id,
+            "seed": won.median_seed,
+            "held_out_iqm": won.held_out,
+            "held_out_seeds": len(won.values),
+        },
+    )
+    if sweep.mlflow is not None:
+        sweep.mlflow.log_best(won.trial_id, str(outcome.best), checkpoint=str(checkpoint.path))
 
 
 def _draw(spec: SweepSpec, outcome: Outcome) -> None:

@@ -126,9 +126,9 @@ class SweepSpec(Section):
     @classmethod
     def _folder_name(cls, name: str) -> str:
         part = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-        if not re.fullmatch(f"{part}(/{part})?", name):
+        if not re.fullmatch(f"{part}(/{part}){{0,2}}", name):
             raise ValueError(
-                "use letters, digits, '_', '-', '+' and '.'; it names a folder, or with one '/' "
+                "use letters, digits, '_', '-', '+' and '.'; it names a folder, or with '/' "
                 "a folder in a group's"
             )
         return name

@@ -46,6 +46,27 @@ def check_seeds(document: Document, spec: SweepSpec, space: SearchSpace, trainab
             )
 
 
+def check_final(document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any) -> None:
+    """Raise a `SpecError` where a final on held-out seeds cannot be had."""
+    if spec.final is None:
+        return
+    place: KeyPath = ("final",)
+    if not space:
+        raise document.error(place, "final: there is nothing to choose from without search_space")
+    if len(spec.objectives) > 1:
+        raise document.error(
+            place, f"final: chooses by one objective, and there are {len(spec.objectives)}; write "
+            "one, or run the front's configurations with points_to_evaluate"
+        )  # fmt: skip
+    if spec.scheduler.algorithm in ("pbt", "pb2", "pbt_replay"):
+        raise document.error(
+            place,
+            f"final: the winner of {spec.scheduler.algorithm} is a schedule of settings, not a "
+            "configuration; replay it over several seeds with the scheduler pbt_replay and seeds",
+        )
+    _require_setting(document, place, spec, space, trainable)
+
+
 def _require_setting(
     document: Document, place: KeyPath, spec: SweepSpec, space: SearchSpace, trainable: Any
 ) -> None:

@@ -19,7 +19,7 @@ from experiments.remote_spec import is_url, load_remote_document, name_of
 from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
 from experiments.search_checks import check_search
-from experiments.seed_checks import check_seeds
+from experiments.seed_checks import check_final, check_seeds
 from experiments.spec_checks import (
     check_config,
     check_env,
@@ -193,6 +193,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     check_search(document, spec, space, config_class)
     check_scheduler(document, spec, space, trainable)
     check_seeds(document, spec, space, trainable)
+    check_final(document, spec, space, trainable)
     if config_class is not None:
         if "env" in config_class.settings():
             check_env(document, spec, space)

@@ -258,7 +258,6 @@ def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
         (("search", "warm_start"), bool(getattr(spec.search, "warm_start", None))),
         (("search", "study_storage"), getattr(spec.search, "study_storage", None) is not None),
         (("objectives",), len(spec.objectives) > 1),
-        (("final",), spec.final is not None),
         (("mlflow", "register_as"), spec.mlflow.register_as is not None),
         (("mlflow", "system_metrics"), spec.mlflow.system_metrics),
         (("loggers",), spec.loggers != ["json"]),

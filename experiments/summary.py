@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.errors import SweepError
 from experiments.schema import ENV_STEPS, SweepSpec
+from experiments.seed_summary import show_final, show_seeds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +25,9 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     """Print the leaderboard, the settings' effects, the failures and what to do next."""
     if not outcome.all_failed and outcome.num_trials:
         _show_leaderboard(outcome, spec, console)
+        show_seeds(spec, console)
+    if outcome.final is not None:
+        show_final(outcome.final, spec, console)
     if outcome.effects is not None:
         _show_effects(outcome, spec, console)
     _show_failures(outcome, console)
@@ -33,6 +37,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         console.print(f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True)
     if outcome.curves is not None:
         console.print(f"Learning curves: {shown_path(outcome.curves)}", highlight=False)
+    if outcome.final is not None and outcome.final.picture is not None:
+        console.print(f"Final: {shown_path(outcome.final.picture)}", highlight=False)
     if outcome.effects is not None:
         console.print(f"Effects: {shown_path(outcome.effects)}", highlight=False)
     if outcome.lineage is not None:
@@ -52,7 +58,7 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
         commands.append((_command("evaluate", outcome.best), "play episodes with the best policy"))
     if outcome.interrupted:
         commands.append((_command("resume", outcome.folder), "continue the sweep"))
-    elif outcome.failures:
+    elif outcome.failures or (outcome.final is not None and outcome.final.failures):
         retry = f"{_command('resume', outcome.folder)} --retry-errored"
         commands.append((retry, "run the failed trials again from their latest checkpoints"))
     else:

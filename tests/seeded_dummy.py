@@ -18,6 +18,7 @@ NAME = "seeded_dummy:Seeded"
 class SeededConfig(DummyConfig):
     """The dummy's settings, and what differs between seeds."""
 
+    modulo: int = setting(2**32, "debugging", "seeds count modulo this", gt=0)
     uneven: bool = setting(False, "debugging", "odd seeds spend three times the steps")
     fail_seed: int | None = setting(None, "debugging", "the seed that raises in iteration 2")
     kill_seed: int | None = setting(None, "debugging", "the seed whose process dies, too")
@@ -50,10 +51,11 @@ class Seeded(Dummy):
             if seed == self.settings["kill_seed"]:
                 once.touch()
                 os._exit(1)
+        gain = (seed % self.settings["modulo"]) ** 2
         pace = 3 if self.settings["uneven"] and seed % 2 else 1
         return {
-            "episode_return_mean": result["episode_return_mean"] + seed**2,
-            "episode_reward_mean": result["episode_return_mean"] + seed**2,
+            "episode_return_mean": result["episode_return_mean"] + gain,
+            "episode_reward_mean": result["episode_return_mean"] + gain,
             "num_env_steps_sampled_lifetime": self.count * STEPS * pace,
             "learner/loss": float(seed),
         }

@@ -1,0 +1,132 @@
+"""How the best configurations of a search did on seeds that the search never saw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.best import BestCheckpoint
+from analysis.ranking import Score, ranked, sign_of
+from analysis.records import Sweep, TrialRecord
+from analysis.statistics import iqm, iqm_interval, median_index
+
+Setting = tuple[str, ...]
+
+
+@dataclass
+class Candidate:
+    """One of the best configurations of a search.
+
+    Attributes:
+        trial_id: Of the search's best trial with it.
+        settings: The searched settings, by dotted name.
+        search_best: What the search ranked it by: the best value that the trial ever reported.
+        search_last: The value at the end of that trial.
+        runs: Finished held-out runs by seed.
+        values: The objective at the end of each, by seed.
+    """
+
+    trial_id: str
+    settings: dict[str, Any]
+    search_best: float
+    search_last: float
+    runs: dict[int, TrialRecord] = field(default_factory=dict)
+    values: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def held_out(self) -> float:
+        """The interquartile mean over the held-out seeds; NaN without two of them."""
+        return iqm(list(self.values.values())) if len(self.values) > 1 else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Its 95 % percentile bootstrap interval."""
+        return iqm_interval(list(self.values.values()))
+
+    def optimism(self, mode: str) -> float:
+        """By how much the search's estimate was better than the held-out one."""
+        return sign_of(mode) * (self.search_best - self.held_out)
+
+    @property
+    def median_seed(self) -> int:
+        """The held-out seed whose value is the median."""
+        return list(self.values)[median_index(list(self.values.values()))]
+
+    def checkpoint(self, metric: str, sweep: str) -> BestCheckpoint | None:
+        """The last checkpoint of the median seed's run, if there is one."""
+        run = self.runs[self.median_seed]
+        if not run.checkpoints:
+            return None
+        last = run.checkpoints[-1]
+        value = float(last.metrics.get(metric, float("nan")))
+        return BestCheckpoint(last.path, run, value, last.metrics, sweep)
+
+
+def candidates(
+    search: Sweep, metric: str, mode: str, top: int, settings: Sequence[Setting]
+) -> list[Candidate]:
+    """The best different configurations of a search, best first; trials that failed are none.
+
+    Args:
+        search: The sweep.
+        metric: The objective.
+        mode: "max" or "min".
+        top: How many at most.
+        settings: The paths of the searched settings.
+    """
+    found: dict[str, Candidate] = {}
+    for trial, score in ranked(search, metric, mode):
+        if not score.found or trial.status == "ERROR":
+            continue
+        chosen = searched_settings(trial.config, settings)
+        found.setdefault(_key(chosen), Candidate(trial.trial_id, chosen, score.best, score.last))
+    return list(found.values())[:top]
+
+
+def add_runs(
+    found: Iterable[Candidate], finals: Iterable[Sweep], metric: str, settings: Sequence[Setting]
+) -> None:
+    """Note the finished held-out runs of each candidate.
+
+    Args:
+        found: The candidates; changed in place.
+        finals: Sweeps with a trial for each candidate and held-out seed.
+        metric: The objective.
+        settings: The paths of the searched settings.
+    """
+    by_key = {_key(candidate.settings): candidate for candidate in found}
+    for final in finals:
+        for run in final.trials:
+            candidate = by_key.get(_key(searched_settings(run.config, settings)))
+            score = Score(run, metric, 1.0)
+            if candidate is None or run.status != "TERMINATED" or not score.found:
+                continue
+            seed = int(run.config["seed"])
+            candidate.runs[seed] = run
+            candidate.values[seed] = score.last
+
+
+def winner(found: Iterable[Candidate], mode: str) -> Candidate | None:
+    """The candidate with the best held-out interquartile mean, if any has two finished runs."""
+    judged = [candidate for candidate in found if len(candidate.values) > 1]
+    return max(judged, key=lambda c: sign_of(mode) * c.held_out, default=None)
+
+
+def searched_settings(config: dict[str, Any], settings: Sequence[Setting]) -> dict[str, Any]:
+    """The values of a config's searched settings by dotted name; inactive ones are left out."""
+    chosen = {}
+    for path in settings:
+        node: Any = config
+        for key in path:
+            if not isinstance(node, dict) or key not in node:
+                break
+            node = node[key]
+        else:
+            chosen[".".join(path)] = node
+    return chosen
+
+
+def _key(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True, default=str)
