@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.held_out import Candidate
-from analysis.plots import metric_label, new_figure, save
+from analysis.plots import interval_label, metric_label, new_figure, save
 from analysis.rows import ResultsError
 
 
@@ -39,12 +39,12 @@ def plot_held_out(
         first = row == 0
         axes.plot(
             values, [row] * len(values), "|", color="0.6", ms=11, zorder=1,
-            label="held-out seeds" if first else None,
+            label="held-out runs" if first else None,
         )  # fmt: skip
         axes.plot([low, high], [row, row], color=colour, lw=3.0, solid_capstyle="butt", zorder=2)
         axes.plot(
             candidate.held_out, row, "o", color=colour, ms=8, zorder=3,
-            label="held-out IQM, 95 % interval" if first else None,
+            label=f"held-out IQM, {interval_label(len(values))}" if first else None,
         )  # fmt: skip
         axes.plot(
             candidate.search_best, row, "D", mfc="none", mec="#c8501e", ms=8, mew=1.8, zorder=4,

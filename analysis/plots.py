@@ -10,6 +10,7 @@ import numpy as np
 from analysis.ranking import finite, ranked
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError
+from analysis.statistics import ENOUGH_SEEDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +30,8 @@ _MIN_FOR_MEDIAN = 3
 """Below so many running trials the median says nothing: early stopping leaves the best ones."""
 
 Curve = tuple[np.ndarray, np.ndarray]
+Band = tuple[np.ndarray, np.ndarray, np.ndarray, str]
+"""Steps, lower and upper end, and what it is."""
 
 
 def plot_learning_curves(
@@ -42,7 +45,8 @@ def plot_learning_curves(
     """Draws the metric of every trial over training: the best one and the median stand out.
 
     The median at a step is that of the trials that got so far; it ends where fewer than three of
-    them did.
+    them did. A trial of several seeds has its interquartile mean drawn, the best one also the
+    interval.
 
     Args:
         results: A ``ResultGrid`` or the path of a sweep folder.
@@ -68,7 +72,7 @@ def plot_learning_curves(
 
     figure = new_figure(8.0, 4.8)
     axes = figure.subplots()
-    _draw(axes, curves, order[0].trial_id)
+    _draw(axes, curves, order[0].trial_id, _band(order[0], x, metric))
     axes.set_xlabel(metric_label(x))
     axes.set_ylabel(metric_label(metric))
     count = f"{len(order)} trial" + ("s" if len(order) > 1 else "")
@@ -98,12 +102,18 @@ def save(figure: Figure, out: str | Path) -> Path:
     return target
 
 
+def interval_label(num_seeds: int) -> str:
+    """What an interval is, and that it is too narrow where the seeds are few."""
+    few = " (too narrow)" if num_seeds < ENOUGH_SEEDS else ""
+    return f"95 % interval of {num_seeds} seeds{few}"
+
+
 def metric_label(metric: str) -> str:
     """A metric in words, or its name."""
     return _LABELS.get(metric, metric)
 
 
-def _draw(axes: Axes, curves: list[Curve], best_id: str) -> None:
+def _draw(axes: Axes, curves: list[Curve], best_id: str, band: Band | None) -> None:
     from matplotlib.ticker import EngFormatter
 
     best, others = curves[0], curves[1:]
@@ -114,6 +124,8 @@ def _draw(axes: Axes, curves: list[Curve], best_id: str) -> None:
     median = _median(curves)
     if median is not None:
         axes.plot(*median, color="#1b1b1b", lw=2.0, ls="--", label="median", zorder=2)
+    if band is not None:
+        axes.fill_between(*band[:3], color="#0b6bcb", alpha=0.18, lw=0, label=band[3], zorder=2)
     marker = "o" if len(best[0]) == 1 else None
     axes.plot(*best, color="#0b6bcb", lw=2.4, marker=marker, label=f"best: {best_id}", zorder=3)
     axes.grid(True, color="0.9", lw=0.8)
@@ -130,6 +142,14 @@ def _curve(trial: TrialRecord, x: str, metric: str) -> Curve:
     steps = finite(trial.frame.get(x))
     rows = values.index.intersection(steps.index)
     return steps[rows].to_numpy(), values[rows].to_numpy()
+
+
+def _band(trial: TrialRecord, x: str, metric: str) -> Band | None:
+    """Steps, lower and upper end of the interval that a trial of several seeds reports."""
+    low, high = _curve(trial, x, f"seeds/{metric}/low"), _curve(trial, x, f"seeds/{metric}/high")
+    if len(low[0]) < 2 or len(low[0]) != len(high[0]):
+        return None
+    return *low, high[1], interval_label(int(trial.frame["num_seeds"].iloc[-1]))
 
 
 def _median(curves: list[Curve]) -> Curve | None:

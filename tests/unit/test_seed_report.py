@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.plots import plot_learning_curves
 from analysis.statistics import iqm_interval
 from experiments.seed_plan import processes_for
 from experiments.seed_report import seed_report
@@ -86,3 +89,20 @@ def test_several_objectives() -> None:
 )
 def test_auto_leaves_no_cpu_idle(seeds: int, trials: int, slots: list[int], expected: int) -> None:
     assert processes_for(seeds, trials, slots) == expected
+
+
+def test_the_best_trials_interval_is_drawn(tmp_path: Path) -> None:
+    folder = tmp_path / "sweep" / "0000_a"
+    folder.mkdir(parents=True)
+    rows = []
+    for step in range(1, 13):
+        growth = 40.0 * step
+        given = results(growth, growth * 1.1, growth * 0.7, growth + 30, growth - 40)
+        report = seed_report(given, [RETURN])
+        rows.append({**report, STEPS: 1000 * step, "training_iteration": step, "trial_id": "a"})
+    (folder / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    drawn = plot_learning_curves(tmp_path / "sweep", RETURN, tmp_path / "band.svg")
+    without = [{k: v for k, v in row.items() if not k.startswith("seeds/")} for row in rows]
+    (folder / "result.json").write_text("".join(json.dumps(row) + "\n" for row in without))
+    plain = plot_learning_curves(tmp_path / "sweep", RETURN, tmp_path / "plain.svg")
+    assert "FillBetween" in drawn.read_text() and "FillBetween" not in plain.read_text()
