@@ -27,6 +27,12 @@ def check_seeds(document: Document, spec: SweepSpec, space: SearchSpace, trainab
             (*_SEEDS, "parallel"),
             f"seeds.parallel = {parallel} is above the number of seeds, {len(values)}",
         )
+    if spec.scheduler.algorithm == "resource_changing" and parallel not in ("auto", 1):
+        raise document.error(
+            (*_SEEDS, "parallel"),
+            f"seeds.parallel = {parallel}: the scheduler resource_changing hands out free CPUs to "
+            "trials of one process; set it to 1",
+        )
     _require_setting(document, _SEEDS, spec, space, trainable)
     if spec.config.get("seed") is not None:
         raise document.error(

@@ -26,7 +26,9 @@ def sweep_trainable(spec: SweepSpec) -> Any:
     objectives = [objective.metric for objective in spec.objectives or [spec.objective]]
     parallel = spec.seeds.parallel
     if parallel == "auto":
-        parallel = _parallel(spec, trainable)
+        # That scheduler hands out free CPUs itself, to trials of one bundle.
+        shared = spec.scheduler.algorithm == "resource_changing"
+        parallel = 1 if shared else _parallel(spec, trainable)
     return with_seeds(trainable, spec.seeds.values, parallel=parallel, metric=objectives)
 
 
