@@ -109,7 +109,6 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
                 "resource_changing: every trial has a process of its own (reuse_actors is off)",
                 highlight=False,
             )
-        return _fit(spec, sweep, sweep_dir(spec))
         return _fit(spec, sweep, sweep_dir(spec), _Ways(console, verbosity))
 
 
