@@ -189,7 +189,7 @@ def test_overrides(tmp_path: Path) -> None:
         ("config.num_epochs.x=1", "config.num_epochs is 2, not a mapping"),
         ("num_samples", "write KEY=VALUE"),
         ("num_samples=[1", "not valid YAML"),
-        ("name=a/b/c", "it names a folder"),
+        ("name=a/b/c/d", "it names a folder"),
     ],
 )
 def test_bad_overrides(tmp_path: Path, override: str, expected: str) -> None:
