@@ -1,0 +1,117 @@
+"""The final's judgement, from rows on disk: who is run again, who wins, how optimistic it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.held_out import add_runs, candidates, winner
+from analysis.held_out_plot import plot_held_out
+from analysis.records import Sweep, load_sweep
+from analysis.rows import ResultsError
+from analysis.statistics import iqm, iqm_interval
+from experiments.final import held_out_seeds
+from experiments.spec import make_spec
+
+RETURN = "episode_return_mean"
+PATHS = [("lr",), ("model", "size")]
+
+
+def sweep(folder: Path, trials: dict[str, tuple[dict[str, Any], list[float]]]) -> Sweep:
+    """A sweep on disk: by trial its config and its returns; all are finished."""
+    for number, (name, (config, returns)) in enumerate(trials.items()):
+        place = folder / f"{number:04d}_{name}"
+        place.mkdir(parents=True)
+        rows = [
+            {
+                RETURN: value,
+                "training_iteration": i,
+                "trial_id": name,
+                "done": i == len(returns),
+                "config": config,
+            }
+            for i, value in enumerate(returns, start=1)
+        ]
+        (place / "result.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load_sweep(folder)
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Sweep:
+    good, lucky = {"lr": 0.1, "model": {"size": 8}}, {"lr": 0.2}
+    return sweep(
+        tmp_path / "search",
+        {
+            "good": ({**good, "seed": 1}, [10, 80, 70]),
+            "lucky": ({**lucky, "seed": 1}, [10, 95, 60]),
+            "again": ({**good, "seed": 1}, [10, 20, 75]),
+            "bad": ({"lr": 0.3, "seed": 1}, [1, 2, 3]),
+        },
+    )
+
+
+def test_the_best_different_configurations_are_run_again(search: Sweep) -> None:
+    found = candidates(search, RETURN, "max", 2, PATHS)
+    assert [c.trial_id for c in found] == ["lucky", "good"]
+    assert found[0].settings == {"lr": 0.2}  # model.size was inactive
+    assert found[1].settings == {"lr": 0.1, "model.size": 8}
+    assert (found[0].search_best, found[0].search_last) == (95, 60)
+    lowest = candidates(search, RETURN, "min", 1, PATHS)
+    assert lowest[0].trial_id == "bad" and lowest[0].search_best == 1
+
+
+def test_held_out_runs_choose_the_winner(search: Sweep, tmp_path: Path) -> None:
+    found = candidates(search, RETURN, "max", 2, PATHS)
+    ends = {"lucky": [50, 40, 55, 45, 0], "good": [72, 65, 70, 90, 68]}
+    runs: dict[str, tuple[dict[str, Any], list[float]]] = {}
+    for candidate in found:
+        config: dict[str, Any] = {"lr": candidate.settings["lr"]}
+        if candidate.trial_id == "good":
+            config["model"] = {"size": 8}
+        for number, value in enumerate(ends[candidate.trial_id]):
+            seed = {"seed": 100 + number}
+            runs[f"{candidate.trial_id}{number}"] = ({**config, **seed}, [500, value])
+    add_runs(found, [sweep(tmp_path / "final", runs)], RETURN, PATHS)
+    lucky, good = found
+    assert lucky.values == dict(zip(range(100, 105), ends["lucky"], strict=True))
+    assert lucky.held_out == iqm(ends["lucky"]) == 45 and good.held_out == 70
+    assert good.interval == iqm_interval(ends["good"])
+    # At the end of training, not at the luckiest moment; and the search's winner does not win.
+    assert lucky.optimism("max") == 95 - 45 and good.optimism("max") == 80 - 70
+    assert lucky.optimism("min") == 45 - 95
+    assert winner(found, "max") is good and winner(found, "min") is lucky
+    assert good.median_seed == 102  # whose value is 70
+    picture = plot_held_out(found, RETURN, tmp_path / "final.png", chosen=good)
+    assert picture.stat().st_size > 10_000
+
+
+def test_without_runs_there_is_no_winner(search: Sweep, tmp_path: Path) -> None:
+    found = candidates(search, RETURN, "max", 2, PATHS)
+    assert winner(found, "max") is None
+    with pytest.raises(ResultsError, match="no configuration has two finished"):
+        plot_held_out(found, RETURN, tmp_path / "final.png")
+
+
+def test_held_out_seeds_are_never_the_searchs() -> None:
+    def seeds(**keys: Any) -> list[int]:
+        return held_out_seeds(
+            make_spec(
+                {
+                    "name": "s",
+                    "trainable": "sweep_dummy:Dummy",
+                    "stop": {"training_iteration": 1},
+                    "search_space": {"lr": {"uniform": [0.1, 1]}},
+                    "final": {"seeds": 6},
+                    **keys,
+                }
+            )
+        )
+
+    plain = seeds(seed=3)
+    assert plain == seeds(seed=3) != seeds(seed=4)
+    assert len(set(plain)) == 6
+    taken = seeds(seed=3, seeds=[plain[0], plain[4]])
+    assert not {plain[0], plain[4]} & set(taken) and len(set(taken)) == 6
