@@ -57,11 +57,14 @@ class Candidate:
     def checkpoint(self, metric: str, sweep: str) -> BestCheckpoint | None:
         """The last checkpoint of the median seed's run, if there is one."""
         run = self.runs[self.median_seed]
-        if not run.checkpoints:
+        # One that does not say at which iteration it was taken is taken for the last one's.
+        known = {checkpoint.path: checkpoint.metrics for checkpoint in run.checkpoints}
+        paths = [*known, *run.unplaced]
+        if not paths:
             return None
-        last = run.checkpoints[-1]
-        value = float(last.metrics.get(metric, float("nan")))
-        return BestCheckpoint(last.path, run, value, last.metrics, sweep)
+        path = max(paths, key=lambda path: path.name)
+        metrics = known.get(path) or {str(k): v for k, v in run.frame.iloc[-1].items()}
+        return BestCheckpoint(path, run, float(metrics.get(metric, float("nan"))), metrics, sweep)
 
 
 def candidates(
