@@ -1,20 +1,38 @@
-"""Search spaces in plain Tune: its own Optuna search takes them as functions."""
+"""Search spaces in a hand-written `tune.Tuner`, with Tune's own random and Optuna search."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import ray
+from ray import tune
 
 from search_spaces import SearchSpace, SpecError, load_space
+from search_spaces.conditions import look_up
 from search_spaces.define_by_run import DefineByRun
 from trainables.dqn import DQNConfig
-from trainables.ppo import PPOConfig
+from trainables.ppo import PPO, PPOConfig
 
 METRIC = "episode_return_mean"
+CONDITIONAL = {
+    "lr": {"loguniform": [1e-4, 1e-3]},
+    "gamma": {"loguniform": [1e-3, 0.1], "transform": "one_minus"},
+    "minibatch_size": {"randint": [5, 7], "transform": "power_of_two"},
+    "use_kl_loss": {"choice": [True, False]},
+    "kl_coeff": {"uniform": [0.5, 0.9], "when": {"use_kl_loss": True}},
+    "model.fcnet_hiddens": {"choice": [[8], [8, 8]]},
+}
+FIXED = {
+    "env": "CartPole-v1",
+    "train_batch_size_per_learner": 128,
+    "num_epochs": 1,
+    "num_envs_per_env_runner": 4,
+}
 
 
 class FakeTrial:
@@ -92,3 +110,58 @@ def test_tunes_optuna_search_suggests_and_goes_on(name: str, tmp_path: Path) -> 
     searches[0].save(str(tmp_path / "state"))
     searches[1].restore(str(tmp_path / "state"))
     assert searches[0].suggest("next") == searches[1].suggest("next")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def fit(tmp_path: Path, param_space: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """The configs of trials of one iteration, all of which must succeed."""
+    results = tune.Tuner(
+        PPO,
+        param_space=param_space,
+        tune_config=tune.TuneConfig(
+            metric=METRIC, mode="max", max_concurrent_trials=1, reuse_actors=True, **options
+        ),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=0
+        ),
+    ).fit()
+    assert results.num_errors == 0, results.errors
+    return [result.config for result in results if result.config is not None]
+
+
+def check(configs: list[dict[str, Any]]) -> None:
+    for config in configs:
+        assert 1e-4 <= config["lr"] <= 1e-3 and 0.9 <= config["gamma"] <= 0.999
+        assert config["minibatch_size"] in (32, 64)
+        assert config["model"]["fcnet_hiddens"] in ([8], [8, 8])
+    assert len({config["gamma"] for config in configs}) == len(configs)
+
+
+@pytest.mark.timeout(180)
+def test_tunes_random_search(cluster: None, tmp_path: Path) -> None:
+    space = SearchSpace.parse(CONDITIONAL)
+    configs = fit(tmp_path, {**FIXED, **space.to_tune(PPOConfig())}, num_samples=4)
+    assert len(configs) == 4
+    check(configs)
+    for config in configs:
+        assert config["use_kl_loss"] == (config["kl_coeff"] != 0.2)
+
+
+@pytest.mark.timeout(180)
+def test_tunes_optuna_search(cluster: None, tmp_path: Path) -> None:
+    from ray.tune.search.optuna import OptunaSearch
+
+    space = SearchSpace.parse(CONDITIONAL)
+    search = OptunaSearch(space.to_optuna(), metric=METRIC, mode="max", seed=0)
+    configs = fit(tmp_path, FIXED, search_alg=search, num_samples=4)
+    assert len(configs) == 4
+    check(configs)
+    for config in configs:
+        assert config["use_kl_loss"] == look_up(config, ("kl_coeff",))[0]
+        assert config["env"] == "CartPole-v1"

@@ -2,13 +2,66 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import subprocess
 import sys
+import threading
 import types
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from experiments import cli
+
+FILE = """\
+dummy-grid:
+    run: sweep_dummy:Dummy
+    stop: {training_iteration: 3}
+    checkpoint_config: {checkpoint_frequency: 1, num_to_keep: 1}
+    local_dir: results
+    config:
+        num_epochs: {grid_search: [2, 4]}
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_a_url_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "grid.yaml").write_text(FILE)
+    # A trainable in the current folder, as every process finds it.
+    (tmp_path / "sweep_dummy.py").write_bytes(
+        Path(__file__).parents[1].joinpath("sweep_dummy.py").read_bytes()
+    )
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "experiments.cli", "train", "file"),
+                f"http://127.0.0.1:{server.server_port}/grid.yaml",
+                *("--set", "mlflow.enabled=false", "--set", "resources.num_cpus=1"),
+            ],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=180,
+            check=False,
+        )
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    assert "episode_return_mean: all 2 trials" in done.stdout
+    rows = [
+        json.loads(line)
+        for file in sorted((tmp_path / "results" / "dummy-grid").glob("*/result.json"))
+        for line in file.read_text().splitlines()
+    ]
+    assert sorted(row["config"]["num_epochs"] for row in rows) == [2] * 3 + [4] * 3
 
 
 def run(
