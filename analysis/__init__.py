@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from analysis.frames import curves_frame, trials_frame
     from analysis.lineage import Exploit, read_lineage, schedule_frame
     from analysis.lineage_plot import plot_lineage
+    from analysis.pareto import pareto_front, plot_pareto
     from analysis.plots import plot_learning_curves
     from analysis.ranking import leaderboard
     from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
@@ -34,9 +35,11 @@ __all__ = [
     "export_best",
     "leaderboard",
     "load_sweep",
+    "pareto_front",
     "plot_effects",
     "plot_learning_curves",
     "plot_lineage",
+    "plot_pareto",
     "read_lineage",
     "schedule_frame",
     "trials_frame",
@@ -55,11 +58,13 @@ _HOME = {
     "export_best": "export",
     "leaderboard": "ranking",
     "load_sweep": "records",
+    "pareto_front": "pareto",
     "plot_effects": "effects_plot",
     "plot_learning_curves": "plots",
     "plot_lineage": "lineage_plot",
     "read_lineage": "lineage",
     "schedule_frame": "lineage",
+    "plot_pareto": "pareto",
     "trials_frame": "frames",
 }
 

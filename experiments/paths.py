@@ -15,6 +15,8 @@ BEST_FOLDER = "best"
 CURVES_FILE = "learning_curves.png"
 EFFECTS_FILE = "effects.png"
 LINEAGE_PICTURE = "lineage.png"
+PARETO_FILE = "pareto.png"
+PARETO_TABLE = "pareto.csv"
 
 
 def storage_dir(spec: SweepSpec) -> Path:

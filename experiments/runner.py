@@ -15,6 +15,7 @@ from experiments.pairs import POPULATION
 from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
 from experiments.schema import SweepSpec
+from experiments.search_checks import notes
 from experiments.search_schema import OptunaSection
 from experiments.seed_plan import sweep_trainable
 from experiments.snapshot import reconcile
@@ -42,6 +43,8 @@ class Outcome:
         curves: The picture of the learning curves, if there is one.
         effects: The picture of the settings' effects, if there is one.
         lineage: The picture of the population's lineage, if there is one.
+        pareto: The table of the Pareto-optimal trials, if there are several objectives.
+        pareto_picture: Its picture, if there are two.
         note: Why there is no exported policy, if there is none.
         final: What the held-out seeds said, if the spec has a `final`.
     """
@@ -55,6 +58,8 @@ class Outcome:
     curves: Path | None = None
     effects: Path | None = None
     lineage: Path | None = None
+    pareto: Path | None = None
+    pareto_picture: Path | None = None
     note: str = ""
     final: Final | None = None
 
@@ -94,15 +99,19 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     import ray
 
     from experiments.tuner import prepare_tuner
+    from experiments.warm_start import load_history
 
     console = console or _default_console()
     if spec.resources.address is None and not ray.is_initialized():  # known before it is started
         check_resources(sweep_trainable(spec), spec, spec_space(spec), [local_node(spec.resources)])
     check_storage(storage_dir(spec), sweep_dir(spec))
     reachable = _check_tracking(spec, console)
+    history = load_history(spec, spec_space(spec))
+    for line in [*history.lines, *notes(spec, spec_space(spec))]:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     with ray_session(spec.resources, verbosity=verbosity):
         check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
-        sweep = prepare_tuner(spec, console=console)
+        sweep = prepare_tuner(spec, console=console, history=history)
         _tell(sweep, reachable)
         if spec.scheduler.algorithm == "resource_changing":
             console.print(
@@ -195,6 +204,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
             _draw(spec, outcome)
             _draw_effects(spec, outcome)
             _draw_lineage(spec, outcome)
+            _write_pareto(spec, outcome)
         return outcome
     except ExperimentError:
         status = "FAILED"
@@ -340,6 +350,25 @@ def _draw_lineage(spec: SweepSpec, outcome: Outcome) -> None:
     try:
         outcome.lineage = plot_lineage(outcome.folder, metric, picture, mode=mode)
     except ResultsError:  # no trial was replaced, or none had a result
+        return
+
+
+def _write_pareto(spec: SweepSpec, outcome: Outcome) -> None:
+    """With several objectives: the trials that no other one dominates."""
+    if len(spec.objectives) < 2:
+        return
+    from analysis import ResultsError, pareto_front, plot_pareto
+    from experiments.paths import PARETO_FILE, PARETO_TABLE
+
+    objectives = [(o.metric, o.mode) for o in spec.objectives]
+    table = outcome.folder / PARETO_TABLE
+    try:
+        pareto_front(outcome.results, objectives).to_csv(table, index=False)
+        outcome.pareto = table
+        if len(objectives) == 2:
+            picture = outcome.folder / PARETO_FILE
+            outcome.pareto_picture = plot_pareto(outcome.results, objectives, picture)
+    except ResultsError:  # no result; why is told with the leaderboard
         return
 
 

@@ -18,7 +18,7 @@ from optuna.samplers import (
     QMCSampler,
     TPESampler,
 )
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.optuna_search import distribution
 from experiments.search_schema import (
@@ -30,6 +30,7 @@ from experiments.search_schema import (
     SobolSearch,
     TpeSearch,
 )
+from search_spaces.domains import Choice
 from search_spaces.space import SearchSpace
 
 
@@ -68,7 +69,7 @@ def build_sampler(
                     n_startup_trials=search.n_startup_trials,
                     popsize=search.population_size,
                     warn_independent_sampling=False,  # `search_checks.notes` says so once
-                    source_trials=list(history) or None,
+                    source_trials=_modelled_by_cmaes(space, history) or None,
                 )
             case GpSearch():
                 return _SingleThreadedGp(
@@ -91,6 +92,38 @@ def build_sampler(
                     swapping_prob=search.swapping_prob,
                 )
     raise NotImplementedError(type(search).__name__)
+
+
+def history_attributes(search: object) -> dict[str, Any]:
+    """Optuna's marks on trials of earlier sweeps without which a sampler does not see them.
+
+    An evolution takes them for its first generation, instead of random trials.
+    """
+    if isinstance(search, Nsga2Search):
+        return {NSGAIISampler._get_generation_key(): 0}
+    if isinstance(search, Nsga3Search):
+        return {NSGAIIISampler._get_generation_key(): 0}
+    return {}
+
+
+def _modelled_by_cmaes(space: SearchSpace, history: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """The trials with those parameters only that CMA-ES models; it passes over others."""
+    names = {
+        parameter.name
+        for parameter in space.parameters
+        if not isinstance(parameter.domain, Choice)
+        and not parameter.conditions
+        and not distribution(parameter.domain).single()
+    }
+    return [
+        create_trial(
+            value=trial.value,
+            params={n: v for n, v in trial.params.items() if n in names},
+            distributions={n: d for n, d in trial.distributions.items() if n in names},
+        )
+        for trial in history
+        if trial.state == TrialState.COMPLETE
+    ]
 
 
 class _SingleThreadedGp(GPSampler):

@@ -10,6 +10,7 @@ from experiments.search_schema import (
     CmaesSearch,
     GpSearch,
     GridSearch,
+    LearningSection,
     Nsga2Search,
     Nsga3Search,
     OptunaSection,
@@ -38,8 +39,11 @@ def check_search(
         SpecError: The algorithm cannot search this space, or one of its options is wrong.
     """
     search = spec.search
+    _check_objectives(document, spec)
     if isinstance(search, OptunaSection):
         _check_optuna(document, spec, space)
+    if isinstance(search, LearningSection):
+        _check_warm_start(document, search)
     if isinstance(search, CmaesSearch):
         _check_cmaes(document, spec, space)
     if isinstance(search, TpeSearch):
@@ -69,6 +73,22 @@ def notes(spec: SweepSpec, space: SearchSpace) -> list[str]:
     ]  # fmt: skip
 
 
+def _check_objectives(document: Document, spec: SweepSpec) -> None:
+    metrics = [objective.metric for objective in spec.objectives]
+    for number, metric in enumerate(metrics):
+        if metric in metrics[:number]:
+            raise document.error(
+                ("objectives", number), f"objectives: {metric} is given twice; they must differ"
+            )
+    if len(metrics) > 1 and spec.scheduler.algorithm != "fifo":
+        raise document.error(
+            ("scheduler",),
+            f"scheduler: {spec.scheduler.algorithm} compares trials by one number, and there are "
+            f"{len(metrics)} objectives ({', '.join(metrics)}); use the scheduler fifo, or one "
+            "objective",
+        )
+
+
 def _check_optuna(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
     algorithm = spec.search.algorithm
     if not space:
@@ -79,6 +99,20 @@ def _check_optuna(document: Document, spec: SweepSpec, space: SearchSpace) -> No
                 ("search_space", parameter.key),
                 f"{parameter.key}: {algorithm} cannot search a grid; write choice instead, "
                 "or use the search random or grid",
+            )
+
+
+def _check_warm_start(document: Document, search: LearningSection) -> None:
+    for number, source in enumerate(search.warm_start):
+        place: KeyPath = ("search", "warm_start", number)
+        if (source.folder is None) == (source.mlflow_experiment is None):
+            raise document.error(
+                place, f"search: warm_start[{number}] needs either folder or mlflow_experiment"
+            )
+        if source.tracking_uri is not None and source.mlflow_experiment is None:
+            raise document.error(
+                (*place, "tracking_uri"),
+                f"search: warm_start[{number}]: tracking_uri belongs to mlflow_experiment",
             )
 
 

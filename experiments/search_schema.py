@@ -40,14 +40,19 @@ class RandomSearch(_Search):
 class OptunaSection(_Search):
     """What all of Optuna's samplers share."""
 
-    warm_start: list[WarmStart] = []
     study_storage: str | None = None
     """Where the study is kept for optuna-dashboard, e.g. `sqlite:///runs/optuna.db`."""
     study_name: str | None = None
     """The study's name in that storage; by default the sweep's."""
 
 
-class TpeSearch(OptunaSection):
+class LearningSection(OptunaSection):
+    """What the samplers share that learn from results."""
+
+    warm_start: list[WarmStart] = []
+
+
+class TpeSearch(LearningSection):
     """Tree-structured Parzen estimator (Bergstra et al., 2011)."""
 
     algorithm: Literal["tpe"] = "tpe"
@@ -63,7 +68,7 @@ class TpeSearch(OptunaSection):
     """Whether running trials count as bad ones, so that parallel trials spread."""
 
 
-class CmaesSearch(OptunaSection):
+class CmaesSearch(LearningSection):
     """Covariance matrix adaptation evolution strategy (Hansen, 2016), over numbers.
 
     Choices and conditional settings are drawn at random.
@@ -76,7 +81,7 @@ class CmaesSearch(OptunaSection):
     """Trials of a generation, half of which make the next; by default 4 + 3 ln(settings)."""
 
 
-class GpSearch(OptunaSection):
+class GpSearch(LearningSection):
     """Gaussian process with expected improvement; with several objectives, of the hypervolume.
 
     Conditional settings are drawn at random.
@@ -99,7 +104,7 @@ class SobolSearch(OptunaSection):
     """Whether the sequence is randomised by `seed`; without, it begins at the lower bounds."""
 
 
-class _Evolution(OptunaSection):
+class _Evolution(LearningSection):
     population_size: Annotated[int, Field(ge=2)] = 50
     """Trials of a generation; the first one is random."""
     mutation_prob: Probability | None = None

@@ -30,6 +30,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         show_final(outcome.final, spec, console)
     if outcome.effects is not None:
         _show_effects(outcome, spec, console)
+    if outcome.pareto is not None:
+        _show_pareto(outcome, spec, console)
     _show_failures(outcome, console)
     if outcome.best is not None:
         console.print(f"Best policy: {shown_path(outcome.best)}", highlight=False, soft_wrap=True)
@@ -43,6 +45,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         console.print(f"Effects: {shown_path(outcome.effects)}", highlight=False)
     if outcome.lineage is not None:
         console.print(f"Lineage: {shown_path(outcome.lineage)}", highlight=False)
+    if outcome.pareto_picture is not None:
+        console.print(f"Pareto front: {shown_path(outcome.pareto_picture)}", highlight=False)
     if outcome.interrupted:
         console.print("Interrupted: everything that was finished is kept.", highlight=False)
     for line in next_commands(outcome, spec):
@@ -155,6 +159,34 @@ def _show_effects(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
             "yes" if best["excludes_zero"] else "no",
             style=None if best["excludes_zero"] else "dim",
         )
+    console.print(table)
+
+
+def _show_pareto(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
+    """The trials that no other one dominates."""
+    from rich import box
+    from rich.table import Table
+
+    from analysis import pareto_front
+
+    objectives = [(o.metric, o.mode) for o in spec.objectives]
+    frame = pareto_front(outcome.results, objectives)
+    table = Table(
+        title=f"Pareto-optimal: {len(frame)} of {outcome.num_trials} trials",
+        caption="Each is better than every other trial in at least one objective.",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    settings = [column for column in frame.columns if column.startswith("config/")]
+    table.add_column("trial", no_wrap=True)
+    for metric, mode in objectives:
+        table.add_column(f"{metric} ({mode})", justify="right", overflow="fold")
+    for column in settings:
+        table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
+    columns = [*(metric for metric, _ in objectives), *settings]
+    for row in frame.to_dict("records"):
+        table.add_row(str(row["trial_id"]), *(_cell(row[column]) for column in columns))
     console.print(table)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.mlflow_logger import MLflowLogger
+    from experiments.warm_start import History
 
 
 @dataclass
@@ -47,8 +48,16 @@ def build_tuner(spec: SweepSpec) -> tune.Tuner:
     return prepare_tuner(spec).tuner
 
 
-def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> PreparedSweep:
-    """Like `build_tuner`, with what the runner needs afterwards."""
+def prepare_tuner(
+    spec: SweepSpec, *, console: Console | None = None, history: History | None = None
+) -> PreparedSweep:
+    """Like `build_tuner`, with what the runner needs afterwards.
+
+    Args:
+        spec: The sweep.
+        console: Where progress is shown.
+        history: What the search starts from, if it was read already.
+    """
     from ray import tune
     from ray.tune.logger import JsonLoggerCallback
 
@@ -58,6 +67,7 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     from experiments.schedulers import build_scheduler, together
     from experiments.search import build_search, total_trials
     from experiments.search_limit import TogetherLimiter
+    from experiments.warm_start import load_history
 
     space = spec_space(spec)
     trainable = sweep_trainable(spec)
@@ -69,8 +79,9 @@ def prepare_tuner(spec: SweepSpec, *, console: Console | None = None) -> Prepare
     spec_file = folder / SPEC_FILE
     spec_file.write_text(dump_spec(spec), encoding="utf-8")
 
+    history = history or load_history(spec, space)
     limit = max_concurrent_trials(spec, trainable)
-    search = build_search(spec, space, limit)
+    search = build_search(spec, space, limit, history=history.trials)
     alive = together(spec, count, limit)
     if alive is not None:
         search = TogetherLimiter(search.searcher, alive, count)

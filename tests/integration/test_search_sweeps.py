@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import ray
+from rich.console import Console
 from sweep_dummy import NAME
 
 import experiments.cluster
-from experiments.runner import Outcome, run_sweep
+from experiments.optuna_search import OptunaSearch
+from experiments.runner import Outcome, load_sweep_spec, run_sweep
 from experiments.search_schema import SEARCHES
 from experiments.spec import make_spec
+from experiments.summary import show_outcome
+from search_spaces import SearchSpace
 
 SPACE = {
     "lr": {"loguniform": [1e-4, 1e-1]},
@@ -82,3 +88,27 @@ def test_every_algorithm_runs(algorithm: str, tmp_path: Path) -> None:
     if algorithm != "grid":
         assert {key: found[0][key] for key in POINT} == POINT
     assert outcome.best is not None
+
+
+def test_two_objectives_leave_a_front(tmp_path: Path) -> None:
+    outcome = sweep(
+        tmp_path,
+        search={"algorithm": "nsga2", "population_size": 2},
+        search_space=SPACE,
+        num_samples=5,
+        objective=[{"metric": "episode_return_mean"}, {"metric": "time_total_s", "mode": "min"}],
+    )
+    front = pd.read_csv(outcome.folder / "pareto.csv")
+    assert 1 <= len(front) <= 5 and list(front.columns[2:4]) == [
+        "episode_return_mean",
+        "time_total_s",
+    ]
+    assert outcome.pareto_picture == outcome.folder / "pareto.png"
+    assert outcome.best is not None  # by the first objective
+    console = Console(file=io.StringIO(), width=120)
+    show_outcome(outcome, load_sweep_spec(outcome.folder), console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"Pareto-optimal: {len(front)} of 5 trials" in shown and "time_total_s (min)" in shown
+    search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")
+    search.restore_from_dir(str(outcome.folder))
+    assert all(len(trial.values) == 2 for trial in search.study.trials)

@@ -1,0 +1,106 @@
+"""What a search section may ask for: one error each, before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.search_checks import notes
+from experiments.search_schema import TpeSearch
+from experiments.spec import dump_spec, load_spec, make_spec, spec_space
+from search_spaces import SpecError
+
+TWO = [{"metric": "episode_return_mean"}, {"metric": "time_total_s", "mode": "min"}]
+NUMBERS = {"lr": {"loguniform": [1e-4, 1e-1]}, "gamma": {"uniform": [0.5, 1]}}
+CHOICES = {"num_epochs": {"choice": [1, 2]}}
+CONDITIONAL = {**CHOICES, "lr": {"uniform": [0.1, 1], "when": {"num_epochs": 1}}}
+
+
+def spec(search: Any = "tpe", space: Any = None, **keys: Any) -> Any:
+    data = {
+        "name": "sweep",
+        "trainable": "sweep_dummy:Dummy",
+        "search": search,
+        "search_space": NUMBERS if space is None else space,
+        "stop": {"training_iteration": 2},
+        **keys,
+    }
+    return make_spec(data)
+
+
+def points(*given: dict[str, Any], algorithm: str = "random") -> dict[str, Any]:
+    return {"algorithm": algorithm, "points_to_evaluate": list(given)}
+
+
+@pytest.mark.parametrize(
+    ("search", "keys", "expected"),
+    [
+        ("cmaes", {"objective": TWO}, "one objective, not 2"),
+        ("cmaes", {"space": CHOICES}, "only choices and conditional settings"),
+        ("cmaes", {"space": CONDITIONAL}, "only choices and conditional settings"),
+        ("gp", {"space": {}}, "gp needs a search_space"),
+        ("sobol", {"space": {"lr": {"grid": [0.1]}}}, "sobol cannot search a grid"),
+        ({"algorithm": "tpe", "group": True, "multivariate": False}, {}, "needs multivariate"),
+        ("nsga2", {"objective": [TWO[0], TWO[0]]}, "given twice"),
+        ("nsga2", {"objective": TWO, "scheduler": {"algorithm": "asha"}}, "use the scheduler fifo"),
+        ({"algorithm": "sobol", "warm_start": []}, {}, "unknown key 'warm_start'"),
+        ({"algorithm": "grid", "points_to_evaluate": []}, {}, "unknown key 'points_to_evaluate'"),
+        (points({"lr": 0.01}, {"lr": 0.02}), {}, "do not fit into num_samples = 1"),
+        (points({"lr": 0.5}), {}, "points_to_evaluate[0]: lr = 0.5 is not in its domain {log"),
+        (points({"lr": "fast"}), {}, "lr = 'fast'"),
+        (points({"lr": True}), {}, "lr = True"),
+        (points({"gama": 0.5}), {}, "did you mean gamma"),
+        (points({"num_epochs": 1}), {}, "num_epochs is not searched; searched: lr, gamma"),
+        (points({"num_epochs": 4}), {"space": CHOICES}, "num_epochs = 4 is not in its domain"),
+        (points({"num_epochs": 1}), {"space": {"num_epochs": {"grid": [1]}}}, "is a grid"),
+    ],
+)
+def test_refused(search: Any, keys: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError) as error:
+        spec(search, **keys)
+    assert expected in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_point_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(
+        "trainable: sweep_dummy:Dummy\nsearch_space: {lr: {uniform: [0.1, 1]}}\n"
+        "num_samples: 2\nsearch:\n  algorithm: tpe\n  points_to_evaluate:\n"
+        "    - lr: 0.5\n    - lr: 2\n"
+    )
+    with pytest.raises(SpecError, match=r"sweep.yaml:8: search: points_to_evaluate\[1\]: lr = 2"):
+        load_spec(file)
+
+
+def test_tpe_models_conditional_settings_jointly_by_default(tmp_path: Path) -> None:
+    def options(**keys: Any) -> tuple[bool | None, bool | None]:
+        found = spec("tpe", **keys).search
+        assert isinstance(found, TpeSearch)
+        return found.multivariate, found.group
+
+    assert options() == (True, False)
+    assert options(space=CONDITIONAL) == (True, True)
+    assert options(objective=TWO) == (False, False)
+    assert options(objective=TWO, space=CONDITIONAL) == (False, False)
+
+
+def test_a_spec_with_everything_round_trips(tmp_path: Path) -> None:
+    whole = spec(
+        points({"num_epochs": 1, "lr": 0.5}, algorithm="nsga2"), CONDITIONAL, objective=TWO
+    )
+    file = tmp_path / "again.yaml"
+    file.write_text(dump_spec(whole))
+    assert load_spec(file) == whole
+    assert whole.objective.metric == "episode_return_mean" and len(whole.objectives) == 2
+
+
+def test_notes_say_what_is_drawn_at_random() -> None:
+    mixed = {**CONDITIONAL, "gamma": {"uniform": [0.5, 1]}}
+    for algorithm, expected in (("cmaes", "(num_epochs, lr)"), ("gp", "(lr)"), ("nsga2", "(lr)")):
+        whole = spec(algorithm, mixed)
+        (note,) = notes(whole, spec_space(whole))
+        assert note.startswith(f"{algorithm} draws") and expected in note
+    for algorithm in ("tpe", "sobol", "random"):
+        assert notes(spec(algorithm, mixed), spec_space(spec(algorithm, mixed))) == []
