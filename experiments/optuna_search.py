@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -22,6 +22,9 @@ from experiments.sections import ENV_STEPS
 from experiments.trial_info import PRUNED
 from search_spaces.domains import Choice, Domain, LogRandInt, LogUniform, QUniform, RandInt, Uniform
 from search_spaces.space import SearchSpace
+
+if TYPE_CHECKING:
+    from experiments.study_storage import StudyCopy
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +53,14 @@ class OptunaSearch(SpaceSearcher):
         stop: Stop criteria; a trial that met none of them was stopped early.
         points: Searched values to try first; what a point lacks is drawn.
         history: Finished trials of earlier sweeps, see `experiments.warm_start`.
+
+    Attributes:
+        study: The study.
+        copy: Where a copy of it is kept (`experiments.study_storage`), if anywhere.
     """
+
+    unsaved = ("copy",)
+    copy: StudyCopy | None = None
 
     def __init__(
         self,
@@ -129,6 +139,12 @@ class OptunaSearch(SpaceSearcher):
         except (ValueError, RuntimeError) as problem:
             logger.warning("Optuna did not accept the end of trial %s: %s", trial_id, problem)
         self._last_step.pop(trial_id, None)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state, then bring the copy up to date: it is never ahead of the state."""
+        super().save(checkpoint_path)
+        if self.copy is not None:
+            self.copy.update(self.study)
 
     def _values(self, result: Mapping[str, Any]) -> list[float] | None:
         """The objectives of a result; None unless all are finite numbers."""

@@ -47,12 +47,18 @@ def check_storage(storage: Path, sweep_dir: Path) -> None:
 
 def check_tracking(tracking_uri: str) -> str | None:
     """One line on why a tracking server cannot be used, or None. Takes a few seconds at most."""
-    parts = urlsplit(tracking_uri)
+    reason = why_unreachable(tracking_uri)
+    if reason is None:
+        return None
+    return f"the MLflow tracking server {shown_uri(tracking_uri)} cannot be reached: {reason}"
+
+
+def why_unreachable(uri: str) -> str | None:
+    """Why nobody answers at a server's or a database's URI, or None. Takes some seconds at most."""
+    parts = urlsplit(uri)
     try:
         if parts.scheme in ("http", "https"):
-            with urllib.request.urlopen(
-                tracking_uri.rstrip("/") + "/health", timeout=TRACKING_TIMEOUT_S
-            ):
+            with urllib.request.urlopen(uri.rstrip("/") + "/health", timeout=TRACKING_TIMEOUT_S):
                 return None
         host, port = parts.hostname, parts.port
         if host is None:
@@ -64,8 +70,7 @@ def check_tracking(tracking_uri: str) -> str | None:
     except urllib.error.HTTPError:
         return None  # somebody answers: whether we may write is MLflow's to say
     except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        return f"the MLflow tracking server {shown_uri(tracking_uri)} cannot be reached: {reason}"
+        return str(getattr(error, "reason", None) or error)
     return None
 
 

@@ -98,6 +98,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     """
     import ray
 
+    from experiments.search import study_copy
     from experiments.tuner import prepare_tuner
     from experiments.warm_start import load_history
 
@@ -109,9 +110,10 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     history = load_history(spec, spec_space(spec))
     for line in [*history.lines, *notes(spec, spec_space(spec))]:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
+    study = study_copy(spec)
     with ray_session(spec.resources, verbosity=verbosity):
         check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
-        sweep = prepare_tuner(spec, console=console, history=history)
+        sweep = prepare_tuner(spec, console=console, history=history, study=study)
         _tell(sweep, reachable)
         if spec.scheduler.algorithm == "resource_changing":
             console.print(
@@ -139,6 +141,7 @@ def resume_sweep(
         console: Where progress is shown.
         verbosity: See `run_sweep`.
     """
+    from experiments.search import study_copy
     from experiments.tuner import RefuseRestart, restore_tuner
 
     console = console or _default_console()
@@ -153,9 +156,10 @@ def resume_sweep(
             f"delete the folder and run {path / SPEC_FILE} again"
         )
     reachable = _check_tracking(spec, console)
+    study = study_copy(spec, resumed=True)
     with ray_session(spec.resources, verbosity=verbosity):
         check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
-        sweep = restore_tuner(spec, path, retry_errored=retry_errored, console=console)
+        sweep = restore_tuner(spec, path, retry_errored=retry_errored, console=console, study=study)
         _tell(sweep, reachable)
         with RefuseRestart():
             return _fit(spec, sweep, path, _Ways(console, verbosity, retry_errored))
@@ -216,6 +220,8 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
             f"`tunescape resume {folder}` continues it"
         ) from error
     finally:
+        if sweep.study is not None:
+            sweep.study.close()
         if sweep.mlflow is not None:
             sweep.mlflow.close(status)
 

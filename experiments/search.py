@@ -16,6 +16,8 @@ from search_spaces.space import SearchSpace
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
+    from experiments.study_storage import StudyCopy
+
 
 def build_search(
     spec: SweepSpec,
@@ -23,6 +25,7 @@ def build_search(
     max_concurrent: int,
     *,
     history: Sequence[FrozenTrial] = (),
+    study: StudyCopy | None = None,
 ) -> ConcurrencyLimiter:
     """The search algorithm of a spec, limited to `max_concurrent` trials at a time.
 
@@ -33,6 +36,7 @@ def build_search(
         space: Its search space.
         max_concurrent: Trials at a time.
         history: What the search learns from before its first trial.
+        study: Where a copy of an Optuna study is kept.
     """
     metric, mode = spec.objective.metric, spec.objective.mode
     points = _points(spec, space)
@@ -51,6 +55,7 @@ def build_search(
             points=points,
             history=history,
         )
+        searcher.copy = study
     else:
         searcher = VariantSearch(
             space,
@@ -70,6 +75,19 @@ def total_trials(spec: SweepSpec, space: SearchSpace) -> int:
         return spec.num_samples
     whole = spec.search.algorithm == "grid"
     return spec.num_samples * sum(1 for _ in space.grid_points(whole=whole))
+
+
+def study_copy(spec: SweepSpec, *, resumed: bool = False) -> StudyCopy | None:
+    """Open the storage that keeps a copy of the study, if the spec names one.
+
+    Raises:
+        PreflightError: See `experiments.study_storage.open_study`.
+    """
+    if not isinstance(spec.search, OptunaSection) or spec.search.study_storage is None:
+        return None
+    from experiments.study_storage import open_study
+
+    return open_study(spec, spec.search, resumed=resumed)
 
 
 def _points(spec: SweepSpec, space: SearchSpace) -> list[dict[str, Any]]:

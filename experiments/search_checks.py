@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.paths import shown_uri
 from experiments.schema import SweepSpec
 from experiments.search_schema import (
     CmaesSearch,
@@ -21,6 +23,8 @@ from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import Choice, Grid
 from search_spaces.points import searched_point
 from search_spaces.space import Parameter, SearchSpace
+
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
 
 
 def check_search(
@@ -42,6 +46,7 @@ def check_search(
     _check_objectives(document, spec)
     if isinstance(search, OptunaSection):
         _check_optuna(document, spec, space)
+        _check_storage(document, spec, search)
     if isinstance(search, LearningSection):
         _check_warm_start(document, search)
     if isinstance(search, CmaesSearch):
@@ -100,6 +105,30 @@ def _check_optuna(document: Document, spec: SweepSpec, space: SearchSpace) -> No
                 f"{parameter.key}: {algorithm} cannot search a grid; write choice instead, "
                 "or use the search random or grid",
             )
+
+
+def _check_storage(document: Document, spec: SweepSpec, search: OptunaSection) -> None:
+    place: KeyPath = ("search", "study_storage")
+    uri = search.study_storage
+    if uri is None:
+        if search.study_name is not None:
+            raise document.error(
+                ("search", "study_name"), "search: study_name needs study_storage: where it is"
+            )
+        return
+    known = uri.split("://")[0].split("+")[0] in _DATABASES if "://" in uri else bool(uri)
+    if not known:
+        raise document.error(
+            place,
+            f"search: study_storage = {shown_uri(uri)!r} is no storage of Optuna's; allowed: "
+            f"{', '.join(f'{name}://…' for name in _DATABASES)}, or the path of a journal file",
+        )
+    if re.search(r"://[^/@]*:[^/@]+@", uri) and ".".join(map(str, place)) not in spec._references:
+        raise document.error(
+            place,
+            "search: study_storage holds a password, which would be kept in the sweep's folder; "
+            "put the URI in an environment variable and write study_storage: ${env:NAME}",
+        )
 
 
 def _check_warm_start(document: Document, search: LearningSection) -> None:

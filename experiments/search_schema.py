@@ -41,7 +41,8 @@ class OptunaSection(_Search):
     """What all of Optuna's samplers share."""
 
     study_storage: str | None = None
-    """Where the study is kept for optuna-dashboard, e.g. `sqlite:///runs/optuna.db`."""
+    """Where a copy of the study is kept for optuna-dashboard: a database
+    (`sqlite:///runs/optuna.db`), or the path of a journal file."""
     study_name: str | None = None
     """The study's name in that storage; by default the sweep's."""
 

@@ -31,11 +31,14 @@ class SpaceSearcher(Searcher):
         """Tune offers its `param_space`; the space was given at construction."""
         return False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Also what Tune pickles of a Tuner."""
+        return {k: v for k, v in self.__dict__.items() if k not in self.unsaved}
+
     def save(self, checkpoint_path: str) -> None:
         """Write the state. Tune renames the file into place."""
-        state = {k: v for k, v in self.__dict__.items() if k not in self.unsaved}
         with open(checkpoint_path, "wb") as file:
-            pickle.dump(state, file)
+            pickle.dump(self.__getstate__(), file)
             file.flush()
             os.fsync(file.fileno())
 

@@ -255,7 +255,6 @@ def _metric(document: Document, place: KeyPath, name: str, trainable: type) -> s
 def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
     """What the spec's form has, and sweeps cannot do yet."""
     defaults: list[tuple[KeyPath, bool]] = [
-        (("search", "study_storage"), getattr(spec.search, "study_storage", None) is not None),
         (("mlflow", "register_as"), spec.mlflow.register_as is not None),
         (("mlflow", "system_metrics"), spec.mlflow.system_metrics),
         (("loggers",), spec.loggers != ["json"]),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.mlflow_logger import MLflowLogger
+    from experiments.study_storage import StudyCopy
     from experiments.warm_start import History
 
 
@@ -36,6 +37,7 @@ class PreparedSweep:
     tuner: tune.Tuner
     mlflow: MLflowLogger | None
     total_trials: int
+    study: StudyCopy | None = None
 
 
 def build_tuner(spec: SweepSpec) -> tune.Tuner:
@@ -49,7 +51,11 @@ def build_tuner(spec: SweepSpec) -> tune.Tuner:
 
 
 def prepare_tuner(
-    spec: SweepSpec, *, console: Console | None = None, history: History | None = None
+    spec: SweepSpec,
+    *,
+    console: Console | None = None,
+    history: History | None = None,
+    study: StudyCopy | None = None,
 ) -> PreparedSweep:
     """Like `build_tuner`, with what the runner needs afterwards.
 
@@ -57,6 +63,7 @@ def prepare_tuner(
         spec: The sweep.
         console: Where progress is shown.
         history: What the search starts from, if it was read already.
+        study: Where a copy of the study is kept, if it was opened already.
     """
     from ray import tune
     from ray.tune.logger import JsonLoggerCallback
@@ -65,7 +72,7 @@ def prepare_tuner(
     from experiments.metric_watch import MetricWatch, watched_metrics
     from experiments.progress import Progress
     from experiments.schedulers import build_scheduler, together
-    from experiments.search import build_search, total_trials
+    from experiments.search import build_search, study_copy, total_trials
     from experiments.search_limit import TogetherLimiter
     from experiments.warm_start import load_history
 
@@ -80,8 +87,9 @@ def prepare_tuner(
     spec_file.write_text(dump_spec(spec), encoding="utf-8")
 
     history = history or load_history(spec, space)
+    study = study or study_copy(spec)
     limit = max_concurrent_trials(spec, trainable)
-    search = build_search(spec, space, limit, history=history.trials)
+    search = build_search(spec, space, limit, history=history.trials, study=study)
     alive = together(spec, count, limit)
     if alive is not None:
         search = TogetherLimiter(search.searcher, alive, count)
@@ -127,11 +135,16 @@ def prepare_tuner(
             verbose=0,
         ),
     )
-    return PreparedSweep(tuner, mlflow, count)
+    return PreparedSweep(tuner, mlflow, count, study)
 
 
 def restore_tuner(
-    spec: SweepSpec, folder: Path, *, retry_errored: bool = False, console: Console | None = None
+    spec: SweepSpec,
+    folder: Path,
+    *,
+    retry_errored: bool = False,
+    console: Console | None = None,
+    study: StudyCopy | None = None,
 ) -> PreparedSweep:
     """The Tuner of a sweep that was cut off, with the searcher, scheduler and logger it had.
 
@@ -140,6 +153,7 @@ def restore_tuner(
         folder: The sweep's folder, `runs/<name>`; it may have been moved.
         retry_errored: Whether trials that failed go on from their latest checkpoint.
         console: Where progress is shown.
+        study: Where a copy of the study is kept.
 
     Raises:
         SweepError: The folder's state cannot be read.
@@ -165,7 +179,9 @@ def restore_tuner(
     run_config.callbacks = [
         progress if isinstance(c, Progress) else c for c in run_config.callbacks
     ]
-    return PreparedSweep(tuner, mlflow, count)
+    if study is not None:
+        internal._tune_config.search_alg.searcher.copy = study
+    return PreparedSweep(tuner, mlflow, count, study)
 
 
 def max_concurrent_trials(spec: SweepSpec, trainable: Any) -> int:

@@ -136,7 +136,7 @@ def test_what_cannot_be_used_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("algorithm", ["tpe", "cmaes", "gp", "nsga2", "nsga3"])
 def test_every_sampler_learns_from_it(algorithm: str, tmp_path: Path) -> None:
-    """Earlier trials span the space; they are the better, the closer their rate is to 10 ** -3.8."""
+    """Earlier trials span the space; the closer to a rate of 10 ** -3.8 the better they are."""
     exponents = np.random.default_rng(0).uniform(-4, -1, 30)
     settings = [config(lr=10**e, gamma=0.95 + n / 1000) for n, e in enumerate(exponents)]
     past = {
