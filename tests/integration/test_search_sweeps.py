@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pandas as pd
 import pytest
 import ray
@@ -14,6 +15,7 @@ from rich.console import Console
 from sweep_dummy import NAME
 
 import experiments.cluster
+from experiments.errors import PreflightError
 from experiments.optuna_search import OptunaSearch
 from experiments.runner import Outcome, load_sweep_spec, run_sweep
 from experiments.search_schema import SEARCHES
@@ -112,3 +114,28 @@ def test_two_objectives_leave_a_front(tmp_path: Path) -> None:
     search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")
     search.restore_from_dir(str(outcome.folder))
     assert all(len(trial.values) == 2 for trial in search.study.trials)
+
+
+def test_a_sweep_starts_from_another_and_is_copied(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/optuna.db"
+    first = sweep(tmp_path, name="first", search="random", search_space=SPACE, num_samples=3)
+    search = {
+        "algorithm": "tpe",
+        "n_startup_trials": 2,
+        "warm_start": [{"folder": str(first.folder)}],
+        "study_storage": uri,
+    }
+    keys: dict[str, Any] = {"search": search, "search_space": SPACE, "num_samples": 3}
+    outcome = sweep(tmp_path, name="second", **keys)
+    study = optuna.load_study(study_name="second", storage=uri)
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 6
+    assert [trial.user_attrs.get("warm_start") for trial in study.trials] == [
+        *[str(first.folder)] * 3,
+        *[None] * 3,
+    ]
+    ids = {trial.trial_id for trial in outcome.results._experiment_analysis.trials}
+    assert {trial.user_attrs["trial_id"] for trial in study.trials[3:]} == ids
+    # Tune's own state names no storage: it might hold a password.
+    assert uri.encode() not in b"".join(f.read_bytes() for f in outcome.folder.glob("*.pkl"))
+    with pytest.raises(PreflightError, match="has a study 'second' already"):
+        sweep(tmp_path, name="third", **{**keys, "search": {**search, "study_name": "second"}})
