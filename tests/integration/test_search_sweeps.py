@@ -17,7 +17,7 @@ from sweep_dummy import NAME
 import experiments.cluster
 from experiments.errors import PreflightError
 from experiments.optuna_search import OptunaSearch
-from experiments.runner import Outcome, load_sweep_spec, run_sweep
+from experiments.runner import Outcome, load_sweep_spec, resume_sweep, run_sweep
 from experiments.search_schema import SEARCHES
 from experiments.spec import make_spec
 from experiments.summary import show_outcome
@@ -135,6 +135,8 @@ def test_a_sweep_starts_from_another_and_is_copied(tmp_path: Path) -> None:
     ]
     ids = {trial.trial_id for trial in outcome.results._experiment_analysis.trials}
     assert {trial.user_attrs["trial_id"] for trial in study.trials[3:]} == ids
+    resume_sweep(outcome.folder)  # nothing is left to do, and nothing is there twice
+    assert len(optuna.load_study(study_name="second", storage=uri).trials) == 6
     # Tune's own state names no storage: it might hold a password.
     assert uri.encode() not in b"".join(f.read_bytes() for f in outcome.folder.glob("*.pkl"))
     with pytest.raises(PreflightError, match="has a study 'second' already"):
