@@ -85,13 +85,6 @@ def _check_objectives(document: Document, spec: SweepSpec) -> None:
             raise document.error(
                 ("objectives", number), f"objectives: {metric} is given twice; they must differ"
             )
-    if len(metrics) > 1 and spec.scheduler.algorithm != "fifo":
-        raise document.error(
-            ("scheduler",),
-            f"scheduler: {spec.scheduler.algorithm} compares trials by one number, and there are "
-            f"{len(metrics)} objectives ({', '.join(metrics)}); use the scheduler fifo, or one "
-            "objective",
-        )
 
 
 def _check_optuna(document: Document, spec: SweepSpec, space: SearchSpace) -> None:

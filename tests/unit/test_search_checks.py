@@ -44,7 +44,7 @@ def points(*given: dict[str, Any], algorithm: str = "random") -> dict[str, Any]:
         ("sobol", {"space": {"lr": {"grid": [0.1]}}}, "sobol cannot search a grid"),
         ({"algorithm": "tpe", "group": True, "multivariate": False}, {}, "needs multivariate"),
         ("nsga2", {"objective": [TWO[0], TWO[0]]}, "given twice"),
-        ("nsga2", {"objective": TWO, "scheduler": {"algorithm": "asha"}}, "use the scheduler fifo"),
+        ("tpe", {"objective": TWO, "scheduler": {"algorithm": "asha"}}, "use scheduler: fifo"),
         ({"algorithm": "sobol", "warm_start": []}, {}, "unknown key 'warm_start'"),
         ({"algorithm": "grid", "points_to_evaluate": []}, {}, "unknown key 'points_to_evaluate'"),
         (points({"lr": 0.01}, {"lr": 0.02}), {}, "do not fit into num_samples = 1"),
