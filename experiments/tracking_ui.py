@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.errors import ExperimentError
+from experiments.matrix_state import is_matrix, load_matrix
 from experiments.paths import SPEC_FILE, default_tracking_uri, tracking_uri
 from experiments.runner import load_sweep_spec
 
@@ -84,6 +85,8 @@ def store_of(folder: Path) -> str:
     folder = folder.expanduser().absolute()
     if (folder / SPEC_FILE).is_file():
         uri = tracking_uri(load_sweep_spec(folder))
+    elif is_matrix(folder):
+        uri = tracking_uri(next(iter(load_matrix(folder).specs.values())))
     else:
         uri = default_tracking_uri(folder)
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():

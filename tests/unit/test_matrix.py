@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.errors import SweepError
+from experiments.matrix_state import Matrix, Row, load_matrix, save_matrix
 from experiments.spec import dump_spec, load_spec, load_specs, make_spec
+from experiments.tracking_ui import store_of
 from search_spaces.documents import SpecError
 
 BASE = """\
@@ -124,3 +127,23 @@ def test_bad_matrices(
     with pytest.raises(SpecError) as error:
         load_specs(write(tmp_path, f"{BASE}matrix: {matrix}\n"), overrides)
     assert expected in str(error.value)
+
+
+def test_the_folder_of_a_matrix(tmp_path: Path) -> None:
+    """What a kill leaves is read back, wherever the folder is then; its tracking is the group's."""
+    specs = load_specs(write(tmp_path, BASE + "matrix: {seed: [1, 2]}\n"))
+    folder = tmp_path / "runs" / "moved"
+    folder.mkdir(parents=True)
+    rows = {"seed_1": Row(status="finished", best=2.5, note="a: b"), "seed_2": Row()}
+    matrix = Matrix(folder, dict(zip(rows, specs, strict=True)), rows)
+    save_matrix(matrix)
+    again = load_matrix(folder)
+    assert again.rows == rows
+    assert [spec.seed for spec in again.specs.values()] == [1, 2]
+    assert again.specs["seed_2"].name == "moved/seed_2"
+    assert again.specs["seed_2"].storage == str(tmp_path / "runs")
+    (tmp_path / "runs" / "mlflow.db").touch()
+    assert store_of(folder) == f"sqlite:///{tmp_path / 'runs' / 'mlflow.db'}"
+    (folder / "matrix.yaml").write_text("sweeps: {a: 1}\n")
+    with pytest.raises(SweepError, match="cannot be read"):
+        load_matrix(folder)
