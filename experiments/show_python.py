@@ -13,6 +13,7 @@ from analysis import leaderboard
 from experiments.durability import durable
 from experiments.errors import SpecError
 from experiments.mlflow_logger import MLflowLogger
+from experiments.multi_seed import with_seeds
 from experiments.optuna_search import OptunaSearch
 from experiments.python_code import Call, Name, call, imports_of, render, section_call
 from experiments.samplers import build_sampler
@@ -21,6 +22,7 @@ from experiments.schema import SweepSpec
 from experiments.search import total_trials
 from experiments.search_limit import TogetherLimiter
 from experiments.search_schema import OptunaSection
+from experiments.seed_plan import sweep_trainable
 from experiments.show_scheduler import check_source, scheduler_call
 from experiments.spec import spec_space
 from experiments.spec_references import REFERENCE
@@ -50,7 +52,7 @@ def python_source(spec: SweepSpec) -> str:
     count = total_trials(spec, spec_space(spec))
     statements: list[tuple[str, Call]] = [
         ("space = ", space if spec.search_space else call(SearchSpace)),
-        ("search = ", _search(spec, trainable)),
+        ("search = ", _search(spec)),
         ("scheduler, keeper = ", call(durable, scheduler_call(spec, trainable, count))),
         ("tuner = ", _tuner(spec, trainable)),
         ("results = ", Call(tune.Tuner, (), {}, "tuner.fit")),
@@ -78,7 +80,6 @@ def python_source(spec: SweepSpec) -> str:
 def _refuse(spec: SweepSpec) -> None:
     """A script that leaves out something that changes the trials would not be the same sweep."""
     parts = {
-        "seeds": spec.seeds,
         "search.warm_start": getattr(spec.search, "warm_start", None),
         "search.study_storage": getattr(spec.search, "study_storage", None),
     }
@@ -98,7 +99,7 @@ def _title(spec: SweepSpec) -> str:
     return title
 
 
-def _search(spec: SweepSpec, trainable: Any) -> Call:
+def _search(spec: SweepSpec) -> Call:
     metric, mode = spec.objective.metric, spec.objective.mode
     points = [
         Call(searched_point, (_SPACE, point))
@@ -127,7 +128,7 @@ def _search(spec: SweepSpec, trainable: Any) -> Call:
             whole_grid=spec.search.algorithm == "grid",
             points=points,
         )
-    at_a_time = max_concurrent_trials(spec, trainable)
+    at_a_time = max_concurrent_trials(spec, sweep_trainable(spec))
     count = total_trials(spec, spec_space(spec))
     alive = together(spec, count, at_a_time)
     if alive is not None:
@@ -138,8 +139,10 @@ def _search(spec: SweepSpec, trainable: Any) -> Call:
 def _tuner(spec: SweepSpec, trainable: Any) -> Call:
     metric, mode = spec.objective.metric, spec.objective.mode
     config = dict(spec.config)
-    if spec.seed is not None and takes_seed(trainable):
+    if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
         config.setdefault("seed", spec.seed)
+    count = total_trials(spec, spec_space(spec))
+    waits = together(spec, count, 1) is not None
     tune_config = Call(
         tune.TuneConfig,
         (),
@@ -148,7 +151,7 @@ def _tuner(spec: SweepSpec, trainable: Any) -> Call:
             "mode": mode,
             "search_alg": Name("search"),
             "scheduler": Name("scheduler"),
-            "num_samples": total_trials(spec, spec_space(spec)),
+            "num_samples": count + 1 if waits else count,  # see TogetherLimiter
             "time_budget_s": spec.time_budget_s,
             "reuse_actors": spec.resources.reuse_actors,
         },
@@ -183,7 +186,16 @@ def _tuner(spec: SweepSpec, trainable: Any) -> Call:
         "tune.RunConfig",
     )
     arguments = {"param_space": config, "tune_config": tune_config, "run_config": run_config}
-    return Call(tune.Tuner, (trainable,), arguments, "tune.Tuner")
+    return Call(tune.Tuner, (_trials_class(spec, trainable),), arguments, "tune.Tuner")
+
+
+def _trials_class(spec: SweepSpec, trainable: Any) -> Any:
+    if spec.seeds is None:
+        return trainable
+    over: Any = sweep_trainable(spec)
+    metric = over.objectives[0] if len(over.objectives) == 1 else list(over.objectives)
+    seeds = list(over.seeds)
+    return call(with_seeds, trainable, seeds, parallel=over.parallel, metric=metric)
 
 
 def _loggers(spec: SweepSpec) -> list[Call]:

@@ -142,10 +142,23 @@ def test_the_tuner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert logger.sweep.tags == {"a": 'b"c'}
 
 
+def test_several_seeds() -> None:
+    spec = make_spec(
+        {
+            "name": "x",
+            "trainable": "sweep_dummy:Dummy",
+            "stop": {"training_iteration": 1},
+            "seeds": {"values": [3, 5, 8], "parallel": 1},
+        }
+    )
+    source = python_source(spec)
+    assert "tune.Tuner(\n    with_seeds(Dummy, [3, 5, 8]),\n    tune_config=" in source
+    assert "from experiments.multi_seed import with_seeds" in source
+
+
 @pytest.mark.parametrize(
     ("keys", "named"),
     [
-        ({"seeds": {"values": [1, 2]}}, "seeds"),
         ({"search": {"algorithm": "tpe", "study_storage": "sqlite:///x"}}, "search.study_storage"),
         ({"search": {"algorithm": "tpe", "warm_start": [{"folder": "x"}]}}, "search.warm_start"),
     ],
