@@ -226,15 +226,23 @@ class PopulationTraining(FIFOScheduler):
     # ------------------------------------------------------------------ who runs next
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """The waiting trial that has used the least budget."""
+        """The waiting trial that has used the least budget; not one that is starting already.
+
+        It has a process then, and another trial may start beside it.
+        """
+        controller = _plain(tune_controller)
         if self._synch:
-            self._end_round(_plain(tune_controller))
+            self._end_round(controller)
         waiting = [
             trial
-            for trial in tune_controller.get_trials()
+            for trial in controller.get_trials()
             if trial.status in (Trial.PENDING, Trial.PAUSED) and not self._members[trial].waits
         ]
-        return min(waiting, key=lambda trial: self._members[trial].budget, default=None)
+
+        def turn(trial: Trial) -> tuple[bool, float]:
+            return trial in controller._trial_to_actor, self._members[trial].budget
+
+        return min(waiting, key=turn, default=None)
 
     def _end_round(self, controller: TuneController) -> None:
         """When every trial that has not ended waits at its interval: exploit, and all go on."""

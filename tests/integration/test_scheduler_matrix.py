@@ -80,9 +80,16 @@ def told_to_optuna(folder: Path) -> list[str]:
     return sorted(trial.state.name for trial in search.study.trials)
 
 
-@pytest.mark.parametrize(
-    ("search", "scheduler"), [(s, t) for s in SEARCHES for t in SCHEDULERS if not why_not(s, t)]
-)
+def pairs() -> Iterator[Any]:
+    """All that are allowed; those that start a process for every trial take long."""
+    for search in SEARCHES:
+        for scheduler in SCHEDULERS:
+            long = scheduler == "resource_changing" and search != "random"
+            if why_not(search, scheduler) is None:
+                yield pytest.param(search, scheduler, marks=[pytest.mark.slow] if long else [])
+
+
+@pytest.mark.parametrize(("search", "scheduler"), pairs())
 def test_every_allowed_pair_runs(search: str, scheduler: str, tmp_path: Path) -> None:
     outcome = run(tmp_path, search, scheduler)
     assert not outcome.failures and outcome.best is not None
