@@ -1,0 +1,58 @@
+"""Who is one of the worst and one of the best of a population, and who may go on from whom."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+from experiments.population import Member, PopulationTraining
+from search_spaces.space import SearchSpace
+
+
+class FakeTrial(SimpleNamespace):
+    __hash__ = object.__hash__
+
+    def is_finished(self) -> bool:
+        return bool(self.finished)
+
+
+def population(*members: Member, quantile: float = 0.25) -> tuple[PopulationTraining, list[Any]]:
+    pbt = PopulationTraining(
+        SearchSpace(), lambda config, random: dict(config),
+        time_attr="steps", interval=100, quantile=quantile,
+    )  # fmt: skip
+    trials = [FakeTrial(number=i, finished=False) for i in range(len(members))]
+    pbt._members = dict(zip(trials, members, strict=True))  # type: ignore[arg-type]
+    return pbt, trials
+
+
+def standings(pbt: PopulationTraining, trials: list[Any]) -> str:
+    """A letter for each: best, worst, or neither."""
+    letters = {(True, False): "w", (False, True): "b", (False, False): "-"}
+    return "".join(letters[pbt._standing(trial)] for trial in trials)
+
+
+def test_the_quantiles_of_a_population() -> None:
+    of_eight = [Member({1: float(score)}) for score in (5, 1, 7, 3, 8, 2, 6, 4)]
+    assert standings(*population(*of_eight)) == "-wb-bw--"
+    assert standings(*population(*of_eight, quantile=0.5)) == "bwbwbwbw"
+    assert standings(*population(Member({1: 1.0}), Member({1: 2.0}))) == "wb"
+    assert standings(*population(Member({1: 1.0}))) == "-"
+    # A diverged trial is the worst, whatever its number is.
+    assert standings(*population(Member({1: -math.inf}), Member({1: -9.0}))) == "wb"
+
+
+def test_a_trial_is_compared_at_the_budget_that_both_have_had() -> None:
+    """Returns grow with the budget: who is an interval behind is not the worst for that."""
+    ahead, behind = Member({1: 1.0, 2: 5.0}), Member({1: 2.0})
+    pbt, (one, other) = population(ahead, behind)
+    assert standings(pbt, [one, other]) == "wb"
+    assert pbt._better(one) == [other] and pbt._better(other) == []
+
+
+def test_those_that_ended_or_have_no_score_yet_are_not_compared() -> None:
+    pbt, trials = population(Member({1: 1.0}), Member({1: 2.0}), Member(), Member({3: 9.0}))
+    trials[1].finished = True
+    assert pbt._others(trials[0]) == []  # the last one has nothing to compare at its first interval
+    assert pbt._better(trials[2]) == []
