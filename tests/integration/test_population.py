@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import ray
 import yaml
+from mlflow import MlflowClient
 from sweep_dummy import NAME, STEPS
 
 import experiments
@@ -72,7 +73,7 @@ def applied(exploit: Exploit, results: dict[str, list[dict[str, Any]]]) -> bool:
 
 
 def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> None:
-    outcome = run_sweep(make_spec(data(tmp_path, {**PBT, "synch": True})))
+    outcome = run_sweep(make_spec(data(tmp_path, {**PBT, "synch": True}, mlflow={})))
     assert not outcome.failures
     exploits, results = read_lineage(outcome.folder), rows(outcome.folder)
     assert [e.number for e in exploits] == list(range(1, len(exploits) + 1)) and exploits
@@ -86,6 +87,8 @@ def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> Non
     for trial in results.values():
         assert [row["training_iteration"] for row in trial] == list(range(1, 9))
     assert outcome.lineage is not None and outcome.lineage.stat().st_size > 10_000
+    for trial, rate in rates_in_mlflow(tmp_path).items():
+        assert rate == pytest.approx(results[trial][-1]["config"]["lr"])
 
     replayed = next(e.trial for e in reversed(exploits))
     changes = schedule(exploits, replayed)
@@ -99,6 +102,20 @@ def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> Non
         due = [settings for budget, settings in changes if budget < row[ENV_STEPS]][-1]
         assert row["config"]["lr"] == due["lr"], row
     assert winner(outcome.folder) in results
+
+
+def rates_in_mlflow(folder: Path) -> dict[str, float]:
+    """The last rate that MLflow has of each trial that was mutated."""
+    client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    experiments_ = [experiment.experiment_id for experiment in client.search_experiments()]
+    runs = client.search_runs(experiments_)
+    found = {
+        run.data.tags["tunescape.trial_id"]: run.data.metrics["config/lr"]
+        for run in runs
+        if "config/lr" in run.data.metrics
+    }
+    assert found
+    return found
 
 
 def test_a_trial_that_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
