@@ -198,6 +198,7 @@ class PopulationTraining(FIFOScheduler):
         manager: Any = trial.run_metadata.checkpoint_manager
         manager._latest_checkpoint_result = adopted
         trial.run_metadata.invalidate_cache()
+        controller._mark_trial_to_checkpoint(trial)  # or a save would have it as it was before
         member, theirs = self._members[trial], self._members[donor]
         donor_budget = checkpoint.metrics.get(self._time_attr, theirs.budget)
         entry = {

@@ -169,7 +169,9 @@ def test_the_schedulers_state_outlives_a_kill(tmp_path: Path, scheduler: dict[st
         exploits = read_lineage(folder)
         assert lineage.read_text().startswith(recorded)
         assert [e.number for e in exploits] == list(range(1, len(exploits) + 1))
-        assert all(applied(exploit, results) for exploit in exploits)
+        for exploit in exploits:
+            found = [(row[ENV_STEPS], row["config"]["lr"]) for row in results[exploit.trial]]
+            assert applied(exploit, results), (exploit, found)
     elif scheduler["algorithm"] == "hyperband":
         # Two rungs, at 2 and 4 iterations: three trials, then two, then one.
         assert sorted(rung(length) for length in last.values()) == [2, 4, 8]
