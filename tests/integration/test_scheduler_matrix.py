@@ -89,7 +89,7 @@ def pairs() -> Iterator[Any]:
                 yield pytest.param(search, scheduler, marks=[pytest.mark.slow] if long else [])
 
 
-@pytest.mark.parametrize(("search", "scheduler"), pairs())
+@pytest.mark.parametrize(("search", "scheduler"), list(pairs()))
 def test_every_allowed_pair_runs(search: str, scheduler: str, tmp_path: Path) -> None:
     outcome = run(tmp_path, search, scheduler)
     assert not outcome.failures and outcome.best is not None
