@@ -24,11 +24,13 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     """Print the complete spec, the resources, the folders and some configurations.
 
     Raises:
-        PreflightError: This machine could not run a trial (a cluster is not asked).
+        PreflightError: This machine could not run a trial (a cluster is not asked), or the search
+            cannot learn from what `warm_start` names.
     """
     from experiments.final import held_out_seeds
     from experiments.search import total_trials
     from experiments.tuner import max_concurrent_trials
+    from experiments.warm_start import load_history
 
     space = spec_space(spec)
     trainable = sweep_trainable(spec)
@@ -50,6 +52,7 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
         )
     if spec.mlflow.enabled:
         lines.append(f"# MLflow: {shown_uri(tracking_uri(spec))}")
+    lines += [f"# {line}" for line in load_history(spec, space).lines]
     lines += [f"# {note}" for note in notes(spec, space)]
     lines += [f"# a trial may have: {example}" for example in _examples(spec)]
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
@@ -77,12 +80,17 @@ def show_plans(specs: list[SweepSpec], console: Console) -> None:
 
 
 def _examples(spec: SweepSpec) -> list[dict[str, Any]]:
+    from experiments.search import searched_points
+
     space = spec_space(spec)
     if not space:
         return []
     generator = np.random.default_rng(spec.seed)
-    points = list(space.grid_points(whole=spec.search.algorithm == "grid"))
-    return [
-        space.config(space.sample(generator, points[index % len(points)]))
-        for index in range(min(_EXAMPLES, max(len(points), spec.num_samples)))
-    ]
+    grid = list(space.grid_points(whole=spec.search.algorithm == "grid"))
+    first = searched_points(spec, space)
+    examples = []
+    for index in range(min(_EXAMPLES, max(len(grid), spec.num_samples))):
+        draw, place = divmod(index, len(grid))
+        point = first[draw] if draw < len(first) else {}
+        examples.append(space.config(space.sample(generator, {**point, **grid[place]})))
+    return examples

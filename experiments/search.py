@@ -39,7 +39,7 @@ def build_search(
         study: Where a copy of an Optuna study is kept.
     """
     metric, mode = spec.objective.metric, spec.objective.mode
-    points = _points(spec, space)
+    points = searched_points(spec, space)
     searcher: Searcher
     if isinstance(spec.search, OptunaSection):
         from experiments.optuna_search import OptunaSearch  # it takes a while to import Optuna
@@ -90,6 +90,7 @@ def study_copy(spec: SweepSpec, *, resumed: bool = False) -> StudyCopy | None:
     return open_study(spec, spec.search, resumed=resumed)
 
 
-def _points(spec: SweepSpec, space: SearchSpace) -> list[dict[str, Any]]:
+def searched_points(spec: SweepSpec, space: SearchSpace) -> list[dict[str, Any]]:
+    """The searched values of the spec's points to evaluate first."""
     points = getattr(spec.search, "points_to_evaluate", [])
     return [searched_point(space, point) for point in points]

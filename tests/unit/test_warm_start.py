@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from analysis_sweeps import make_sweep, row
+from rich.console import Console
 
 from experiments.errors import PreflightError
 from experiments.mlflow_names import as_params
 from experiments.mlflow_store import connect
+from experiments.plan import show_plan
 from experiments.search import build_search
 from experiments.spec import make_spec, spec_space
 from experiments.warm_start import History, load_history
@@ -114,6 +117,20 @@ def test_from_mlflow(tmp_path: Path) -> None:
     check_trials(load([{"mlflow_experiment": "old", "tracking_uri": uri}]))
     with pytest.raises(PreflightError, match=r"no experiment 'odl'; it has: .*did you mean 'old'"):
         load([{"mlflow_experiment": "odl", "tracking_uri": uri}])
+
+
+def test_the_plan_shows_what_comes_first(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path, TRIALS)
+    first = {"lr": 0.02, "num_epochs": 2, "minibatch_size": 64}
+    sweep = spec([{"folder": str(folder)}], points_to_evaluate=[first])
+    sweep.mlflow.enabled = False
+    console = Console(file=io.StringIO(), width=500)
+    show_plan(sweep, console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert any(line.startswith("# Warm start: 3 of 7 trials of ") for line in lines)
+    examples = [line for line in lines if line.startswith("# a trial may have: ")]
+    assert "'lr': 0.02," in examples[0] and "'minibatch_size': 64" in examples[0]
+    assert len(examples) == 3 and "'lr': 0.02," not in examples[1]
 
 
 def test_what_cannot_be_used_is_told(tmp_path: Path) -> None:
