@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
@@ -14,6 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.rows import flatten
+from experiments.progress_budget import Budget, Speeds
+from experiments.progress_text import (
+    clock,
+    count,
+    large,
+    select_rows,
+    short,
+    value_of,
+    varying_settings,
+)
+from experiments.sections import ENV_STEPS
 from experiments.trial_info import error_cause, error_path, was_pruned
 
 if TYPE_CHECKING:
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 20
 MAX_COLUMNS = 5  # of hyperparameters
-ENV_STEPS = "num_env_steps_sampled_lifetime"
+MAX_NAMED = 4  # running trials in a status line
 STATUS_LINE_PERIOD_S = 30.0  # of the plain output
 
 _STATUS_STYLE = {
@@ -43,7 +53,10 @@ class Progress(tune.Callback):
         total_trials: how many trials the sweep will have; None if that is not known.
         name: the sweep's name.
         console: where to write; None writes to standard output. A terminal gets the live table,
-            anything else a line when a trial starts, ends or fails, and a status line every 30 s.
+            anything else a line when a trial starts, ends or fails, and after 30 s of silence one
+            that says what runs.
+        seeds: how many seeds a trial trains.
+        time_budget_s: the sweep's time limit, if it has one.
         interval_s: least seconds between two drawings.
     """
 
@@ -55,6 +68,8 @@ class Progress(tune.Callback):
         total_trials: int | None,
         name: str,
         console: Console | None = None,
+        seeds: int = 1,
+        time_budget_s: float | None = None,
         interval_s: float = 1.0,
     ) -> None:
         if mode not in ("max", "min"):
@@ -63,6 +78,8 @@ class Progress(tune.Callback):
         self.mode = mode
         self.total_trials = total_trials
         self.name = name
+        self.seeds = seeds
+        self.time_budget_s = time_budget_s
         self.interval_s = interval_s
         self._console = console
         self._reset()
@@ -75,11 +92,13 @@ class Progress(tune.Callback):
         self._trials: list[Trial] = []
         self._outcomes: dict[str, str] = {}  # of ended trials: was_pruned looks at the result
         self._begun: dict[str, dict[str, Any]] = {}  # the settings that a trial was last seen with
-        self._speeds = _Speeds()
+        self._speeds = Speeds()
+        self._budget = Budget(self.seeds, self.time_budget_s)
+        self._results: dict[str, tuple[Any, float]] = {}  # iteration of the last result, and when
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the console, which cannot be pickled, out of Tune's tuner.pkl."""
-        names = ("metric", "mode", "total_trials", "name", "interval_s")
+        names = ("metric", "mode", "total_trials", "name", "seeds", "time_budget_s", "interval_s")
         return {name: getattr(self, name) for name in names} | {"_console": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -181,11 +200,11 @@ class Progress(tune.Callback):
                 columns = varying_settings(self._trials)
                 settings = flatten(trial.config)
                 changed = [c for c in columns if c in settings and before.get(c) != settings[c]]
-                shown = [f"{c}={_short(settings[c])}" for c in changed]
+                shown = [f"{c}={short(settings[c])}" for c in changed]
                 parts.append(" ".join(shown))
             else:
-                parts.append(f"{self.metric}={_short(result.get(self.metric))}")
-                parts.append(f"env steps={_count(result.get(ENV_STEPS))}")
+                parts.append(f"{self.metric}={short(result.get(self.metric))}")
+                parts.append(f"env steps={count(result.get(ENV_STEPS))}")
                 parts.append(f"iteration={result.get('training_iteration', 0)}")
                 best = self._best(self._trials)
                 if best is trial:
@@ -193,19 +212,48 @@ class Progress(tune.Callback):
             self._say("  ".join(part for part in parts if part))
 
     def _say(self, message: str, style: str = "") -> None:
+        self._last_line = time.monotonic()
         console = self._live.console if self._live else self.console
-        console.print(Text(f"[{_clock(time.monotonic() - self._start)}] {message}", style=style))
+        text = Text(f"[{clock(time.monotonic() - self._start)}] {message}", style=style)
+        console.print(text, soft_wrap=not self._is_live())  # in a log a line is one event
 
     def _draw(self, trials: list[Trial]) -> None:
         self._speeds.update(trials)
+        self._budget.update(trials, self.total_trials)
+        self._note_results(trials)
         if self._is_live():
             if self._live is None:
                 self._live = Live(console=self.console, auto_refresh=False, transient=False)
                 self._live.start()
             self._live.update(Group(self._header(trials), self._table(trials)), refresh=True)
         elif time.monotonic() - self._last_line >= STATUS_LINE_PERIOD_S:
-            self._last_line = time.monotonic()
-            self._say(self._header(trials).plain)
+            self._say(f"{self._header(trials).plain}{self._running(trials)}")
+
+    def _note_results(self, trials: list[Trial]) -> None:
+        """Notes when each running trial last reported: a long iteration shows as such."""
+        now = time.monotonic()
+        for trial in trials:
+            if trial.status != "RUNNING":
+                self._results.pop(trial.trial_id, None)
+                continue
+            iteration = (trial.last_result or {}).get("training_iteration", 0)
+            if self._results.get(trial.trial_id, (None, 0.0))[0] != iteration:
+                self._results[trial.trial_id] = (iteration, now)
+
+    def _silent_s(self, trial: Trial) -> float:
+        """Seconds since a running trial's last result, or since it was first seen."""
+        return time.monotonic() - self._results.get(trial.trial_id, (0, time.monotonic()))[1]
+
+    def _running(self, trials: list[Trial]) -> str:
+        """Which trials run, how far they are, and for how long they have reported nothing."""
+        running = [trial for trial in trials if trial.status == "RUNNING"]
+        parts = []
+        for trial in running[:MAX_NAMED]:
+            result = trial.last_result or {}
+            at = f"iteration {result.get('training_iteration', 0) + 1}"
+            parts.append(f"{trial.trial_id} in {at} for {clock(self._silent_s(trial))}")
+        more = f", {len(running) - MAX_NAMED} more" if len(running) > MAX_NAMED else ""
+        return f"  running: {', '.join(parts)}{more}" if parts else ""
 
     def _header(self, trials: list[Trial]) -> Text:
         counts = dict.fromkeys(("running", "finished", "pruned", "failed"), 0)
@@ -216,15 +264,25 @@ class Progress(tune.Callback):
         total = f"/{self.total_trials}" if self.total_trials else ""
         header = Text(f"{self.name}  ", style="bold")
         header.append(f"trials {len(trials)}{total}: ", style="not bold")
-        for number, (status, count) in enumerate(counts.items()):
+        for number, (status, times) in enumerate(counts.items()):
             header.append(", " if number else "", style="not bold")
-            header.append(f"{count} {status}", style=f"not bold {_STATUS_STYLE[status]}")
+            header.append(f"{times} {status}", style=f"not bold {_STATUS_STYLE[status]}")
         best = self._best(trials)
         if best is not None:
-            value = _short((best.last_result or {}).get(self.metric))
+            value = short((best.last_result or {}).get(self.metric))
             header.append(f"  best {self.metric} {value} ({best.trial_id})", style="bold green")
-        header.append(f"  {_clock(time.monotonic() - self._start)}", style="dim")
+        header.append(f"  {self._spent()}", style="not bold dim")
         return header
+
+    def _spent(self) -> str:
+        """The budget used, the time used, and how long the rest may take."""
+        budget, parts = self._budget, []
+        if budget.total:
+            parts.append(f"{large(budget.used)}/{large(budget.total)} {budget.unit}")
+        parts.append(clock(time.monotonic() - self._start))
+        if budget.eta_s:
+            parts.append(f"about {clock(budget.eta_s)} left")
+        return "  ".join(parts)
 
     def _table(self, trials: list[Trial]) -> Table:
         columns = list(varying_settings(trials))[:MAX_COLUMNS]
@@ -249,13 +307,20 @@ class Progress(tune.Callback):
         return [
             trial.trial_id,
             Text(status, style=_STATUS_STYLE.get(status, "")),
-            *(_short(settings.get(column)) for column in columns),
+            *(short(settings.get(column)) for column in columns),
             str(result.get("training_iteration", "")),
-            _count(result.get(ENV_STEPS)),
-            _short(result.get(self.metric)),
-            _count(speed),
-            _clock(result["time_total_s"]) if "time_total_s" in result else "",
+            count(result.get(ENV_STEPS)),
+            short(result.get(self.metric)),
+            count(speed),
+            self._trained(trial, status),
         ]
+
+    def _trained(self, trial: Trial, status: str) -> str:
+        """How long a trial has trained; it goes on within an iteration."""
+        seconds = (trial.last_result or {}).get("time_total_s")
+        if status == "running":
+            return clock((seconds or 0.0) + self._silent_s(trial))
+        return "" if seconds is None else clock(seconds)
 
     def _status(self, trial: Trial) -> str:
         if trial.trial_id in self._outcomes:
@@ -271,91 +336,11 @@ class Progress(tune.Callback):
 
     def _best(self, trials: list[Trial]) -> Trial | None:
         scored = [
-            (value, trial) for trial in trials if (value := _value(trial, self.metric)) is not None
+            (value, trial)
+            for trial in trials
+            if (value := value_of(trial, self.metric)) is not None
         ]
         if not scored:
             return None
         pick = max if self.mode == "max" else min
         return pick(scored, key=lambda pair: pair[0])[1]
-
-
-class _Speeds:
-    """Env steps per second of running trials: as reported, else from successive results."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[float, float]] = {}  # trial id -> env steps, seconds trained
-        self._speed: dict[str, float] = {}
-
-    def update(self, trials: list[Trial]) -> None:
-        for trial in trials:
-            result = trial.last_result or {}
-            steps, seconds = result.get(ENV_STEPS), result.get("time_total_s")
-            if trial.status != "RUNNING" or steps is None or seconds is None:
-                continue
-            before = self._seen.get(trial.trial_id)
-            self._seen[trial.trial_id] = (steps, seconds)
-            if before is not None and seconds > before[1] and steps > before[0]:
-                self._speed[trial.trial_id] = (steps - before[0]) / (seconds - before[1])
-
-    def of(self, trial: Trial) -> float | None:
-        reported = (trial.last_result or {}).get("env_steps_per_second")
-        return reported if reported is not None else self._speed.get(trial.trial_id)
-
-
-def varying_settings(trials: list[Trial]) -> dict[str, None]:
-    """Returns the searched settings, in their order, that differ between the trials.
-
-    With fewer than two trials all searched settings count.
-    """
-    searched: dict[str, set[str]] = {}
-    for trial in trials:
-        for key, value in flatten(trial.evaluated_params or {}).items():
-            searched.setdefault(key, set()).add(repr(value))
-    return {k: None for k, values in searched.items() if len(trials) < 2 or len(values) > 1}
-
-
-def select_rows(trials: list[Trial], metric: str, mode: str, limit: int) -> list[Trial]:
-    """Returns at most `limit` trials, best first: the running ones, then the best of the others.
-
-    Trials without a value come last, in the order in which they were made.
-    """
-    sign = -1.0 if mode == "max" else 1.0
-
-    def rank(trial: Trial) -> tuple[bool, float]:
-        value = _value(trial, metric)
-        return (value is None, sign * value if value is not None else 0.0)
-
-    ranked = sorted(trials, key=rank)
-    best = ranked[:1]  # always shown, whatever runs
-    running = [trial for trial in ranked[1:] if trial.status == "RUNNING"]
-    others = [trial for trial in ranked[1:] if trial.status != "RUNNING"]
-    return sorted([*best, *running, *others][:limit], key=rank)
-
-
-def _value(trial: Trial, metric: str) -> float | None:
-    value = (trial.last_result or {}).get(metric)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def _short(value: Any) -> str:
-    """Returns a value as a table shows it: four significant digits, nothing for None."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, Mapping) or callable(value):
-        return getattr(value, "__name__", "...")
-    text = str(value)
-    return text if len(text) <= 16 else text[:15] + "…"
-
-
-def _count(value: Any) -> str:
-    return "" if value is None else f"{int(value):,}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments.progress import MAX_ROWS, Progress, select_rows, varying_settings
+from experiments.progress import MAX_ROWS, Progress
+from experiments.progress_budget import Budget
+from experiments.progress_text import large, select_rows, varying_settings
 
 METRIC = "episode_return_mean"
+STEPS = "num_env_steps_sampled_lifetime"
 
 
 def _trial(name: str, status: str, value: Any = None, **settings: Any) -> Any:
@@ -85,7 +88,7 @@ def test_without_a_terminal_there_is_a_line_per_event() -> None:
         f"trial aaa finished  {METRIC}=12.5  env steps=2,000  iteration=2  best so far",
         f"trial bbb pruned  {METRIC}=3  env steps=2,000  iteration=1",
         f"quick  trials 2/4: 0 running, 1 finished, 1 pruned, 0 failed  best {METRIC} 12.5 (aaa)"
-        "  0:00",
+        "  3/8 iterations  0:00",
     ]
     assert "\x1b" not in _output(progress)
 
@@ -115,9 +118,40 @@ def test_a_status_line_comes_periodically(monkeypatch: pytest.MonkeyPatch) -> No
     progress.on_step_end(1, [trial])
     assert _output(progress) == ""
     progress._last_line -= 31.0
+    iteration, since = progress._results["aaa"]
+    progress._results["aaa"] = iteration, since - 95.0  # a long iteration: no result comes
     progress.on_step_end(2, [trial])
     progress.on_step_end(3, [trial])
     assert _output(progress).count("trials 1/9: 1 running") == 1
+    assert "running: aaa in iteration 3 for 1:35\n" in _output(progress)
+
+
+def test_the_budget_counts_seeds_and_what_early_stopping_saves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("experiments.progress_budget.time.monotonic", lambda: now)
+
+    def trial(status: str, steps: int) -> Any:
+        made = _trial("a", status, 1.0)
+        made.stopping_criterion = {STEPS: 1000, "training_iteration": 50}
+        made.last_result[STEPS] = steps
+        return made
+
+    budget = Budget(seeds=5)
+    budget.update([trial("TERMINATED", 1000)], 10)  # of a session before this one
+    now = 100.0
+    trials = [trial("TERMINATED", 1000), trial("TERMINATED", 200), trial("RUNNING", 500)]
+    budget.update(trials, 10)
+    assert (budget.used, budget.total, budget.unit) == (8500, 50_000, "env steps")
+    # 5 x 700 steps in 100 s. To come: 100 of the running one, then 7 trials of 600 each.
+    assert budget.eta_s == pytest.approx(5 * (100 + 7 * 600) / 35)
+    limited = Budget(time_budget_s=130.0)
+    limited.update(trials, 10)
+    now = 200.0
+    limited.update(trials, 10)
+    assert limited.eta_s == 30.0
+    assert [large(x) for x in (950, 12_500, 3_200_000, 4e9)] == ["950", "12.5k", "3.2M", "4G"]
 
 
 def test_the_table_is_drawn_at_a_limited_rate() -> None:

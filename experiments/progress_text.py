@@ -1,0 +1,82 @@
+"""How progress is put into words: numbers, times, which trials and which settings are shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from analysis.rows import flatten
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+
+def varying_settings(trials: list[Trial]) -> dict[str, None]:
+    """Returns the searched settings, in their order, that differ between the trials.
+
+    With fewer than two trials all searched settings count.
+    """
+    searched: dict[str, set[str]] = {}
+    for trial in trials:
+        for key, value in flatten(trial.evaluated_params or {}).items():
+            searched.setdefault(key, set()).add(repr(value))
+    return {k: None for k, values in searched.items() if len(trials) < 2 or len(values) > 1}
+
+
+def select_rows(trials: list[Trial], metric: str, mode: str, limit: int) -> list[Trial]:
+    """Returns at most `limit` trials, best first: the running ones, then the best of the others.
+
+    Trials without a value come last, in the order in which they were made.
+    """
+    sign = -1.0 if mode == "max" else 1.0
+
+    def rank(trial: Trial) -> tuple[bool, float]:
+        value = value_of(trial, metric)
+        return (value is None, sign * value if value is not None else 0.0)
+
+    ranked = sorted(trials, key=rank)
+    best = ranked[:1]  # always shown, whatever runs
+    running = [trial for trial in ranked[1:] if trial.status == "RUNNING"]
+    others = [trial for trial in ranked[1:] if trial.status != "RUNNING"]
+    return sorted([*best, *running, *others][:limit], key=rank)
+
+
+def value_of(trial: Trial, metric: str) -> float | None:
+    """Returns the last value of a metric; None if there is none, or no finite one."""
+    value = (trial.last_result or {}).get(metric)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def short(value: Any) -> str:
+    """Returns a value as a table shows it: four significant digits, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping) or callable(value):
+        return getattr(value, "__name__", "...")
+    text = str(value)
+    return text if len(text) <= 16 else text[:15] + "…"
+
+
+def count(value: Any) -> str:
+    """Returns a whole number with separators, nothing for None."""
+    return "" if value is None else f"{int(value):,}"
+
+
+def large(value: float) -> str:
+    """Returns a large number in short: 950, 12.5k, 3.2M."""
+    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{suffix}"
+    return f"{value:.4g}"
+
+
+def clock(seconds: float) -> str:
+    """Returns a duration as `m:ss` or `h:mm:ss`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
