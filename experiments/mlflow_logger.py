@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 
 from analysis.rows import flatten
+from experiments.credentials import without_credentials
+from experiments.mlflow_dataset import environment_dataset
 from experiments.mlflow_names import (
     BEST_ARTIFACT,
     FAILED,
@@ -40,11 +42,11 @@ from experiments.mlflow_names import (
 )
 from experiments.mlflow_runs import SweepInfo, SweepRuns
 from experiments.mlflow_store import Row
-from experiments.mlflow_writer import MLflowWriter
+from experiments.mlflow_writer import MAX_PENDING_METRICS, MLflowWriter
+from experiments.system_metrics import SystemMetrics
 from experiments.trial_info import error_cause, numeric_metrics, trial_folder, was_pruned
 
 if TYPE_CHECKING:
-    from mlflow.tracking import MlflowClient
     from ray.tune.experiment import Trial
 
 logger = logging.getLogger(__name__)
@@ -65,6 +67,11 @@ class MLflowLogger(tune.Callback):
         spec_path: the spec file, kept as an artifact of the parent.
         metric: the objective; the parent shows its best value so far as `best/<metric>`.
         mode: "max" or "min".
+        config: the fixed settings of all trials; names the environment.
+        log_model: whether the best policy is logged as an MLflow model.
+        register_as: the name under which that model is registered; None registers none.
+        system_metrics: whether the use of this machine is logged on the parent.
+        max_pending_metrics: metric values that wait for a slow server at most.
         step_metric: the result key that counts env steps, the x axis of every metric. A result
             without it is logged by its training iteration.
 
@@ -92,6 +99,11 @@ class MLflowLogger(tune.Callback):
         spec_path: str | None = None,
         metric: str = "episode_return_mean",
         mode: str = "max",
+        config: Mapping[str, Any] | None = None,
+        log_model: bool = True,
+        register_as: str | None = None,
+        system_metrics: bool = False,
+        max_pending_metrics: int = MAX_PENDING_METRICS,
         step_metric: str = "num_env_steps_sampled_lifetime",
     ) -> None:
         if mode not in ("max", "min"):
@@ -110,13 +122,20 @@ class MLflowLogger(tune.Callback):
             metric=metric,
             mode=mode,
             step_metric=step_metric,
+            config=dict(config or {}),
+            log_model=log_model,
+            register_as=register_as,
         )
+        self.system_metrics = system_metrics
+        self.max_pending_metrics = max_pending_metrics
+        self._started = time.time()  # of the sweep: the zero of its system metrics
         self._reset_session()
 
     def _reset_session(self) -> None:
         """Clears what belongs to one process: the thread and what was seen by it."""
         self._writer: MLflowWriter | None = None
-        self._runs = SweepRuns(self.sweep, self._connected)
+        self._monitor: SystemMetrics | None = None
+        self._runs = SweepRuns(self.sweep, self._running_writer)
         self._reconciled = False
         self._trials: dict[str, Trial] = {}  # started and not yet ended
         self._configs: dict[str, Mapping[str, Any]] = {}  # as last logged
@@ -125,9 +144,9 @@ class MLflowLogger(tune.Callback):
         self._best: float | None = None
         self._reported_non_finite: set[str] = set()
 
-    def _connected(self) -> MlflowClient:
+    def _running_writer(self) -> MLflowWriter:
         assert self._writer is not None, "requests run on the writer's thread"
-        return self._writer.client
+        return self._writer
 
     @property
     def parent_run_id(self) -> str | None:
@@ -139,12 +158,21 @@ class MLflowLogger(tune.Callback):
         """Run id by trial id, of the trials whose run exists so far."""
         return dict(self._runs.run_ids)
 
+    @property
+    def model_uri(self) -> str:
+        """Of the best policy as a model, by its registered name if it has one; "" before it."""
+        return self._runs.model_uri
+
     # -- state: Tune calls setup() after set_state() ---------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the thread and the live trials out of Tune's tuner.pkl."""
         return {
-            "tracking_uri": self.tracking_uri,
+            # Who restores it puts the credentials back: see `experiments.tuner`.
+            "tracking_uri": without_credentials(self.tracking_uri),
+            "system_metrics": self.system_metrics,
+            "max_pending_metrics": self.max_pending_metrics,
+            "started": self._started,
             "sweep": self.sweep,
             "parent_run_id": self.parent_run_id,
             "run_ids": self.run_ids,
@@ -152,6 +180,9 @@ class MLflowLogger(tune.Callback):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.tracking_uri, self.sweep = state["tracking_uri"], state["sweep"]
+        self.system_metrics = state["system_metrics"]
+        self.max_pending_metrics = state["max_pending_metrics"]
+        self._started = state["started"]
         self._reset_session()
         self._runs.parent_run_id, self._runs.run_ids = state["parent_run_id"], state["run_ids"]
 
@@ -174,10 +205,16 @@ class MLflowLogger(tune.Callback):
     def setup(self, *args: Any, **info: Any) -> None:
         if self._writer is not None:
             return
-        self._writer = MLflowWriter(self.tracking_uri, self._runs.write_rows)
+        self._writer = MLflowWriter(
+            self.tracking_uri,
+            self._runs.write_rows,
+            max_pending_metrics=self.max_pending_metrics,
+        )
         if self.known_unreachable:
             self._writer.already_told("unreachable")
         self._writer.submit(None, self._runs.open_parent)
+        if self.system_metrics:
+            self._monitor = SystemMetrics(self._queue_sample)
         atexit.register(self.close, KILLED)  # for a driver that ends without calling close()
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
@@ -220,14 +257,17 @@ class MLflowLogger(tune.Callback):
     # -- called by whoever runs the sweep --------------------------------------------------------
 
     def log_best(self, trial_id: str, policy_dir: str, *, checkpoint: str | None = None) -> None:
-        """Marks the winner and keeps its exported policy as the parent's `best_policy` artifact.
+        """Marks the winner; keeps its exported policy as an artifact of the parent and as a model.
 
         Args:
             trial_id: the best trial.
             policy_dir: folder of the exported policy; uploaded whole.
             checkpoint: path of the checkpoint it was exported from, kept as a tag.
         """
-        self._submit(None, self._runs.write_best, trial_id, os.path.abspath(policy_dir), checkpoint)
+        best = (trial_id, os.path.abspath(policy_dir), checkpoint)
+        self._submit(None, self._runs.write_best, *best)
+        if self.sweep.log_model:
+            self._submit(None, self._runs.write_model, *best)
 
     def close(self, status: str = FINISHED) -> None:
         """Ends the parent run and waits, for a bounded time, until all is written.
@@ -241,6 +281,8 @@ class MLflowLogger(tune.Callback):
             raise ValueError(f"status must be FINISHED, FAILED or KILLED, got {status!r}")
         atexit.unregister(self.close)
         self._kill_open_runs()
+        if self._monitor is not None:
+            self._monitor.close()
         self._submit(None, self._runs.end_parent, status)
         self._writer.close()
         self._writer = None
@@ -259,6 +301,10 @@ class MLflowLogger(tune.Callback):
     def _submit(self, run: str | None, call: Any, *args: Any) -> None:
         if self._writer is not None:
             self._writer.submit(run, lambda: call(*args))
+
+    def _submit_tags(self, run: str | None, tags: Mapping[str, str]) -> None:
+        if self._writer is not None:
+            self._writer.submit_tags(run, tags)
 
     def _reconcile(self, trials: list[Trial]) -> None:
         """Brings runs of a killed sweep in line, once, with what Tune knows after a resume."""
@@ -301,8 +347,15 @@ class MLflowLogger(tune.Callback):
         }
         if "seed" in config:
             tags["tunescape.seed"] = str(config["seed"])
-        params = as_params(config)
-        self._submit(trial.trial_id, self._runs.open_run, trial.trial_id, tags, params, reopen)
+        self._submit(
+            trial.trial_id,
+            self._runs.open_run,
+            trial.trial_id,
+            tags,
+            as_params(config),
+            environment_dataset(trial.config),
+            reopen,
+        )
 
     def _queue_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         if self._writer is None or not result:
@@ -317,7 +370,7 @@ class MLflowLogger(tune.Callback):
         if non_finite and trial_id not in self._reported_non_finite:
             self._reported_non_finite.add(trial_id)
             tag = {"tunescape.non_finite": f"at env step {step}: {', '.join(non_finite)}"}
-            self._submit(trial_id, self._runs.tag_run, trial_id, tag)
+            self._submit_tags(trial_id, tag)
         self._writer.submit_row(trial_id, Row(step, timestamp_ms(result), values))
 
     def _changed_settings(self, trial: Trial, step: int) -> dict[str, float]:
@@ -343,7 +396,7 @@ class MLflowLogger(tune.Callback):
             else:
                 others[f"tunescape.config.{key}"] = f"{as_text(value)} (from env step {step})"
         if others:
-            self._submit(trial.trial_id, self._runs.tag_run, trial.trial_id, others)
+            self._submit_tags(trial.trial_id, others)
         return changed
 
     def _end_trial(self, trial: Trial, status: str) -> None:
@@ -355,7 +408,8 @@ class MLflowLogger(tune.Callback):
         else:
             tags = {OUTCOME_TAG: "pruned" if was_pruned(trial) else "finished"}
         tags["tunescape.status"] = trial.status if status == FAILED else "TERMINATED"
-        self._submit(trial_id, self._runs.end_run, trial_id, status, tags)
+        self._submit_tags(trial_id, tags)
+        self._submit(trial_id, self._runs.end_run, trial_id, status)
         self._ended[trial_id] = status
         self._queue_best(trial)
 
@@ -374,9 +428,16 @@ class MLflowLogger(tune.Callback):
             )
             self._writer.submit_row(None, row)
 
+    def _queue_sample(self, values: dict[str, float]) -> None:
+        """Logs a sample of the machine's use on the parent, by the sweep's age in seconds."""
+        now = time.time()
+        if self._writer is not None:
+            self._writer.submit_row(None, Row(int(now - self._started), int(1000 * now), values))
+
     def _kill_open_runs(self) -> None:
         for trial_id in list(self._trials):  # cut off: Ctrl-C, or a time budget
-            self._submit(trial_id, self._runs.end_run, trial_id, KILLED, {OUTCOME_TAG: "killed"})
+            self._submit_tags(trial_id, {OUTCOME_TAG: "killed"})
+            self._submit(trial_id, self._runs.end_run, trial_id, KILLED)
         self._trials.clear()
 
     def _recover_trial(self, trial: Trial) -> None:
@@ -384,4 +445,4 @@ class MLflowLogger(tune.Callback):
         trial_id = trial.trial_id
         self._submit(trial_id, self._runs.skip_repeated, trial_id)
         cause = {"tunescape.recovered_from": error_cause(trial)}
-        self._submit(trial_id, self._runs.tag_run, trial_id, cause)
+        self._submit_tags(trial_id, cause)

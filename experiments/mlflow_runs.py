@@ -7,11 +7,12 @@ found again by the tags `tunescape.sweep_id` and `tunescape.trial_id`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from experiments.mlflow_dataset import dataset_input, environment_dataset
 from experiments.mlflow_names import (
     BEST_ARTIFACT,
     FAILED,
@@ -28,13 +29,14 @@ from experiments.mlflow_store import (
     Row,
     ensure_experiment,
     find_runs,
-    log_params_and_tags,
-    log_rows,
+    log_batch,
 )
 from experiments.trial_info import numeric_metrics, read_json_lines
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
+
+    from experiments.mlflow_writer import MLflowWriter
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ class SweepInfo:
     metric: str = "episode_return_mean"
     mode: str = "max"
     step_metric: str = "num_env_steps_sampled_lifetime"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    log_model: bool = True
+    register_as: str | None = None
 
     def step_of(self, values: Mapping[str, float]) -> int:
         """Returns the env step of a result; its training iteration if it counts no env steps."""
@@ -62,19 +67,20 @@ class SweepRuns:
 
     Args:
         sweep: the sweep.
-        connected: gives the client; called on the thread only.
+        writer: gives the writer that carries out the requests; called on the thread only.
         parent_run_id: of the sweep that is resumed, if it is known.
         run_ids: run id by trial id, likewise.
 
     Attributes:
         parent_run_id: None until MLflow has answered.
         run_ids: run id by trial id, of the runs that exist so far.
+        model_uri: of the best policy, if it is logged as a model.
     """
 
     def __init__(
         self,
         sweep: SweepInfo,
-        connected: Callable[[], MlflowClient],
+        writer: Callable[[], MLflowWriter],
         *,
         parent_run_id: str | None = None,
         run_ids: Mapping[str, str] | None = None,
@@ -82,16 +88,18 @@ class SweepRuns:
         self.sweep = sweep
         self.parent_run_id = parent_run_id
         self.run_ids = dict(run_ids or {})
-        self._connected = connected
+        self._writer = writer
+        self.model_uri = ""
         self._experiment_id = ""
         self._provenance: dict[str, str] = {}
+        self._params: dict[str, Mapping[str, str]] = {}  # of new runs, not yet logged
         self._found: dict[str, str] = {}  # status of the runs found at a resume
         self._skip_until: dict[str, int] = {}  # env step up to which a run already holds its rows
         self._last_step: dict[str, int] = {}  # env step of a run's last row
 
     @property
     def _client(self) -> MlflowClient:
-        return self._connected()
+        return self._writer().client
 
     def open_parent(self) -> None:
         """Makes the sweep's run, or finds it and its children."""
@@ -120,26 +128,46 @@ class SweepRuns:
         }
         run = client.create_run(self._experiment_id, run_name=sweep.name, tags=tags)
         self.parent_run_id = run.info.run_id
-        log_params_and_tags(client, run.info.run_id, sweep.params, {})
+        log_batch(client, run.info.run_id, params=sweep.params)
+        dataset = environment_dataset(sweep.config)
+        if dataset is not None:
+            client.log_inputs(run.info.run_id, datasets=[dataset_input(dataset)])
         if sweep.spec_path and os.path.isfile(sweep.spec_path):
             client.log_artifact(run.info.run_id, sweep.spec_path)
 
     def open_run(
-        self, trial_id: str, tags: dict[str, str], params: dict[str, str], reopen: bool
+        self,
+        trial_id: str,
+        tags: dict[str, str],
+        params: dict[str, str],
+        dataset: dict[str, Any] | None,
+        reopen: bool,
     ) -> None:
         """Makes a trial's run, or sets the one there is back to RUNNING if `reopen`."""
         client = self._client
         run_id = self.run_ids.get(trial_id)
         if run_id is None:
-            parent = {PARENT_TAG: self.parent_run_id}
-            run = client.create_run(
-                self._experiment_id, run_name=trial_id, tags={**self._provenance, **parent, **tags}
-            )
+            # Versions are the same in all runs of a sweep: the parent has them.
+            source = {k: v for k, v in self._provenance.items() if k.startswith("mlflow.")}
+            tags = {**source, PARENT_TAG: self.parent_run_id or "", **tags}
+            run = client.create_run(self._experiment_id, run_name=trial_id, tags=tags)
             self.run_ids[trial_id] = run.info.run_id
-            log_params_and_tags(client, run.info.run_id, params, {})
+            self._params[trial_id] = params
+            if dataset is not None:
+                client.log_inputs(run.info.run_id, datasets=[dataset_input(dataset)])
+            if not self._writer().is_waiting(trial_id):  # else they go with its metrics
+                self._log(trial_id)
         elif reopen:
             self._note_logged(trial_id, run_id)
             client.update_run(run_id, status="RUNNING")
+
+    def _log(
+        self, trial_id: str, rows: Sequence[Row] = (), tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Writes to a trial's run, with its parameters if they are still to be written."""
+        params = self._params.get(trial_id)
+        log_batch(self._client, self.run_ids[trial_id], rows, params, tags)
+        self._params.pop(trial_id, None)
 
     def _note_logged(self, trial_id: str, run_id: str) -> None:
         """Notes, once, how far a run found at a resume was logged before the sweep was killed."""
@@ -159,11 +187,13 @@ class SweepRuns:
         if trial_id in self._last_step:
             self._skip_until[trial_id] = self._last_step[trial_id]
 
-    def write_rows(self, trial_id: str | None, rows: list[Row]) -> None:
-        """Logs rows of a trial, or of the parent (None)."""
+    def write_rows(
+        self, trial_id: str | None, rows: list[Row], tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Logs rows and tags of a trial, or of the parent (None)."""
         if trial_id is None:
             if self.parent_run_id is not None:
-                log_rows(self._client, self.parent_run_id, rows)
+                log_batch(self._client, self.parent_run_id, rows, tags=tags)
             return
         run_id = self.run_ids.get(trial_id)
         if run_id is None or self._is_ended(trial_id):
@@ -173,8 +203,9 @@ class SweepRuns:
         limit = self._skip_until.get(trial_id)
         if limit is not None:
             rows = [row for row in rows if row.step > limit]
+        if rows or tags:
+            self._log(trial_id, rows, tags)
         if rows:
-            log_rows(self._client, run_id, rows)
             self._skip_until.pop(trial_id, None)
             self._last_step[trial_id] = rows[-1].step
 
@@ -192,21 +223,18 @@ class SweepRuns:
                 )
         self.write_rows(trial_id, [by_iteration[i] for i in sorted(by_iteration)])
 
-    def tag_run(self, trial_id: str, tags: dict[str, str]) -> None:
-        """Tags a trial's run."""
-        if trial_id in self.run_ids:
-            log_params_and_tags(self._client, self.run_ids[trial_id], {}, tags)
-
-    def end_run(self, trial_id: str, status: str, tags: dict[str, str]) -> None:
+    def end_run(self, trial_id: str, status: str) -> None:
         """Ends a trial's run, unless it had been ended before a resume."""
         if trial_id in self.run_ids and not self._is_ended(trial_id):
-            self.tag_run(trial_id, tags)
+            if trial_id in self._params:  # it ended without a result
+                self._log(trial_id)
             self._client.set_terminated(self.run_ids[trial_id], status=status)
 
     def close_orphans(self, known: set[str]) -> None:
         """Ends the runs of trials that were lost with the process that had made them."""
         for trial_id in set(self.run_ids) - known:
-            self.end_run(trial_id, KILLED, {OUTCOME_TAG: "killed"})
+            self.write_rows(trial_id, [], {OUTCOME_TAG: "killed"})
+            self.end_run(trial_id, KILLED)
 
     def write_best(self, trial_id: str, policy_dir: str, checkpoint: str | None) -> None:
         """Marks the winner and keeps its policy with the parent."""
@@ -221,14 +249,54 @@ class SweepRuns:
             best = {"tunescape.best": "true", "tunescape.best_policy": policy_dir}
             if checkpoint:
                 best["tunescape.best_checkpoint"] = checkpoint
-            self.tag_run(trial_id, best)
-        log_params_and_tags(client, self.parent_run_id, {}, tags)
+            self._log(trial_id, tags=best)
+        log_batch(client, self.parent_run_id, tags=tags)
         client.log_artifacts(self.parent_run_id, policy_dir, artifact_path=BEST_ARTIFACT)
 
+    def write_model(self, trial_id: str, policy_dir: str, checkpoint: str | None) -> None:
+        """Logs the winner's policy as a model, and registers it if asked.
+
+        A sweep that is resumed after its end finds the same winner: it has its model already.
+        """
+        from experiments.mlflow_model import load_policy, log_model, register_model
+
+        client, sweep = self._client, self.sweep
+        if self.parent_run_id is None:
+            return
+        known = client.get_run(self.parent_run_id).data.tags
+        if checkpoint and known.get("tunescape.model_checkpoint") == checkpoint:
+            self.model_uri = known.get("tunescape.registered_model", known["tunescape.model_uri"])
+            return
+        try:
+            policy = load_policy(policy_dir)
+        except ValueError as error:  # a trainable of the user's own, with a format of its own
+            if sweep.register_as:
+                self._writer().warn_once("model", f"No model is registered: {error}")
+            return
+        run_id = self.run_ids.get(trial_id, self.parent_run_id)
+        model = log_model(
+            client,
+            policy,
+            Path(policy_dir),
+            experiment_id=self._experiment_id,
+            run_ids=list(dict.fromkeys([run_id, self.parent_run_id])),
+            tags={"tunescape.sweep": sweep.name, TRIAL_TAG: trial_id},
+        )
+        tags = {"tunescape.model_uri": model.model_uri}
+        if checkpoint:
+            tags["tunescape.model_checkpoint"] = checkpoint
+        if sweep.register_as:
+            version = register_model(client, model, sweep.register_as)
+            tags["tunescape.registered_model"] = f"models:/{sweep.register_as}/{version}"
+        log_batch(client, self.parent_run_id, tags=tags)
+        self.model_uri = tags.get("tunescape.registered_model", model.model_uri)
+
     def end_parent(self, status: str) -> None:
-        """Ends the sweep's run."""
+        """Ends the sweep's run, and notes there what MLflow has not got."""
         if self.parent_run_id is None:
             return
         tags = {OUTCOME_TAG: status.lower(), "tunescape.num_trials": str(len(self.run_ids))}
-        log_params_and_tags(self._client, self.parent_run_id, {}, tags)
+        if self._writer().num_dropped:
+            tags["tunescape.dropped_metrics"] = str(self._writer().num_dropped)
+        log_batch(self._client, self.parent_run_id, tags=tags)
         self._client.set_terminated(self.parent_run_id, status=status)

@@ -11,24 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.credentials import scrubbed
+
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 # So that the UI opens on runs and metrics, not on traces of language models.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 
-MAX_BATCH_METRICS = 1000  # MLflow's limit for one log_batch
-MAX_BATCH_PARAMS = 100
+MAX_BATCH_METRICS = 1000  # MLflow's limit for one log_batch, of metrics and of all together
+MAX_BATCH_PARAMS = 100  # likewise of parameters, and of tags
 MAX_PARAM_LENGTH = 6000
 MAX_TAG_LENGTH = 5000
+LONG_PARAMS_ARTIFACT = "long_params.json"
 
+# MLflow prints to the terminal, which shows our progress, and asks the server for what it prints.
+_QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
 # MLflow's own defaults would hang on a dead server for minutes; ours give up within seconds and
 # the thread tries again later. A value set by the user wins.
 _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 
 
@@ -43,7 +51,7 @@ class Row:
 
 def connect(tracking_uri: str) -> MlflowClient:
     """Returns a client for `tracking_uri`; makes or migrates an SQLite schema, once and quietly."""
-    for name, value in _ENVIRONMENT.items():
+    for name, value in {**_ENVIRONMENT, **_QUIET}.items():
         os.environ.setdefault(name, value)
     # Quiet first: MLflow announces every table that it makes.
     for noisy in ("alembic", "mlflow.store.db.utils", "mlflow.tracking"):
@@ -89,34 +97,39 @@ def _make_database(path: Path) -> None:
         new.unlink(missing_ok=True)
 
 
-def log_rows(client: MlflowClient, run_id: str, rows: Iterable[Row]) -> None:
-    """Writes rows of metrics, at most 1,000 values a request."""
-    from mlflow.entities import Metric
+def log_batch(
+    client: MlflowClient,
+    run_id: str,
+    rows: Iterable[Row] = (),
+    params: Mapping[str, str] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> None:
+    """Writes metrics, parameters and tags in as few requests as MLflow's limits allow.
 
+    A tag that is too long is cut. A parameter that is too long is cut, and kept whole in the
+    artifact `long_params.json`.
+    """
+    from mlflow.entities import Metric, Param, RunTag
+
+    params = {_key(name): value for name, value in (params or {}).items()}
+    long_params = {k: v for k, v in params.items() if len(v) > MAX_PARAM_LENGTH}
+    if long_params:
+        client.log_dict(run_id, long_params, LONG_PARAMS_ARTIFACT)
+        note = f"... (whole in {LONG_PARAMS_ARTIFACT})"
+        params |= {k: v[: MAX_PARAM_LENGTH - len(note)] + note for k, v in long_params.items()}
+    all_params = [Param(name, value) for name, value in params.items()]
+    all_tags = [RunTag(_key(k), _cut(v, MAX_TAG_LENGTH)) for k, v in (tags or {}).items()]
     metrics = [
         Metric(_key(name), value, row.timestamp_ms, row.step)
         for row in rows
         for name, value in row.values.items()
     ]
-    for start in range(0, len(metrics), MAX_BATCH_METRICS):
-        client.log_batch(run_id, metrics=metrics[start : start + MAX_BATCH_METRICS])
-
-
-def log_params_and_tags(
-    client: MlflowClient, run_id: str, params: Mapping[str, str], tags: Mapping[str, str]
-) -> None:
-    """Writes parameters and tags, cutting what is longer than MLflow takes."""
-    from mlflow.entities import Param, RunTag
-
-    all_params = [Param(_key(k), _cut(v, MAX_PARAM_LENGTH)) for k, v in params.items()]
-    all_tags = [RunTag(_key(k), _cut(v, MAX_TAG_LENGTH)) for k, v in tags.items()]
-    step = MAX_BATCH_PARAMS
-    for start in range(0, max(len(all_params), len(all_tags)), step):
-        client.log_batch(
-            run_id,
-            params=all_params[start : start + step],
-            tags=all_tags[start : start + step],
-        )
+    while metrics or all_params or all_tags:
+        some_params, all_params = all_params[:MAX_BATCH_PARAMS], all_params[MAX_BATCH_PARAMS:]
+        some_tags, all_tags = all_tags[:MAX_BATCH_PARAMS], all_tags[MAX_BATCH_PARAMS:]
+        room = MAX_BATCH_METRICS - len(some_params) - len(some_tags)
+        client.log_batch(run_id, metrics=metrics[:room], params=some_params, tags=some_tags)
+        metrics = metrics[room:]
 
 
 def find_runs(client: MlflowClient, experiment_id: str, tag: str, value: str) -> list[Any]:
@@ -183,6 +196,6 @@ def _cut(value: str, length: int) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Returns what an error says in its first line, at most 300 characters of it."""
-    lines = str(error).strip().splitlines()
+    """Returns what an error says in its first line, without credentials, 300 characters at most."""
+    lines = scrubbed(str(error)).strip().splitlines()
     return _cut(lines[0] if lines else type(error).__name__, 300)

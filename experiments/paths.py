@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,11 +42,6 @@ def tracking_uri(spec: SweepSpec) -> str:
     if urlsplit(uri).scheme == "":
         return Path(uri).expanduser().absolute().as_uri()
     return uri
-
-
-def shown_uri(uri: str) -> str:
-    """A URI for messages: without the password that it may hold."""
-    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", uri)
 
 
 def default_tracking_uri(storage: Path) -> str:

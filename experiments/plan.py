@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.cluster import local_node, shown
-from experiments.paths import shown_uri, sweep_dir, tracking_uri
+from experiments.credentials import scrubbed
+from experiments.paths import sweep_dir, tracking_uri
 from experiments.preflight import check_resources, trial_resources
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
@@ -51,7 +52,7 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
             f"{held_out_seeds(spec)}"
         )
     if spec.mlflow.enabled:
-        lines.append(f"# MLflow: {shown_uri(tracking_uri(spec))}")
+        lines.append(f"# MLflow: {scrubbed(tracking_uri(spec))}")
     lines += [f"# {line}" for line in load_history(spec, space).lines]
     lines += [f"# {note}" for note in notes(spec, space)]
     lines += [f"# a trial may have: {example}" for example in _examples(spec)]

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from experiments.cluster import shown, total
+from experiments.credentials import scrubbed, without_credentials
 from experiments.errors import PreflightError
-from experiments.paths import shown_uri
 from experiments.schema import SweepSpec
 from search_spaces.space import SearchSpace
 
@@ -50,7 +50,7 @@ def check_tracking(tracking_uri: str) -> str | None:
     reason = why_unreachable(tracking_uri)
     if reason is None:
         return None
-    return f"the MLflow tracking server {shown_uri(tracking_uri)} cannot be reached: {reason}"
+    return f"the MLflow tracking server {scrubbed(tracking_uri)} cannot be reached: {reason}"
 
 
 def why_unreachable(uri: str) -> str | None:
@@ -58,7 +58,8 @@ def why_unreachable(uri: str) -> str | None:
     parts = urlsplit(uri)
     try:
         if parts.scheme in ("http", "https"):
-            with urllib.request.urlopen(uri.rstrip("/") + "/health", timeout=TRACKING_TIMEOUT_S):
+            health = without_credentials(uri).rstrip("/") + "/health"
+            with urllib.request.urlopen(health, timeout=TRACKING_TIMEOUT_S):
                 return None
         host, port = parts.hostname, parts.port
         if host is None:

@@ -47,6 +47,7 @@ class Outcome:
         pareto_picture: Its picture, if there are two.
         note: Why there is no exported policy, if there is none.
         final: What the held-out seeds said, if the spec has a `final`.
+        model: URI of the best policy as an MLflow model, by its registered name if it has one.
     """
 
     results: ResultGrid
@@ -62,6 +63,7 @@ class Outcome:
     pareto_picture: Path | None = None
     note: str = ""
     final: Final | None = None
+    model: str = ""
 
     @property
     def all_failed(self) -> bool:
@@ -209,6 +211,9 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
             _draw_effects(spec, outcome)
             _draw_lineage(spec, outcome)
             _write_pareto(spec, outcome)
+        if sweep.mlflow is not None:
+            sweep.mlflow.close(status)  # waits until all is written, the model too
+            outcome.model = sweep.mlflow.model_uri
         return outcome
     except ExperimentError:
         status = "FAILED"

@@ -54,7 +54,7 @@ class Mlflow(Section):
     tags: dict[str, str] = {}
     log_model: bool = True
     """Whether the best policy is logged as an MLflow model, with its signature."""
-    register_as: str | None = None
+    register_as: Annotated[str, Field(pattern=r"^[^/:]+$")] | None = None
     """Name under which that model is registered."""
     system_metrics: bool = False
     """Whether CPU, memory and GPU use of this machine are logged on the sweep's run."""

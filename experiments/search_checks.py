@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.paths import shown_uri
+from experiments.credentials import scrubbed
 from experiments.schema import SweepSpec
 from experiments.search_schema import (
     CmaesSearch,
@@ -113,7 +113,7 @@ def _check_storage(document: Document, spec: SweepSpec, search: OptunaSection) -
     if not known:
         raise document.error(
             place,
-            f"search: study_storage = {shown_uri(uri)!r} is no storage of Optuna's; allowed: "
+            f"search: study_storage = {scrubbed(uri)!r} is no storage of Optuna's; allowed: "
             f"{', '.join(f'{name}://…' for name in _DATABASES)}, or the path of a journal file",
         )
     if re.search(r"://[^/@]*:[^/@]+@", uri) and ".".join(map(str, place)) not in spec._references:

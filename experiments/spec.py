@@ -23,10 +23,10 @@ from experiments.seed_checks import check_final, check_seeds
 from experiments.spec_checks import (
     check_config,
     check_env,
+    check_mlflow,
     check_space,
     check_together,
     join_spaces,
-    refuse_unsupported,
     rename_metrics,
     settle_conditions,
     take_grids_from_config,
@@ -189,7 +189,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     spec = validate(document)
     spec._references = references
     check_pair(document, spec)
-    refuse_unsupported(document, spec)
+    check_mlflow(document, spec)
     check_search(document, spec, space, config_class)
     check_scheduler(document, spec, space, trainable)
     check_seeds(document, spec, space, trainable)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.credentials import has_secret
 from experiments.metrics import canonical_metric
 from experiments.schema import SweepSpec
 from search_spaces.conditions import check_conditions, settings_of
@@ -252,17 +253,22 @@ def _metric(document: Document, place: KeyPath, name: str, trainable: type) -> s
     return metric
 
 
-def refuse_unsupported(document: Document, spec: SweepSpec) -> None:
-    """What the spec's form has, and sweeps cannot do yet."""
-    defaults: list[tuple[KeyPath, bool]] = [
-        (("mlflow", "register_as"), spec.mlflow.register_as is not None),
-        (("mlflow", "system_metrics"), spec.mlflow.system_metrics),
-        (("loggers",), spec.loggers != ["json"]),
-    ]
-    for place, is_set in defaults:
-        if is_set:
-            value = document.data
-            for key in place:
-                value = value[str(key)]
-            dotted = ".".join(map(str, place))
-            raise document.error(place, f"{dotted} = {value!r} is not supported yet")
+def check_mlflow(document: Document, spec: SweepSpec) -> None:
+    """A password in the spec would be copied to the sweep's folder, and to MLflow itself.
+
+    And a model that is not logged cannot be registered.
+    """
+    is_reference = "mlflow.tracking_uri" in spec._references  # which is what is kept
+    if not is_reference and has_secret(spec.mlflow.tracking_uri or ""):
+        raise document.error(
+            ("mlflow", "tracking_uri"),
+            "mlflow.tracking_uri holds credentials, and a spec is kept in the sweep's folder; give "
+            "them by the environment variables MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, or write ${env:NAME} in the URI",
+        )
+    if spec.mlflow.register_as and not (spec.mlflow.enabled and spec.mlflow.log_model):
+        raise document.error(
+            ("mlflow", "register_as"),
+            f"mlflow.register_as = {spec.mlflow.register_as!r} registers the model that is logged; "
+            "it needs mlflow.enabled and mlflow.log_model",
+        )

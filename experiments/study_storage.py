@@ -19,8 +19,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from experiments.credentials import scrubbed
 from experiments.errors import PreflightError
-from experiments.paths import shown_uri
 from experiments.preflight import why_unreachable
 from experiments.schema import SweepSpec
 from experiments.search_schema import OptunaSection
@@ -47,7 +47,7 @@ def open_study(spec: SweepSpec, search: OptunaSection, *, resumed: bool = False)
     """
     assert search.study_storage is not None
     name = search.study_name or spec.name
-    shown = shown_uri(search.study_storage)
+    shown = scrubbed(search.study_storage)
     modes = [objective.mode for objective in spec.objectives or [spec.objective]]
     problem = why_unreachable(search.study_storage) if "://" in search.study_storage else None
     if problem:

@@ -35,6 +35,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     _show_failures(outcome, console)
     if outcome.best is not None:
         console.print(f"Best policy: {shown_path(outcome.best)}", highlight=False, soft_wrap=True)
+        if outcome.model:
+            console.print(f"MLflow model: {outcome.model}", highlight=False, soft_wrap=True)
     elif outcome.note:
         console.print(f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True)
     if outcome.curves is not None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.credentials import scrubbed
 from experiments.errors import ExperimentError
 from experiments.matrix_state import is_matrix, load_matrix
 from experiments.paths import SPEC_FILE, default_tracking_uri, tracking_uri
@@ -38,7 +39,7 @@ def serve(folder: Path, port: int, console: Console) -> int:
     """
     uri = store_of(folder)
     if uri.startswith(("http://", "https://")):
-        console.print(f"This sweep is tracked at {uri}", highlight=False)
+        console.print(f"This sweep is tracked at {scrubbed(uri)}", highlight=False)
         return 0
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,7 +51,7 @@ def serve(folder: Path, port: int, console: Console) -> int:
             ) from None
     console.print(f"MLflow UI: http://{HOST}:{port} (Ctrl-C stops it)", highlight=False)
     # The server has worker processes: all of them are in a group of their own, and end with us.
-    server = subprocess.Popen(ui_command(uri, port), start_new_session=True, env=_environment())
+    server = subprocess.Popen(ui_command(port), start_new_session=True, env=_environment(uri))
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         return server.wait()
@@ -60,9 +61,16 @@ def serve(folder: Path, port: int, console: Console) -> int:
         _stop(server)
 
 
-def _environment() -> dict[str, str]:
-    """Without MLflow's job runners: half a dozen processes that only language models need."""
-    return {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+def _environment(uri: str) -> dict[str, str]:
+    """The store, as a command line would show its password, and no job runners.
+
+    Those are half a dozen processes that only language models need.
+    """
+    return {
+        **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -97,10 +105,9 @@ def store_of(folder: Path) -> str:
     return uri
 
 
-def ui_command(uri: str, port: int) -> list[str]:
-    """The command line of the server."""
+def ui_command(port: int) -> list[str]:
+    """The command line of the server; `_environment` names the store."""
     return [
         *(sys.executable, "-m", "mlflow", "ui"),
-        *("--backend-store-uri", uri),
         *("--host", HOST, "--port", str(port), "--workers", "1"),
     ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.rows import flatten
+from experiments.metrics import LEGACY
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -43,8 +44,8 @@ _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit
 def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
     """Returns the metrics of a Tune result and the keys whose values are not finite.
 
-    Booleans, Tune's book-keeping (process ids, node addresses, time stamps) and the config are not
-    metrics and are left out.
+    Booleans, Tune's book-keeping (process ids, node addresses, time stamps), the config, and older
+    names of metrics that are there under their newer ones are left out.
 
     Args:
         result: what Tune hands to callbacks, flat or nested.
@@ -54,8 +55,11 @@ def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[s
     """
     finite: dict[str, float] = {}
     non_finite: list[str] = []
-    for key, value in flatten({k: v for k, v in result.items() if k != "config"}).items():
+    flat = flatten({k: v for k, v in result.items() if k != "config"})
+    for key, value in flat.items():
         if isinstance(value, bool) or not isinstance(value, Number) or key in _BOOKKEEPING:
+            continue
+        if LEGACY.get(key) in flat:
             continue
         number = float(value)  # type: ignore[arg-type]
         if math.isfinite(number):

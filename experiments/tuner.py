@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cluster import local_node, nodes, prepare_environment, total
+from experiments.credentials import without_credentials
 from experiments.errors import SweepError
 from experiments.paths import (
     SPEC_FILE,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.mlflow_logger import MLflowLogger
+    from experiments.progress import Progress
     from experiments.study_storage import StudyCopy
     from experiments.warm_start import History
 
@@ -66,14 +68,13 @@ def prepare_tuner(
         study: Where a copy of the study is kept, if it was opened already.
     """
     from ray import tune
-    from ray.tune.logger import JsonLoggerCallback
 
     from experiments.durability import durable
     from experiments.metric_watch import MetricWatch, watched_metrics
-    from experiments.progress import Progress
     from experiments.schedulers import build_scheduler, together
     from experiments.search import build_search, study_copy, total_trials
     from experiments.search_limit import TogetherLimiter
+    from experiments.trial_files import file_loggers
     from experiments.warm_start import load_history
 
     space = spec_space(spec)
@@ -97,10 +98,10 @@ def prepare_tuner(
     mlflow = _mlflow_logger(spec, spec_file) if spec.mlflow.enabled else None
     # The keeper comes first: it adds to results what the others read.
     watch = MetricWatch(watched_metrics(spec))
-    callbacks: list[tune.Callback] = [keeper, watch, JsonLoggerCallback()]
+    callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
     if mlflow is not None:
         callbacks.append(mlflow)
-    callbacks.append(Progress(metric, mode, total_trials=count, name=spec.name, console=console))
+    callbacks.append(_progress(spec, count, console))
 
     config = dict(spec.config)
     if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
@@ -173,15 +174,30 @@ def restore_tuner(
     internal: Any = tuner._local_tuner
     run_config = internal.get_run_config()
     mlflow = next((c for c in run_config.callbacks if isinstance(c, MLflowLogger)), None)
+    if mlflow is not None and without_credentials(tracking_uri(spec)) == mlflow.tracking_uri:
+        mlflow.tracking_uri = tracking_uri(spec)  # its credentials are not saved
     count = total_trials(spec, spec_space(spec))
-    metric, mode = spec.objective.metric, spec.objective.mode
-    progress = Progress(metric, mode, total_trials=count, name=spec.name, console=console)
+    progress = _progress(spec, count, console)
     run_config.callbacks = [
         progress if isinstance(c, Progress) else c for c in run_config.callbacks
     ]
     if study is not None:
         internal._tune_config.search_alg.searcher.copy = study
     return PreparedSweep(tuner, mlflow, count, study)
+
+
+def _progress(spec: SweepSpec, count: int, console: Console | None) -> Progress:
+    from experiments.progress import Progress
+
+    return Progress(
+        spec.objective.metric,
+        spec.objective.mode,
+        total_trials=count,
+        name=spec.name,
+        console=console,
+        seeds=len(spec.seeds.values) if spec.seeds else 1,
+        time_budget_s=spec.time_budget_s,
+    )
 
 
 def max_concurrent_trials(spec: SweepSpec, trainable: Any) -> int:
@@ -235,6 +251,11 @@ def _mlflow_logger(spec: SweepSpec, spec_file: Path) -> MLflowLogger:
         spec_path=str(spec_file),
         metric=spec.objective.metric,
         mode=spec.objective.mode,
+        config=spec.config,
+        log_model=spec.mlflow.log_model,
+        register_as=spec.mlflow.register_as,
+        system_metrics=spec.mlflow.system_metrics,
+        max_pending_metrics=spec.mlflow.max_pending_metrics,
     )
 
 

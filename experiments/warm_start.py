@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.credentials import scrubbed
 from experiments.errors import PreflightError
-from experiments.paths import shown_uri, tracking_uri
+from experiments.paths import tracking_uri
 from experiments.schema import SweepSpec
 from experiments.search_schema import CmaesSearch, LearningSection, WarmStart
 from experiments.sections import ENV_STEPS
@@ -137,7 +138,7 @@ def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iter
         if experiment is None:
             known = [found.name for found in client.search_experiments()]
             raise PreflightError(
-                f"warm_start: {shown_uri(uri)} has no experiment {source.mlflow_experiment!r}; "
+                f"warm_start: {scrubbed(uri)} has no experiment {source.mlflow_experiment!r}; "
                 f"it has: {', '.join(known)}{nearest(source.mlflow_experiment, known)}"
             )
         token = None
@@ -164,7 +165,7 @@ def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iter
                 return
     except MlflowException as error:
         first = str(error).splitlines()[0]
-        raise PreflightError(f"warm_start: {shown_uri(uri)} cannot be read: {first}") from None
+        raise PreflightError(f"warm_start: {scrubbed(uri)} cannot be read: {first}") from None
 
 
 def _from_text(space: SearchSpace, params: Mapping[str, str]) -> dict[str, Any]:

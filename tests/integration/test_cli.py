@@ -11,6 +11,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -93,6 +94,27 @@ def test_resume_of_a_finished_run_changes_nothing(trained: tuple[Path, str]) -> 
     assert rows.read_text() == before
 
 
+def test_the_best_policy_is_a_model_in_mlflow(trained: tuple[Path, str]) -> None:
+    from mlflow import pyfunc
+    from mlflow.tracking import MlflowClient
+
+    from trainables.core.policy import Policy
+
+    folder, output = trained
+    client = MlflowClient(f"sqlite:///{folder}/runs/mlflow.db")
+    (model,) = client.search_logged_models(["1"])
+    assert f"MLflow model: {model.model_uri}" in output
+    observations = np.zeros((3, 4), np.float32)
+    expected = Policy.load(folder / "runs" / "one" / "best").compute_actions(
+        observations, explore=False
+    )
+    loaded = pyfunc.load_model(model.artifact_location)
+    assert loaded.predict(observations).tolist() == expected.tolist()
+    run = client.get_run(model.source_run_id)
+    assert run.data.tags["tunescape.best"] == "true"
+    assert run.inputs.dataset_inputs[0].dataset.name == "my_env:MyEnv"
+
+
 def test_ui_serves_the_store_on_loopback(trained: tuple[Path, str]) -> None:
     folder, _ = trained
     store = f"sqlite:///{folder / 'runs' / 'mlflow.db'}"
@@ -100,7 +122,7 @@ def test_ui_serves_the_store_on_loopback(trained: tuple[Path, str]) -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
-    command = ui_command(store, port)
+    command = ui_command(port)
     assert command[command.index("--host") + 1] == "127.0.0.1"
     process = subprocess.Popen(
         [sys.executable, "-m", "experiments.cli", "ui", "runs/one", "--port", str(port)],

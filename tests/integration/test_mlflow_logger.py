@@ -26,7 +26,7 @@ from ray.tune.schedulers import ASHAScheduler
 from experiments import mlflow_writer
 from experiments.durability import durable
 from experiments.mlflow_logger import BEST_ARTIFACT, PARENT_TAG, MLflowLogger
-from experiments.mlflow_store import MAX_BATCH_METRICS, Row, connect
+from experiments.mlflow_store import LONG_PARAMS_ARTIFACT, MAX_BATCH_METRICS, Row, connect
 from experiments.mlflow_writer import MLflowWriter
 
 STEPS = "num_env_steps_sampled_lifetime"
@@ -345,6 +345,9 @@ def test_odd_values_are_logged_or_named_but_never_lose_a_row(uri: str, tmp_path:
     assert run.data.params["layers"] == "[64, 64]"
     assert run.data.params["a_b"] == "None"
     assert len(run.data.params["text"]) == 6000
+    assert run.data.params["text"].endswith(f"... (whole in {LONG_PARAMS_ARTIFACT})")
+    whole = MlflowClient(uri).download_artifacts(run.info.run_id, LONG_PARAMS_ARTIFACT)
+    assert json.loads(Path(whole).read_text()) == {"text": "x" * 10_000}
     assert {"nan", "inf"}.isdisjoint(run.data.metrics)
     assert run.data.tags["tunescape.non_finite"] == "at env step 100: nan, inf"
     assert run.data.metrics["learner/a_b"] == 1.0
@@ -368,7 +371,7 @@ def test_trials_cut_off_by_the_end_are_killed(uri: str, tmp_path: Path) -> None:
 def test_rows_of_a_run_are_merged_in_order() -> None:
     calls: list[Any] = []
     gate = threading.Event()
-    writer = MLflowWriter("", lambda run, rows: calls.append((run, rows)), flush_interval_s=0)
+    writer = MLflowWriter("", lambda run, rows, tags: calls.append((run, rows)), flush_interval_s=0)
     writer._client = object()  # type: ignore[assignment]
     writer.submit("a", gate.wait)  # holds the thread until all is queued
     rows = [Row(step, 0, {f"m{i}": 1.0 for i in range(300)}) for step in range(7)]
@@ -392,6 +395,16 @@ def test_rows_of_a_run_are_merged_in_order() -> None:
     assert calls.index("end of a") > calls.index(("a", rows[3:5]))
     assert calls.index("end of a") < calls.index(("a", [rows[5]]))
     assert MAX_BATCH_METRICS == 1000
+
+
+def test_the_end_waits_as_long_as_the_server_goes_on_answering() -> None:
+    written: list[int] = []
+    writer = MLflowWriter("", lambda run, rows, tags: None, flush_interval_s=0)
+    writer._client = object()  # type: ignore[assignment]
+    for number in range(8):
+        writer.submit(None, lambda n=number: (time.sleep(0.1), written.append(n)))  # type: ignore[misc]
+    assert writer.close(timeout_s=0.4)  # in all it takes twice as long
+    assert len(written) == 8
 
 
 @pytest.fixture
@@ -476,7 +489,7 @@ def test_memory_is_bounded_in_an_outage(caplog: pytest.LogCaptureFixture) -> Non
     written: list[int] = []
     writer = MLflowWriter(
         "sqlite://",
-        lambda run, rows: written.extend(row.step for row in rows),
+        lambda run, rows, tags: written.extend(row.step for row in rows),
         flush_interval_s=0,
         max_pending_metrics=5000,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from experiments.paths import shown_uri
+from experiments.credentials import scrubbed
 from experiments.spec import dump_spec, load_spec, make_spec, read_spec
 from search_spaces.documents import SpecError
 
@@ -178,7 +178,7 @@ def test_credentials_are_not_written(folder: Path, monkeypatch: pytest.MonkeyPat
     written = yaml.safe_load(dump_spec(spec))
     assert written["mlflow"]["tracking_uri"] == "${env:URI}"
     assert written["mlflow"]["experiment_name"] == "http://me:secret@host"  # no credential's key
-    assert shown_uri("http://me:secret@host:1/x") == "http://me:***@host:1/x"
+    assert scrubbed("http://me:secret@host:1/x") == "http://***@host:1/x"
     again = read_spec(write(folder, dump_spec(spec), "spec.yaml"))
     assert again.mlflow.tracking_uri == "http://me:secret@host"
 
@@ -203,3 +203,24 @@ def test_bad_references(
     monkeypatch.setenv("WORD", "word")
     monkeypatch.delenv("NOT_SET", raising=False)
     assert expected in message(folder, f"{BASE}{text}\n")
+
+
+def test_credentials_in_a_spec_are_refused_unless_they_are_a_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = {"name": "s", "config": {"env": "CartPole-v1"}, "stop": {"training_iteration": 1}}
+    with pytest.raises(SpecError, match="tracking_uri holds credentials") as caught:
+        make_spec({**data, "mlflow": {"tracking_uri": "http://ada:pa55@h:1"}})
+    assert "pa55" not in str(caught.value)
+    monkeypatch.setenv("TRACKING", "http://ada:pa55@h:1")
+    spec = make_spec({**data, "mlflow": {"tracking_uri": "${env:TRACKING}"}})
+    assert spec.mlflow.tracking_uri == "http://ada:pa55@h:1"
+    assert "pa55" not in dump_spec(spec)
+
+
+def test_a_model_that_is_not_logged_cannot_be_registered() -> None:
+    data = {"name": "s", "config": {"env": "CartPole-v1"}, "stop": {"training_iteration": 1}}
+    with pytest.raises(SpecError, match=r"register_as = 'm' .* needs .*mlflow\.log_model"):
+        make_spec({**data, "mlflow": {"register_as": "m", "log_model": False}})
+    with pytest.raises(SpecError, match="register_as"):
+        make_spec({**data, "mlflow": {"register_as": "a/b"}})

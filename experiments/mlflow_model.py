@@ -1,0 +1,178 @@
+"""A policy as an MLflow model: with its signature, without a pickle, and registered on request.
+
+>>> model = mlflow.pyfunc.load_model("models:/cartpole/1")  # doctest: +SKIP
+>>> actions = model.predict(observations)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
+    from mlflow.models import Model, ModelSignature
+    from mlflow.tracking import MlflowClient
+
+    from trainables.core.policy import Policy
+
+MODEL_NAME = "policy"
+_CODE = Path(__file__).with_name("mlflow_policy.py")
+# What `trainables.core` imports. Listed, because finding it out takes MLflow many seconds.
+_REQUIREMENTS = ("mlflow", "torch", "gymnasium", "numpy", "safetensors")
+
+
+def load_policy(folder: str) -> Policy:
+    """Loads an exported policy.
+
+    Raises:
+        ValueError: it is none of ours, or damaged.
+    """
+    from trainables.core.policy import Policy
+
+    return Policy.load(folder)
+
+
+def log_model(
+    client: MlflowClient,
+    policy: Policy,
+    folder: Path,
+    *,
+    experiment_id: str,
+    run_ids: Sequence[str],
+    tags: Mapping[str, str],
+) -> LoggedModel:
+    """Logs an exported policy as a model of a run.
+
+    Args:
+        client: MLflow's.
+        policy: what `folder` holds.
+        folder: an exported policy.
+        experiment_id: of the run.
+        run_ids: the runs that show the model as their output. The first is the one that the
+            policy comes from; the model gets its parameters.
+        tags: of the model.
+
+    Returns:
+        The model; its URI is `models:/<model_id>`.
+    """
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model
+
+    model = client.create_logged_model(
+        experiment_id,
+        name=MODEL_NAME,
+        source_run_id=run_ids[0],
+        tags=dict(tags),
+        params=client.get_run(run_ids[0]).data.params,
+        model_type="policy",
+    )
+    try:
+        for run_id in run_ids:
+            client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+        description = Model(
+            artifact_path=model.artifact_location,
+            model_uuid=model.model_id,
+            model_id=model.model_id,
+            run_id=run_ids[0],
+        )
+        with tempfile.TemporaryDirectory(prefix="tunescape-model-") as work:
+            built = build_model(policy, folder, Path(work), description)
+            client.log_model_artifacts(model.model_id, str(built))
+        client.finalize_logged_model(model.model_id, "READY")
+    except Exception:
+        client.finalize_logged_model(model.model_id, "FAILED")
+        raise
+    return model
+
+
+def register_model(client: MlflowClient, model: LoggedModel, name: str) -> str:
+    """Registers a logged model as the next version of `name`; returns the version."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    # A database looks the model's URI up in the tracking URI of the process, which is not ours to
+    # set; a server accepts nothing but the model's URI.
+    is_server = client.tracking_uri.startswith("http")
+    source = model.model_uri if is_server else model.artifact_location
+    version = client.create_model_version(
+        name, source=source, run_id=model.source_run_id, model_id=model.model_id
+    )
+    return str(version.version)
+
+
+def build_model(policy: Policy, folder: Path, work: Path, description: Model) -> Path:
+    """Makes the folder of a model: `MLmodel`, code, requirements and the policy.
+
+    Args:
+        policy: what `folder` holds.
+        folder: an exported policy.
+        work: an empty folder.
+        description: what goes into `MLmodel`.
+
+    Returns:
+        The model's folder, below `work`.
+    """
+    import trainables
+
+    # `trainables.core` stands alone: a model needs neither this package to be installed nor Ray.
+    source = Path(trainables.__file__).parent
+    code = work / "code" / "trainables"
+    shutil.copytree(source / "core", code / "core", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(source / "__init__.py", code / "__init__.py")
+    from mlflow import pyfunc
+
+    logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
+    signature, example = signature_of(policy)
+    target = work / "model"
+    pyfunc.save_model(
+        target,
+        python_model=_CODE,
+        artifacts={"policy": str(folder)},
+        code_paths=[str(code)],
+        signature=signature,
+        input_example=example,
+        pip_requirements=_requirements(),
+        mlflow_model=description,
+    )
+    for cache in target.rglob("__pycache__"):
+        shutil.rmtree(cache)
+    return target
+
+
+def signature_of(policy: Policy) -> tuple[ModelSignature, np.ndarray]:
+    """Returns a policy's signature, with a batch of one observation as an example.
+
+    Inputs are observations `[B, *shape]`, outputs actions `[B, …]`, both of the type that the
+    environment's spaces have; the parameter `explore` samples actions.
+    """
+    from mlflow.models import ModelSignature
+    from mlflow.types import DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+
+    space = policy.observation_space
+    space.seed(0)
+    example = np.asarray(space.sample(), dtype=space.dtype)[None]
+    actions = np.asarray(policy.compute_actions(example, explore=False))
+    signature = ModelSignature(
+        inputs=Schema([TensorSpec(example.dtype, (-1, *example.shape[1:]))]),
+        outputs=Schema([TensorSpec(actions.dtype, (-1, *actions.shape[1:]))]),
+        params=ParamSchema([ParamSpec("explore", DataType.boolean, False)]),
+    )
+    return signature, example
+
+
+def _requirements() -> list[str]:
+    """The installed versions; of a local build, such as torch's for the CPU, the public one."""
+    found: list[Any] = [(name, metadata.version(name).partition("+")[0]) for name in _REQUIREMENTS]
+    return [f"{name}=={version}" for name, version in found]
