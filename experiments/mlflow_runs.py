@@ -92,7 +92,8 @@ class SweepRuns:
         self.model_uri = ""
         self._experiment_id = ""
         self._provenance: dict[str, str] = {}
-        self._params: dict[str, Mapping[str, str]] = {}  # of new runs, not yet logged
+        # Parameters and environment of new runs, until they are logged.
+        self._unlogged: dict[str, tuple[Mapping[str, str], dict[str, Any] | None]] = {}
         self._found: dict[str, str] = {}  # status of the runs found at a resume
         self._skip_until: dict[str, int] = {}  # env step up to which a run already holds its rows
         self._last_step: dict[str, int] = {}  # env step of a run's last row
@@ -152,9 +153,7 @@ class SweepRuns:
             tags = {**source, PARENT_TAG: self.parent_run_id or "", **tags}
             run = client.create_run(self._experiment_id, run_name=trial_id, tags=tags)
             self.run_ids[trial_id] = run.info.run_id
-            self._params[trial_id] = params
-            if dataset is not None:
-                client.log_inputs(run.info.run_id, datasets=[dataset_input(dataset)])
+            self._unlogged[trial_id] = params, dataset
             if not self._writer().is_waiting(trial_id):  # else they go with its metrics
                 self._log(trial_id)
         elif reopen:
@@ -164,10 +163,13 @@ class SweepRuns:
     def _log(
         self, trial_id: str, rows: Sequence[Row] = (), tags: Mapping[str, str] | None = None
     ) -> None:
-        """Writes to a trial's run, with its parameters if they are still to be written."""
-        params = self._params.get(trial_id)
-        log_batch(self._client, self.run_ids[trial_id], rows, params, tags)
-        self._params.pop(trial_id, None)
+        """Writes to a trial's run, with what is still to be written of its beginning."""
+        run_id = self.run_ids[trial_id]
+        params, dataset = self._unlogged.get(trial_id, ({}, None))
+        if dataset is not None:
+            self._client.log_inputs(run_id, datasets=[dataset_input(dataset)])
+        log_batch(self._client, run_id, rows, params, tags)
+        self._unlogged.pop(trial_id, None)
 
     def _note_logged(self, trial_id: str, run_id: str) -> None:
         """Notes, once, how far a run found at a resume was logged before the sweep was killed."""
@@ -226,7 +228,7 @@ class SweepRuns:
     def end_run(self, trial_id: str, status: str) -> None:
         """Ends a trial's run, unless it had been ended before a resume."""
         if trial_id in self.run_ids and not self._is_ended(trial_id):
-            if trial_id in self._params:  # it ended without a result
+            if trial_id in self._unlogged:  # it ended without a result
                 self._log(trial_id)
             self._client.set_terminated(self.run_ids[trial_id], status=status)
 

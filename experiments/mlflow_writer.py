@@ -42,6 +42,7 @@ _PERMANENT_ERRORS = frozenset(
 )
 MAX_PENDING_METRICS = 200_000
 _TELL_AFTER_S = 10.0  # of waiting at the end
+_CLOSING_DELAY_S = 0.5  # between two tries at the end
 _MAX_ATTEMPTS = 3  # of a request that fails although the server answers
 
 
@@ -180,6 +181,7 @@ class MLflowWriter:
             num_left = len(self._queue)
             num_lost = self._num_dropped + self._num_pending_metrics
             self._disabled = True  # a thread still stuck in a request ends after it
+            self._changed.notify_all()
         complete = num_left == 0 and self._num_dropped == 0 and not self._thread.is_alive()
         if not complete:
             logger.warning(
@@ -206,9 +208,10 @@ class MLflowWriter:
                 delay_s = 1.0
                 continue
             with self._changed:
-                if self._closing or self._disabled:
-                    return
-                self._changed.wait_for(lambda: self._closing, timeout=delay_s)
+                if not self._closing:
+                    self._changed.wait_for(lambda: self._closing, timeout=delay_s)
+                elif self._changed.wait_for(lambda: self._disabled, timeout=_CLOSING_DELAY_S):
+                    return  # close() has given up
             delay_s = min(60.0, 2 * delay_s)
 
     def _flush(self) -> bool:

@@ -157,7 +157,7 @@ class Progress(tune.Callback):
         self._guard(self._draw, trials)
         self.stop()
         if not self._is_live():
-            self._guard(self._say, self._header(trials).plain)
+            self._guard(self._say_end, trials)
 
     def stop(self) -> None:
         """Ends the live table and leaves its last state on the screen; safe to repeat."""
@@ -225,9 +225,13 @@ class Progress(tune.Callback):
             if self._live is None:
                 self._live = Live(console=self.console, auto_refresh=False, transient=False)
                 self._live.start()
-            self._live.update(Group(self._header(trials), self._table(trials)), refresh=True)
+            parts = self._header(trials), Text(self._spent(), style="dim"), self._table(trials)
+            self._live.update(Group(*parts), refresh=True)
         elif time.monotonic() - self._last_line >= STATUS_LINE_PERIOD_S:
-            self._say(f"{self._header(trials).plain}{self._running(trials)}")
+            self._say(f"{self._line(trials)}{self._running(trials)}")
+
+    def _say_end(self, trials: list[Trial]) -> None:
+        self._say(self._line(trials))
 
     def _note_results(self, trials: list[Trial]) -> None:
         """Notes when each running trial last reported: a long iteration shows as such."""
@@ -271,8 +275,10 @@ class Progress(tune.Callback):
         if best is not None:
             value = short((best.last_result or {}).get(self.metric))
             header.append(f"  best {self.metric} {value} ({best.trial_id})", style="bold green")
-        header.append(f"  {self._spent()}", style="not bold dim")
         return header
+
+    def _line(self, trials: list[Trial]) -> str:
+        return f"{self._header(trials).plain}  {self._spent()}"
 
     def _spent(self) -> str:
         """The budget used, the time used, and how long the rest may take."""

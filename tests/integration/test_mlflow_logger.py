@@ -26,7 +26,13 @@ from ray.tune.schedulers import ASHAScheduler
 from experiments import mlflow_writer
 from experiments.durability import durable
 from experiments.mlflow_logger import BEST_ARTIFACT, PARENT_TAG, MLflowLogger
-from experiments.mlflow_store import LONG_PARAMS_ARTIFACT, MAX_BATCH_METRICS, Row, connect
+from experiments.mlflow_store import (
+    LONG_PARAMS_ARTIFACT,
+    MAX_BATCH_METRICS,
+    Row,
+    connect,
+    log_batch,
+)
 from experiments.mlflow_writer import MLflowWriter
 
 STEPS = "num_env_steps_sampled_lifetime"
@@ -539,3 +545,30 @@ def test_a_driver_killed_while_it_makes_the_database_leaves_none(
     driver.wait()
     assert not (tmp_path / "runs" / "mlflow.db").exists()
     assert connect(uri).search_experiments()
+
+
+def test_a_run_whose_making_was_cut_off_gets_its_parameters_at_the_next_try(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail = True
+
+    def once(*args: Any, **kwargs: Any) -> None:
+        nonlocal fail
+        if fail and kwargs.get("params", args[3] if len(args) > 3 else None):
+            fail = False
+            raise ConnectionError("cut off between two requests")
+        log_batch(*args, **kwargs)
+
+    logger = _logger(uri, tmp_path)
+    logger.setup()
+    monkeypatch.setattr("experiments.mlflow_runs.log_batch", once)
+    trial = _trial("a", lr=0.1, env="CartPole-v1")
+    logger.on_trial_start(0, [], trial)
+    _report(logger, trial, 1)
+    _finish(logger, trial)
+    time.sleep(0.3)
+    logger.close()
+    _, children = _runs(uri)
+    assert not fail
+    assert children["a"].data.params == {"lr": "0.1", "env": "CartPole-v1"}
+    assert len(children["a"].inputs.dataset_inputs) == 1
