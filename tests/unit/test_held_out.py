@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from analysis.export import export_checkpoint
 from analysis.held_out import add_runs, candidates, winner
 from analysis.held_out_plot import plot_held_out
 from analysis.records import Sweep, load_sweep
@@ -86,6 +87,29 @@ def test_held_out_runs_choose_the_winner(search: Sweep, tmp_path: Path) -> None:
     assert good.median_seed == 102  # whose value is 70
     picture = plot_held_out(found, RETURN, tmp_path / "final.png", chosen=good)
     assert picture.stat().st_size > 10_000
+
+
+def test_the_policy_is_that_of_the_median_run(search: Sweep, tmp_path: Path) -> None:
+    found = candidates(search, RETURN, "max", 1, PATHS)[:1]
+    runs: dict[str, tuple[dict[str, Any], list[float]]] = {
+        f"run{seed}": ({"lr": 0.2, "seed": seed}, [1, value])
+        for seed, value in ((7, 30), (8, 10), (9, 20))
+    }
+    final = tmp_path / "final"
+    sweep(final, runs)
+    for number in range(3):  # checkpoints that do not say at which iteration they were taken
+        for taken in ("checkpoint_000000", "checkpoint_000001"):
+            policy = final / f"{number:04d}_run{7 + number}" / taken / "policies" / "default_policy"
+            policy.mkdir(parents=True)
+            (policy / "policy.json").write_text(json.dumps({"of": f"{7 + number} {taken}"}))
+    add_runs(found, [load_sweep(final)], RETURN, PATHS)
+    chosen = found[0].checkpoint(RETURN, "s")
+    assert found[0].median_seed == 9 and chosen is not None and chosen.value == 20
+    best = export_checkpoint(chosen, tmp_path / "best", RETURN, "max", said={"seed": 9})
+    assert json.loads((best / "policy.json").read_text()) == {"of": "9 checkpoint_000001"}
+    provenance = json.loads((best / "export.json").read_text())
+    assert provenance["seed"] == provenance["config"]["seed"] == 9
+    assert provenance["trial_id"] == "run9" and provenance["value"] == 20
 
 
 def test_without_runs_there_is_no_winner(search: Sweep, tmp_path: Path) -> None:
