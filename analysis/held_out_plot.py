@@ -60,10 +60,8 @@ def plot_held_out(
     axes.grid(True, axis="x", color="0.9", lw=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(
-        frameon=False, fontsize="small", ncols=3, loc="upper left", bbox_to_anchor=(0, -0.32)
-        if len(judged) < 3 else (0, -0.24),
-    )  # fmt: skip
+    # Below the axes, and laid out with them, so that no text is cut off.
+    figure.legend(frameon=False, fontsize="small", ncols=3, loc="outside lower center")
     return save(figure, out)
 
 
