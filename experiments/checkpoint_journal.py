@@ -42,8 +42,19 @@ class JournalEntry:
 
 def append(trial: Trial, checkpoint_path: str) -> None:
     """Notes that `checkpoint_path` is complete and belongs to the trial's last result."""
-    result = {k: v for k, v in (trial.last_result or {}).items() if k != "config"}
-    entry = {"checkpoint": Path(checkpoint_path).name, "result": result}
+    _write(trial, Path(checkpoint_path).name, trial.last_result or {})
+
+
+def reopen(trial: Trial) -> None:
+    """Notes that a trial which had ended goes on: its newest checkpoint is not its last one."""
+    entries = read(trial)
+    if entries:
+        _write(trial, entries[-1].checkpoint, {**entries[-1].result, "done": False})
+
+
+def _write(trial: Trial, checkpoint: str, result: dict[str, Any]) -> None:
+    kept = {key: value for key, value in result.items() if key != "config"}
+    entry = {"checkpoint": checkpoint, "result": kept}
     line = json.dumps(entry, cls=SafeFallbackEncoder) + "\n"
     with (trial_folder(trial) / JOURNAL).open("a", encoding="utf-8") as stream:
         stream.write(line)

@@ -97,17 +97,37 @@ def run(
 @app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of a sweep or matrix: runs/<name>.")],
+    num_samples: Annotated[
+        int | None, typer.Option(min=1, help="Give it more samples: the number of all of them.")
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=VALUE",
+            help="Give it a longer budget; finished trials go on from their last checkpoints.",
+        ),
+    ] = None,
     retry_errored: Annotated[
-        bool, typer.Option("--retry-errored", help="Run failed trials again, too.")
+        bool, typer.Option("--retry-errored", help="Failed trials go on from their checkpoints.")
+    ] = False,
+    restart_errored: Annotated[
+        bool, typer.Option("--restart-errored", help="Failed trials start anew.")
     ] = False,
     address: AddressOption = None,
 ) -> None:
-    """Continue a sweep that was cut off. Finished trials are kept."""
+    """Continue a sweep that was cut off, or extend one. Finished trials are kept."""
+    from experiments.errors import SweepError
+    from experiments.extension import parse_stop
     from experiments.matrix_runner import resume_matrix
     from experiments.matrix_state import is_matrix
     from experiments.runner import load_sweep_spec, resume_sweep
 
     if is_matrix(folder):
+        if num_samples is not None or stop or restart_errored:
+            raise SweepError(
+                f"{folder} is a matrix, whose sweeps are extended one by one: "
+                f"`tunescape resume {folder}/<sweep> …`"
+            )
         _finish_matrix(
             resume_matrix(
                 folder,
@@ -121,7 +141,10 @@ def resume(
         return
     outcome = resume_sweep(
         folder,
+        num_samples=num_samples,
+        stop=parse_stop(stop or []),
         retry_errored=retry_errored,
+        restart_errored=restart_errored,
         address=address,
         console=_errors(),
         verbosity=_verbosity,

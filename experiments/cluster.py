@@ -23,6 +23,8 @@ _ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     # A result without the objective is the searcher's and scheduler's business, not a crash.
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    # More than 1 swaps two arguments in Tune, and holds results back from the scheduler.
+    "TUNE_RESULT_BUFFER_LENGTH": "1",
     # Snapshots are forced by checkpoints; that is meant.
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }

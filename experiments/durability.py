@@ -15,24 +15,33 @@ So a trial's last row is in the sweep's folder only if the saved state has it as
 from __future__ import annotations
 
 import copy
-import io
 import logging
-import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
-from ray import cloudpickle, tune
+from ray import tune
 from ray.tune.experiment import Trial
+from ray.tune.logger import LoggerCallback
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
 from analysis.rows import flatten
-from experiments import checkpoint_journal
+from experiments import checkpoint_journal, resumption
+from experiments.scheduler_state import (
+    dump_state,
+    extend_rungs,
+    forget_results,
+    load_state,
+    take_back,
+)
 from experiments.snapshot import SnapshotSyncer, reconcile
+from experiments.state_file import StateWriter
 from experiments.trial_info import PRUNED, read_json_lines, trial_folder
 
 if TYPE_CHECKING:
     from ray.tune import Checkpoint
     from ray.tune.execution.tune_controller import TuneController
+
+    from experiments.resumption import Changes
 
 __all__ = ["SweepKeeper", "durable", "reconcile"]
 
@@ -40,9 +49,9 @@ logger = logging.getLogger(__name__)
 
 _MIN_PERIOD_S = 0.1
 # A save waits until this many times the time that the last one took has passed: so saving takes at
-# most 1/6 of the driver's time, or 1/3 where trials end faster than that.
+# most 1/6 of the driver's time, or 1/5 where trials end faster than that.
 _SPACING = 5.0
-_SPACING_AFTER_END = 2.0
+_SPACING_AFTER_END = 4.0
 
 
 def durable(scheduler: TrialScheduler) -> tuple[TrialScheduler, SweepKeeper]:
@@ -79,6 +88,7 @@ class _Durable:
     _keeper: SweepKeeper
 
     def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
+        self._keeper.change(_inner(tune_controller), trial)
         if self._keeper.expects_add(trial):
             super().on_trial_add(tune_controller, trial)  # type: ignore[misc]
 
@@ -96,7 +106,7 @@ class _Durable:
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         # Every step of Tune's loop comes by here, after new trials were made and before any starts.
-        self._keeper.attach(getattr(tune_controller, "_tune_controller", tune_controller))
+        self._keeper.attach(_inner(tune_controller))
         return super().choose_trial_to_run(tune_controller)  # type: ignore[misc]
 
     def _at_end(self, result: dict[str, Any]) -> bool:
@@ -107,6 +117,12 @@ class _Durable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _new_durable, (type(self).__mro__[2],), self.__dict__
+
+
+def _inner(controller: Any) -> TuneController:
+    """The controller in the wrapper that Tune shows to schedulers."""
+    found: TuneController = getattr(controller, "_tune_controller", controller)
+    return found
 
 
 _durable_classes: dict[type, type] = {}
@@ -135,6 +151,9 @@ class SweepKeeper(tune.Callback):
         self._restored: set[str] = set()  # of these, those it will be told of again
         self._deferred: list[Trial] = []  # new trials, made before the state could be restored
         self._pruned: set[str] = set()
+        self._changes: Changes | None = None  # what this resume is to change
+        self._waiting: list[Trial] = []  # trials that go on once there is room for them
+        self._criteria: dict[str, dict[str, float]] = {}  # of unfinished trials, before the resume
         self._controller: TuneController | None = None
         self._syncer: SnapshotSyncer | None = None
         self._in_save: set[str] = set()  # trials, with their folders, in the last save
@@ -144,7 +163,9 @@ class SweepKeeper(tune.Callback):
         self._save_time_s = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_controller": None, "_syncer": None, "_last_save": float("-inf")}
+        of_process = {"_controller": None, "_syncer": None, "_changes": None}
+        empty: dict[str, Any] = {"_waiting": [], "_criteria": {}}
+        return {**self.__dict__, **of_process, **empty, "_last_save": float("-inf")}
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -160,10 +181,8 @@ class SweepKeeper(tune.Callback):
     def _scheduler_state(self) -> bytes | None:
         if self._saved is not None:
             return self._saved
-        state = {k: v for k, v in self.scheduler.__dict__.items() if k != "_keeper"}
-        stream = io.BytesIO()
         try:
-            _TrialPickler(stream).dump(state)
+            return dump_state(self.scheduler)
         except Exception as error:  # e.g. a scheduler that holds a lock: resume without its state
             if self._last_save == float("-inf"):
                 logger.warning(
@@ -173,7 +192,6 @@ class SweepKeeper(tune.Callback):
                     error,
                 )
             return None
-        return stream.getvalue()
 
     # -- told by the scheduler -------------------------------------------------------------------
 
@@ -197,6 +215,26 @@ class SweepKeeper(tune.Callback):
         self._dirty = True
         self._added.discard(trial.trial_id)
 
+    def apply(self, changes: Changes) -> None:
+        """Sets what the resume is to change; call it before Tune's first step."""
+        self._changes = changes
+
+    def change(self, controller: TuneController, trial: Trial) -> None:
+        """Brings a saved trial in line with the changes while Tune takes it over."""
+        changes = self._changes
+        if changes is None or not self._resuming:
+            return
+        if trial.trial_id in changes.reopened:
+            self._waiting.append(trial)
+            if len(self._waiting) <= changes.at_once:
+                # Tune sorts the trial in by its status after this call.
+                trial.set_status(Trial.PENDING)
+                controller._live_trials.add(trial)
+        elif trial.trial_id in changes.unfinished:
+            self._criteria[trial.trial_id] = trial.stopping_criterion
+            trial.stopping_criterion = dict(changes.stop)
+            trial.invalidate_json_state()
+
     def note_pruned(self, trial: Trial) -> None:
         """Notes that the scheduler ended a trial before its time."""
         self._pruned.add(trial.trial_id)
@@ -211,8 +249,9 @@ class SweepKeeper(tune.Callback):
             self._resuming = False
             self._restore_scheduler(controller)
             for trial in controller.get_trials():
-                if self._syncer is not None and not trial.is_finished():
+                if not trial.is_finished() and trial not in self._waiting:
                     self._resume_trial(controller, trial)
+            self._reopen_trials(controller)
 
     def _take_over_sync(self, controller: TuneController) -> None:
         manager = controller._checkpoint_manager
@@ -224,6 +263,7 @@ class SweepKeeper(tune.Callback):
         manager._storage.syncer = self._syncer = SnapshotSyncer(
             storage.experiment_driver_staging_path, held=self._unfinished_folders
         )
+        StateWriter(controller)
         # Tune would save after every `num_to_keep` checkpoints of a trial, and warn that it does
         # so too often; the journal makes that needless.
         manager._sync_every_n_trial_checkpoints = None
@@ -235,7 +275,7 @@ class SweepKeeper(tune.Callback):
         trials = {trial.trial_id: trial for trial in controller.get_trials()}
         to_add = self._deferred
         try:
-            self.scheduler.__dict__.update(_TrialUnpickler(io.BytesIO(saved), trials).load())
+            load_state(self.scheduler, saved, trials)
         except Exception as error:  # e.g. pickled by another version
             logger.warning("The scheduler's state is lost (%s): it starts anew.", error)
             to_add = list(trials.values())
@@ -244,15 +284,63 @@ class SweepKeeper(tune.Callback):
             self.scheduler.on_trial_add(controller._wrapped(), trial)
 
     def _resume_trial(self, controller: TuneController, trial: Trial) -> None:
-        if not _folder_name(trial):
-            return  # it never started
+        if self._syncer is None or not _folder_name(trial):
+            return  # remote storage, or it never started
         saved = (trial.run_metadata.last_result or {}).get("training_iteration", 0)
         newest = checkpoint_journal.adopt(trial)
         if newest is None:
             return
         self._replay(controller, trial, saved, newest.result.get("training_iteration", 0))
-        if newest.result.get("done"):
+        if self._goes_on(trial, newest.result):
+            checkpoint_journal.reopen(trial)
+        elif newest.result.get("done"):
             self._finish(controller, trial, newest.result)
+
+    def _goes_on(self, trial: Trial, result: dict[str, Any]) -> bool:
+        before = self._criteria.get(trial.trial_id)
+        return before is not None and resumption.goes_on(result, before, trial.stopping_criterion)
+
+    def _reopen_trials(self, controller: TuneController) -> None:
+        """Prepares the trials that had ended and go on, but those that ASHA does not let."""
+        changes = self._changes
+        if changes is None:
+            return
+        extend_rungs(self.scheduler, changes.stop)
+        waiting, self._waiting = self._waiting, []
+        for trial in waiting:
+            if self._syncer is not None and trial.trial_id not in changes.restarted:
+                checkpoint_journal.adopt(trial)
+            resumption.reopen(trial, changes)
+            if trial.trial_id in changes.restarted:
+                forget_results(self.scheduler, trial)
+            elif trial.trial_id in changes.longer and not take_back(self.scheduler, trial):
+                self._prune(controller, trial)
+            elif trial.is_finished():  # there is no room for it yet
+                self._waiting.append(trial)
+            controller._mark_trial_to_checkpoint(trial)
+
+    def _prune(self, controller: TuneController, trial: Trial) -> None:
+        """Leaves a finished trial ended that is too bad for the longer budget."""
+        self._pruned.add(trial.trial_id)
+        trial.run_metadata.last_result = {**trial.last_result, PRUNED: True}
+        controller.search_alg.on_trial_complete(trial.trial_id, result=flatten(trial.last_result))
+        controller._callbacks.on_trial_complete(
+            iteration=controller._iteration, trials=controller.get_trials(), trial=trial
+        )
+        controller._set_trial_status(trial, Trial.TERMINATED)
+        controller._live_trials.discard(trial)
+
+    def _start_waiting(self, controller: TuneController) -> None:
+        """Starts trials that go on as others end, as many as may run at a time."""
+        assert self._changes is not None
+        states = (controller._pending_trials, controller._running_trials, controller._paused_trials)
+        room = self._changes.max_concurrent - sum(map(len, states))
+        for trial in self._waiting[: max(0, room)]:
+            self._waiting.remove(trial)
+            controller._set_trial_status(trial, Trial.PENDING)
+            controller._live_trials.add(trial)
+            controller._mark_trial_to_checkpoint(trial)
+            self._dirty = True
 
     def _replay(self, controller: TuneController, trial: Trial, after: int, until: int) -> None:
         """Tells the scheduler of results between the saved state and the adopted checkpoint.
@@ -274,7 +362,11 @@ class SweepKeeper(tune.Callback):
         trial.update_last_result({**result, "config": trial.config})
         flat = flatten(trial.last_result)
         told = {"iteration": controller._iteration, "trials": controller.get_trials()}
-        controller._callbacks.on_trial_result(**told, trial=trial, result=trial.last_result)
+        rows = read_json_lines(trial_folder(trial) / "result.json")
+        written = bool(rows) and bool(rows[-1].get("done"))
+        for callback in controller._callbacks._callbacks:
+            if not (written and isinstance(callback, LoggerCallback)):  # they add to files
+                callback.on_trial_result(**told, trial=trial, result=trial.last_result)
         self.scheduler.on_trial_complete(controller._wrapped(), trial, flat)
         controller.search_alg.on_trial_complete(trial.trial_id, result=flat)
         controller._callbacks.on_trial_complete(**told, trial=trial)
@@ -286,21 +378,26 @@ class SweepKeeper(tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._dirty = True
+        self._touch(trial)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
     ) -> None:
         self._dirty = self._trial_ended = True
+        self._touch(trial)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._dirty = self._trial_ended = True
+        self._touch(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._dirty = True
+        self._touch(trial)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
     ) -> None:
+        self._touch(trial)  # the loggers after this callback write there
         if result.get("done"):
             result.setdefault(PRUNED, trial.trial_id in self._pruned)
 
@@ -321,6 +418,11 @@ class SweepKeeper(tune.Callback):
         for step in reversed(steps) if (trial.last_result or {}).get("done") else steps:
             step(trial, checkpoint)
 
+    def _touch(self, trial: Trial) -> None:
+        folder = _folder_name(trial)
+        if self._syncer is not None and folder:
+            self._syncer.touch(folder)
+
     def _save_rows(self, trial: Trial, checkpoint: Checkpoint) -> None:
         storage, folder = trial.storage, _folder_name(trial)
         if self._syncer is None or trial.trial_id not in self._in_save or not (storage and folder):
@@ -340,6 +442,8 @@ class SweepKeeper(tune.Callback):
         # The one place where no event is half handled: trials, searcher and scheduler agree.
         if self._controller is None:
             return
+        if self._waiting:
+            self._start_waiting(self._controller)
         spacing = _SPACING_AFTER_END if self._trial_ended else _SPACING
         period_s = max(_MIN_PERIOD_S, spacing * self._save_time_s)
         if not self._dirty or time.monotonic() - self._last_save < period_s:
@@ -374,24 +478,3 @@ def _folder_name(trial: Trial) -> str | None:
     """Returns the name of the trial's folder in the sweep's; None before its first start."""
     name: Any = trial.relative_logdir  # Ray declares it as always None
     return name
-
-
-class _TrialPickler(cloudpickle.CloudPickler):
-    """Pickles trials by their id: a resumed sweep has new objects for the same trials."""
-
-    def persistent_id(self, obj: Any) -> Any:
-        return ("trial", obj.trial_id) if isinstance(obj, Trial) else None
-
-
-class _TrialUnpickler(pickle.Unpickler):
-    """Reads what `_TrialPickler` wrote into Tune's own (trusted) state."""
-
-    def __init__(self, stream: io.BytesIO, trials: dict[str, Trial]) -> None:
-        super().__init__(stream)
-        self._trials = trials
-
-    def persistent_load(self, reference: Any) -> Any:
-        kind, trial_id = reference
-        if kind != "trial" or trial_id not in self._trials:
-            raise pickle.UnpicklingError(f"the saved scheduler refers to an unknown {reference}")
-        return self._trials[trial_id]

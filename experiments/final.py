@@ -94,9 +94,16 @@ def run_final(
     outcomes: list[Outcome] = []
     folders = _existing(folder)
     for known in folders:
-        if not _is_finished(known, retry_errored):
+        # The sweep may have been given a longer budget since.
+        before = read_spec(known / SPEC_FILE).stop
+        longer = {k: v for k, v in spec.stop.items() if v != before.get(k)}
+        if longer or not _is_finished(known, retry_errored):
             again = resume_sweep(
-                known, retry_errored=retry_errored, console=console, verbosity=verbosity
+                known,
+                stop=longer,
+                retry_errored=retry_errored,
+                console=console,
+                verbosity=verbosity,
             )
             outcomes.append(again)
     if not any(outcome.interrupted for outcome in outcomes) and (

@@ -163,6 +163,13 @@ class MLflowLogger(tune.Callback):
         """Of the best policy as a model, by its registered name if it has one; "" before it."""
         return self._runs.model_uri
 
+    def start_anew(self, trial_ids: frozenset[str]) -> None:
+        """Gives failed trials that start from the beginning new runs; the failed ones stay.
+
+        Call it on a restored logger, before Tune starts.
+        """
+        self._runs.anew = trial_ids
+
     # -- state: Tune calls setup() after set_state() ---------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
@@ -363,6 +370,7 @@ class MLflowLogger(tune.Callback):
         trial_id = trial.trial_id
         if trial_id not in self._opened:  # ended by a resume, before it was started again
             self._open_trial_run(trial, reopen=False)
+            self._submit_backfill(trial, result)  # rows that the killed driver had not yet sent
         values, non_finite = numeric_metrics(result)
         step = self.sweep.step_of(values)
         if trial.config is not self._configs.get(trial_id, trial.config):

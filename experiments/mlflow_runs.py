@@ -95,6 +95,7 @@ class SweepRuns:
         # Parameters and environment of new runs, until they are logged.
         self._unlogged: dict[str, tuple[Mapping[str, str], dict[str, Any] | None]] = {}
         self._found: dict[str, str] = {}  # status of the runs found at a resume
+        self.anew: frozenset[str] = frozenset()  # trials that get a new run at a resume
         self._skip_until: dict[str, int] = {}  # env step up to which a run already holds its rows
         self._last_step: dict[str, int] = {}  # env step of a run's last row
 
@@ -115,6 +116,9 @@ class SweepRuns:
             self.parent_run_id = parents[0].info.run_id
             client.update_run(self.parent_run_id, status="RUNNING")
             children = {run.data.tags[TRIAL_TAG]: run for run in runs if TRIAL_TAG in run.data.tags}
+            for trial_id in self.anew & set(children):
+                run_id = children.pop(trial_id).info.run_id
+                client.set_tag(run_id, TRIAL_TAG, f"{trial_id} before its restart")
             self.run_ids = {trial_id: run.info.run_id for trial_id, run in children.items()}
             self._found = {trial_id: run.info.status for trial_id, run in children.items()}
             return

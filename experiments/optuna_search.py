@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from experiments.reopened_study import TRIAL_ID, reopen_trials
 from experiments.searcher import SpaceSearcher
 from experiments.sections import ENV_STEPS
 from experiments.trial_info import PRUNED
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from experiments.study_storage import StudyCopy
 
 logger = logging.getLogger(__name__)
-
-TRIAL_ID = "trial_id"
-"""User attribute of an Optuna trial: Tune's id of it."""
 
 
 class OptunaSearch(SpaceSearcher):
@@ -90,6 +88,13 @@ class OptunaSearch(SpaceSearcher):
         domains = {p.name: p.domain for p in space.parameters}
         for point in points:
             self.study.enqueue_trial({n: to_optuna(domains[n], v) for n, v in point.items()})
+
+    def extend(self, num_samples: int, stop: Mapping[str, float]) -> None:
+        self._stop = dict(stop)
+
+    def reopen(self, trial_ids: Collection[str]) -> None:
+        self.study, trials = reopen_trials(self.study, trial_ids, self._trials)
+        self._trials.update(trials)
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """The next trial's searched settings."""

@@ -15,6 +15,7 @@ from experiments.cluster import shown, total
 from experiments.credentials import scrubbed, without_credentials
 from experiments.errors import PreflightError
 from experiments.schema import SweepSpec
+from experiments.sweep_lock import LOCK_FILE
 from search_spaces.space import SearchSpace
 
 TRACKING_TIMEOUT_S = 4.0
@@ -29,7 +30,9 @@ def check_storage(storage: Path, sweep_dir: Path) -> None:
     Raises:
         PreflightError: It cannot be written, or the sweep's folder holds something already.
     """
-    if sweep_dir.exists() and (not sweep_dir.is_dir() or any(sweep_dir.iterdir())):
+    if sweep_dir.exists() and (
+        not sweep_dir.is_dir() or any(path.name != LOCK_FILE for path in sweep_dir.iterdir())
+    ):
         raise PreflightError(
             f"{sweep_dir} exists already and is never overwritten: continue that sweep with "
             f"`tunescape resume {sweep_dir}`, or choose another name with --name"

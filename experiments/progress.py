@@ -24,6 +24,7 @@ from experiments.progress_text import (
     varying_settings,
 )
 from experiments.sections import ENV_STEPS
+from experiments.standing import Standing
 from experiments.trial_info import error_cause, error_path, was_pruned
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Progress(tune.Callback):
         self._speeds = Speeds()
         self._budget = Budget(self.seeds, self.time_budget_s)
         self._results: dict[str, tuple[Any, float]] = {}  # iteration of the last result, and when
+        self._standing = Standing(self.metric, self.mode)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the console, which cannot be pickled, out of Tune's tuner.pkl."""
@@ -197,7 +199,7 @@ class Progress(tune.Callback):
             result = trial.last_result or {}
             parts = [f"trial {trial.trial_id} {verb}"]
             if what == "running":
-                columns = varying_settings(self._trials)
+                columns = self._standing.varying(self._trials, trial)
                 settings = flatten(trial.config)
                 changed = [c for c in columns if c in settings and before.get(c) != settings[c]]
                 shown = [f"{c}={short(settings[c])}" for c in changed]
@@ -206,8 +208,7 @@ class Progress(tune.Callback):
                 parts.append(f"{self.metric}={short(result.get(self.metric))}")
                 parts.append(f"env steps={count(result.get(ENV_STEPS))}")
                 parts.append(f"iteration={result.get('training_iteration', 0)}")
-                best = self._best(self._trials)
-                if best is trial:
+                if self._standing.leads(trial):
                     parts.append("best so far")
             self._say("  ".join(part for part in parts if part))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cluster import local_node, nodes, ray_session, sweep_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
+from experiments.extension import extended, write_spec
 from experiments.pairs import POPULATION
 from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
@@ -20,12 +21,14 @@ from experiments.search_schema import OptunaSection
 from experiments.seed_plan import sweep_trainable
 from experiments.snapshot import reconcile
 from experiments.spec import load_spec, read_spec, spec_space
+from experiments.sweep_lock import sweep_lock
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
     from rich.console import Console
 
     from experiments.final import Final
+    from experiments.resumption import Errored
     from experiments.tuner import PreparedSweep
 
 
@@ -84,9 +87,40 @@ def run(spec: SweepSpec) -> ResultGrid:
     return run_sweep(spec).results
 
 
-def resume(folder: str | Path) -> ResultGrid:
-    """Continue a sweep that was cut off, from its folder; finished trials are kept."""
-    return resume_sweep(folder).results
+def resume(
+    folder: str | Path,
+    *,
+    num_samples: int | None = None,
+    stop: Mapping[str, float] | None = None,
+    retry_errored: bool = False,
+    restart_errored: bool = False,
+    address: str | None = None,
+) -> ResultGrid:
+    """Continue a sweep from its folder, with the searcher and scheduler it had.
+
+    Finished trials are kept, and those that were cut off go on from their latest checkpoints.
+
+    Args:
+        folder: The sweep's folder, `runs/<name>`.
+        num_samples: More samples than it has: the number of all of them.
+        stop: A longer budget, by metric. Trials that finished go on from their last checkpoints,
+            but those that a scheduler ended early.
+        retry_errored: Whether failed trials go on from their latest checkpoints.
+        restart_errored: Whether failed trials start anew.
+        address: A cluster to join instead of the spec's.
+
+    Raises:
+        SweepError: The folder holds no sweep that can be continued as asked, or the sweep is
+            running in another process.
+    """
+    return resume_sweep(
+        folder,
+        num_samples=num_samples,
+        stop=stop,
+        retry_errored=retry_errored,
+        restart_errored=restart_errored,
+        address=address,
+    ).results
 
 
 @sweep_environment()
@@ -115,21 +149,25 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     study = study_copy(spec)
     with ray_session(spec.resources, verbosity=verbosity):
         check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
-        sweep = prepare_tuner(spec, console=console, history=history, study=study)
-        _tell(sweep, reachable)
         if spec.scheduler.algorithm == "resource_changing":
             console.print(
                 "resource_changing: every trial has a process of its own (reuse_actors is off)",
                 highlight=False,
             )
-        return _fit(spec, sweep, sweep_dir(spec), _Ways(console, verbosity))
+        with sweep_lock(sweep_dir(spec)):
+            sweep = prepare_tuner(spec, console=console, history=history, study=study)
+            _tell(sweep, reachable)
+            return _fit(spec, sweep, sweep_dir(spec), _Ways(console, verbosity))
 
 
 @sweep_environment()
 def resume_sweep(
     folder: str | Path,
     *,
+    num_samples: int | None = None,
+    stop: Mapping[str, float] | None = None,
     retry_errored: bool = False,
+    restart_errored: bool = False,
     address: str | None = None,
     console: Console | None = None,
     verbosity: int = 0,
@@ -137,34 +175,43 @@ def resume_sweep(
     """Like `resume`, with how the sweep ended.
 
     Args:
-        folder: The sweep's folder, `runs/<name>`.
-        retry_errored: Whether failed trials go on from their latest checkpoint.
-        address: A cluster to join instead of the spec's.
+        folder: See `resume`, as the next five.
+        num_samples: See `resume`.
+        stop: See `resume`.
+        retry_errored: See `resume`.
+        restart_errored: See `resume`.
+        address: See `resume`.
         console: Where progress is shown.
         verbosity: See `run_sweep`.
     """
     from experiments.search import study_copy
     from experiments.tuner import RefuseRestart, restore_tuner
 
+    if retry_errored and restart_errored:
+        raise SweepError("failed trials either go on (retry_errored) or start anew, not both")
+    errored: Errored = "retry" if retry_errored else "restart" if restart_errored else "keep"
     console = console or _default_console()
     path = Path(folder).expanduser().absolute()
-    spec = load_sweep_spec(path, check=True)
-    reconcile(path)
-    if address is not None:
-        spec.resources.address = address
-    if not any(path.glob("experiment_state-*.json")):
-        raise SweepError(
-            f"{path}: the sweep was cut off before Tune saved anything; "
-            f"delete the folder and run {path / SPEC_FILE} again"
-        )
-    reachable = _check_tracking(spec, console)
-    study = study_copy(spec, resumed=True)
-    with ray_session(spec.resources, verbosity=verbosity):
-        check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
-        sweep = restore_tuner(spec, path, retry_errored=retry_errored, console=console, study=study)
-        _tell(sweep, reachable)
-        with RefuseRestart():
-            return _fit(spec, sweep, path, _Ways(console, verbosity, retry_errored))
+    saved = load_sweep_spec(path, check=True)
+    spec = extended(saved, num_samples, stop)
+    with sweep_lock(path):
+        reconcile(path)
+        if not any(path.glob("experiment_state-*.json")):
+            raise SweepError(
+                f"{path}: the sweep was cut off before Tune saved anything; "
+                f"delete the folder and run {path / SPEC_FILE} again"
+            )
+        resources = spec.resources.model_copy(update={"address": address} if address else {})
+        reachable = _check_tracking(spec, console)
+        study = study_copy(spec, resumed=True)
+        with ray_session(resources, verbosity=verbosity):
+            check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
+            sweep = restore_tuner(spec, path, errored=errored, console=console, study=study)
+            if spec != saved:
+                write_spec(spec, path / SPEC_FILE)
+            _tell(sweep, reachable)
+            with RefuseRestart():
+                return _fit(spec, sweep, path, _Ways(console, verbosity, errored != "keep"))
 
 
 def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from ray.tune.search import Searcher
@@ -35,12 +35,16 @@ class SpaceSearcher(Searcher):
         """Also what Tune pickles of a Tuner."""
         return {k: v for k, v in self.__dict__.items() if k not in self.unsaved}
 
+    def extend(self, num_samples: int, stop: Mapping[str, float]) -> None:
+        """Take over the spec's numbers when a sweep is resumed; they may have grown."""
+
+    def reopen(self, trial_ids: Collection[str]) -> None:
+        """Expect results again of trials that had ended."""
+
     def save(self, checkpoint_path: str) -> None:
         """Write the state. Tune renames the file into place."""
         with open(checkpoint_path, "wb") as file:
             pickle.dump(self.__getstate__(), file)
-            file.flush()
-            os.fsync(file.fileno())
 
     def restore(self, checkpoint_path: str) -> None:
         """Read the state that `save` wrote. The file is trusted, like all of Tune's state."""

@@ -16,7 +16,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,24 +44,43 @@ class SnapshotSyncer:
         self._held = held
         self._copied: dict[str, os.stat_result] = {}
         self._reported = False
+        self._touched: set[str] | None = None  # folders that may have changed; None is all
         staging = Path(staging_dir)
         if staging.is_dir():
             self._copied = {p.name: p.stat() for p in staging.iterdir() if p.is_file()}
+
+    def touch(self, folder: str) -> None:
+        """Notes that files in a trial's folder may have changed since the last copy of all."""
+        if self._touched is not None:
+            self._touched.add(folder)
 
     def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
         """Copies all that changed in `local_dir`; returns whether it did.
 
         A full or read-only disk is reported, not raised: an exception here would end the sweep.
         """
-        return self._try(Path(local_dir), Path(remote_dir), "", self._held())
+        held = self._held()
+        folders = self._touched
+        if not self._try(Path(local_dir), Path(remote_dir), folders, held):
+            return False
+        self._touched = set(held)
+        return True
 
     def sync_trial(self, local_dir: str, remote_dir: str, folder: str) -> bool:
         """Copies what changed in one trial's folder, held or not; returns whether it did."""
-        return self._try(Path(local_dir), Path(remote_dir), f"{folder}/", set())
+        return self._try(Path(local_dir), Path(remote_dir), {folder}, set(), whole=False)
 
-    def _try(self, staging: Path, sweep_dir: Path, folder: str, held: set[str]) -> bool:
+    def _try(
+        self,
+        staging: Path,
+        sweep_dir: Path,
+        folders: set[str] | None,
+        held: set[str],
+        *,
+        whole: bool = True,
+    ) -> bool:
         try:
-            self._sync(staging, sweep_dir, folder, held)
+            self._sync(staging, sweep_dir, _files(staging, folders, held, whole))
         except OSError as error:
             if not self._reported:
                 logger.error(
@@ -78,13 +97,11 @@ class SnapshotSyncer:
     def wait(self) -> None:
         """Returns at once: `sync_up` has finished when it returns."""
 
-    def _sync(self, staging: Path, sweep_dir: Path, folder: str, held: set[str]) -> None:
+    def _sync(
+        self, staging: Path, sweep_dir: Path, files: Iterable[tuple[str, os.stat_result]]
+    ) -> None:
         reconcile(sweep_dir)  # if applying the last one failed, e.g. on a full disk
-        changed = [
-            (name, stat)
-            for name, stat in _files(staging, folder, held)
-            if not _same(self._copied.get(name), stat)
-        ]
+        changed = [(name, stat) for name, stat in files if not _same(self._copied.get(name), stat)]
         if not changed:
             return
         prepared = sweep_dir / _PREPARED
@@ -153,17 +170,28 @@ def _apply(sweep_dir: Path) -> None:
     shutil.rmtree(committed)
 
 
-def _files(staging: Path, top: str, held: set[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yields path below `staging` and stat of each file below `top` that is to be copied."""
-    folders = [top]
-    while folders:
-        folder = folders.pop()
+def _files(
+    staging: Path, folders: set[str] | None, held: set[str], whole: bool
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yields path below `staging` and stat of each file that is to be copied.
+
+    Args:
+        staging: Tune's staging folder.
+        folders: the trials' folders to look into; None is all.
+        held: those to leave out.
+        whole: whether the files beside those folders are to be copied, too.
+    """
+    left = [""] if whole else []
+    if folders is not None:
+        left += [f"{name}/" for name in folders - held if (staging / name).is_dir()]
+    while left:
+        folder = left.pop()
         with os.scandir(staging / folder) as entries:
             for entry in entries:
                 name = f"{folder}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
-                    if name not in held:
-                        folders.append(f"{name}/")
+                    if name not in held and (folder or folders is None):
+                        left.append(f"{name}/")
                 # Tune's own half-written files start with a dot, its file locks end in .lock.
                 elif not entry.name.startswith(".") and not entry.name.endswith(".lock"):
                     yield name, os.stat(entry.path)

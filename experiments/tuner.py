@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from experiments.mlflow_logger import MLflowLogger
     from experiments.progress import Progress
+    from experiments.resumption import Errored
     from experiments.study_storage import StudyCopy
     from experiments.warm_start import History
 
@@ -74,6 +75,7 @@ def prepare_tuner(
     from experiments.schedulers import build_scheduler, together
     from experiments.search import build_search, study_copy, total_trials
     from experiments.search_limit import TogetherLimiter
+    from experiments.stall_watch import StallWatch
     from experiments.trial_files import file_loggers
     from experiments.warm_start import load_history
 
@@ -101,6 +103,7 @@ def prepare_tuner(
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
     if mlflow is not None:
         callbacks.append(mlflow)
+    callbacks.append(StallWatch())
     callbacks.append(_progress(spec, count, console))
 
     config = dict(spec.config)
@@ -143,46 +146,64 @@ def restore_tuner(
     spec: SweepSpec,
     folder: Path,
     *,
-    retry_errored: bool = False,
+    errored: Errored = "keep",
     console: Console | None = None,
     study: StudyCopy | None = None,
 ) -> PreparedSweep:
-    """The Tuner of a sweep that was cut off, with the searcher, scheduler and logger it had.
+    """The Tuner of a sweep that was begun, with the searcher, scheduler and logger it had.
 
     Args:
-        spec: The sweep's spec, as it lies in the folder.
+        spec: What the sweep is to be; it may ask for more samples or a longer budget than before.
         folder: The sweep's folder, `runs/<name>`; it may have been moved.
-        retry_errored: Whether trials that failed go on from their latest checkpoint.
+        errored: Whether trials that failed are left as they are ("keep"), go on from their latest
+            checkpoint ("retry") or start anew ("restart").
         console: Where progress is shown.
         study: Where a copy of the study is kept.
 
     Raises:
-        SweepError: The folder's state cannot be read.
+        SweepError: The folder's state cannot be read, or the trials cannot go on as asked.
     """
     from ray import tune
 
+    from experiments.durability import SweepKeeper
     from experiments.mlflow_logger import MLflowLogger
     from experiments.progress import Progress
+    from experiments.resumption import ResumedSearch, plan_changes
     from experiments.search import total_trials
 
     trainable = sweep_trainable(spec)
     try:
-        tuner = tune.Tuner.restore(str(folder), trainable=trainable, resume_errored=retry_errored)
+        tuner = tune.Tuner.restore(str(folder), trainable=trainable)
     except Exception as error:  # unpickling a damaged file may raise anything
         raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error
-    # Tune offers no public way to see the callbacks of a restored Tuner.
+    # Tune offers no public way to see what a restored Tuner holds.
     internal: Any = tuner._local_tuner
-    run_config = internal.get_run_config()
+    if internal._experiment_analysis is None:  # Tune swallows the reason
+        raise SweepError(f"{folder}: the state of the sweep cannot be read")
+    run_config, tune_config = internal.get_run_config(), internal._tune_config
     mlflow = next((c for c in run_config.callbacks if isinstance(c, MLflowLogger)), None)
     if mlflow is not None and without_credentials(tracking_uri(spec)) == mlflow.tracking_uri:
         mlflow.tracking_uri = tracking_uri(spec)  # its credentials are not saved
     count = total_trials(spec, spec_space(spec))
+    limiter = tune_config.search_alg
+    changes = plan_changes(
+        internal._experiment_analysis.trials,
+        num_trials=count,
+        num_samples=spec.num_samples,
+        stop=spec.stop,
+        max_concurrent=limiter.max_concurrent,
+        errored=errored,
+    )
+    tune_config.search_alg = ResumedSearch(limiter, changes)
+    if mlflow is not None:
+        mlflow.start_anew(changes.restarted)
+    next(c for c in run_config.callbacks if isinstance(c, SweepKeeper)).apply(changes)
     progress = _progress(spec, count, console)
     run_config.callbacks = [
         progress if isinstance(c, Progress) else c for c in run_config.callbacks
     ]
     if study is not None:
-        internal._tune_config.search_alg.searcher.copy = study
+        limiter.searcher.copy = study
     return PreparedSweep(tuner, mlflow, count, study)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,9 @@ class VariantSearch(SpaceSearcher):
         self._points = list(points)
         self._next = 0
         self._random = np.random.default_rng(seed)
+
+    def extend(self, num_samples: int, stop: Mapping[str, float]) -> None:
+        self._total = num_samples * len(self._grid)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """The next trial's searched settings, or `Searcher.FINISHED`."""

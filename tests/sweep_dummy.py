@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,8 @@ class DummyConfig(Settings):
     num_env_runners: int = setting(0, "env_runners", "a bundle of one CPU each", ge=0)
     seconds: float = setting(0.0, "debugging", "time that an iteration takes", ge=0)
     fail_at: int = setting(0, "debugging", "iteration that raises; 0 is none", ge=0)
+    fail_file: str = setting("", "debugging", "the third iteration raises while the file is there")
+    die_file: str = setting("", "debugging", "the third iteration kills the process, once")
     nan: bool = setting(False, "debugging", "the return is not a number")
     seed: int | None = setting(None, "debugging", "seed")
 
@@ -62,10 +66,21 @@ class Dummy(tune.Trainable):
         time.sleep(self.settings["seconds"])
         if self.settings["fail_at"] and self.count >= self.settings["fail_at"]:
             raise RuntimeError("the dummy fails as asked")
+        if (
+            self.settings["fail_file"]
+            and self.count == 3
+            and Path(self.settings["fail_file"]).exists()
+        ):
+            raise RuntimeError("the dummy fails as asked")
+        die_file = Path(self.settings["die_file"] or "no such file")
+        if self.count == 3 and die_file.is_file():
+            die_file.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
         value = self.count * (1 - abs(self.settings["lr"] - 0.01))
         return {
             "episode_return_mean": float("nan") if self.settings["nan"] else value,
             "num_env_steps_sampled_lifetime": self.count * STEPS,
+            "cwd": os.getcwd(),
         }
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -314,6 +314,8 @@ def test_a_snapshot_cut_short_at_any_call_is_old_or_new_never_mixed(
         for name in ("t1/result.json",):  # grows in place, as a logger writes it
             with (staging / name).open("a") as stream:
                 stream.write("2\n")
+        syncer.touch("t1")
+        syncer.touch("t3")
         _stage(staging, {"state.json": "new", "t3/result.json": "1\n"})
 
         left = survive

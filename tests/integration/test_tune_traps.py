@@ -1,0 +1,299 @@
+"""The traps of Tune, Optuna and MLflow that sweeps are built around, each with what shows it.
+
+`TRAPS` names tests for each, here or elsewhere. Those here run on a cluster of two nodes, of which
+the last test loses one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from ray import tune
+from ray.tune.search import ConcurrencyLimiter
+from sweep_dummy import NAME, Dummy
+
+import experiments.cluster
+from experiments.runner import Outcome, run_sweep
+from experiments.spec import make_spec
+from experiments.stall_watch import StallWatch, standstill
+from experiments.trial_info import read_json_lines
+from experiments.tuner import prepare_tuner
+
+HERE, TESTS = "integration/test_tune_traps.py", Path(__file__).parents[1]
+
+MLFLOW, TUNER = "integration/test_mlflow_logger.py", "integration/test_tuner.py"
+DURABILITY, EXTEND = "integration/test_durability.py", "integration/test_extend.py"
+ALGORITHMS, SPACES = "contracts/test_algorithms.py", "unit/test_search_spaces.py"
+TRAPS: dict[str, list[tuple[str, str]]] = {
+    "1 Ray's MLflow callback ends the sweep when PBT changes a setting": [
+        (MLFLOW, "test_settings_changed_in_mid_trial_become_metrics")
+    ],
+    "1 Ray's MLflow callback has no parent, doubles runs after a restore, leaves them running": [
+        (MLFLOW, "test_a_sweep_in_mlflow"),
+        (MLFLOW, "test_a_resumed_sweep_continues_its_runs"),
+        (MLFLOW, "test_trials_cut_off_by_the_end_are_killed"),
+    ],
+    "1 Tune calls setup() after set_state()": [
+        (MLFLOW, "test_state_survives_the_order_in_which_tune_restores_it")
+    ],
+    "2 reset_config() that returns False hangs the sweep": [
+        (ALGORITHMS, "test_reset_config_is_a_new_run"),
+        (ALGORITHMS, "test_a_failed_reset_config_raises_and_names_the_setting"),
+    ],
+    "2 reuse of processes and ResourceChangingScheduler do not go together": [
+        (
+            "unit/test_scheduler_specs.py",
+            "test_resource_changing_switches_the_reuse_of_processes_off",
+        )
+    ],
+    "3 Tuner.restore drops the scheduler's state": [
+        (DURABILITY, "test_a_killed_sweep_resumes_and_repeats_no_finished_trial"),
+        ("integration/test_crash_drill.py", "test_a_sweep_killed_twice_is_whole_in_the_end"),
+        ("integration/test_population.py", "test_the_schedulers_state_outlives_a_kill"),
+    ],
+    "3 snapshots come every 10 s and are copied file by file": [
+        (DURABILITY, "test_a_snapshot_cut_short_at_any_call_is_old_or_new_never_mixed")
+    ],
+    "3 resumed trials repeat rows": [
+        ("unit/test_analysis_records.py", "test_resumed_iterations_are_there_once_as_last_written")
+    ],
+    "3 a restored Tuner cannot change its stop criteria or its number of samples": [
+        (EXTEND, "test_more_samples_are_those_of_a_larger_sweep"),
+        (EXTEND, "test_a_longer_budget_goes_on_from_the_last_checkpoints"),
+    ],
+    "4 a nested checkpoint_score_attribute is ignored": [
+        (ALGORITHMS, "test_metrics_are_flat_finite_and_named")
+    ],
+    "5 an exception in a callback ends fit()": [
+        ("integration/test_progress.py", "test_a_broken_terminal_never_ends_the_sweep"),
+        (MLFLOW, "test_a_dead_server_delays_nothing_and_is_named_once"),
+    ],
+    "5 a missing metric ends fit() with a traceback, or nothing ever ends": [
+        ("integration/test_spec_sweeps.py", "test_a_metric_that_never_appears_ends_the_sweep")
+    ],
+    "5 NaN leaves an Optuna trial running": [
+        (TUNER, "test_a_sweep_without_a_finite_objective_ends")
+    ],
+    "6 child actors beyond the bundles wait silently": [
+        ("integration/test_ray.py", "test_more_env_runners_than_the_cluster_holds_are_refused"),
+        ("integration/test_ray.py", "test_an_environment_that_fails_in_an_actor_is_named"),
+    ],
+    "6 bundles that no cluster can hold are pending for ever": [
+        ("unit/test_preflight.py", "test_placement"),
+        (HERE, "test_a_standstill_is_told_with_the_right_numbers"),
+    ],
+    "7 an unknown name imports RLlib, which overwrites PPO": [
+        (HERE, "test_tune_is_given_a_class_and_a_limit")
+    ],
+    "8 get_best_result gives last rows and latest checkpoints": [
+        (
+            "unit/test_analysis_best.py",
+            "test_the_best_checkpoint_is_neither_the_latest_nor_of_the_best_trial",
+        ),
+        ("unit/test_analysis_best.py", "test_checkpoints_of_nan_results_are_passed_over"),
+    ],
+    "9 without a limit only one trial is pending": [
+        (HERE, "test_tune_is_given_a_class_and_a_limit")
+    ],
+    "10 Tune's progress_reporter is ignored": [
+        ("integration/test_progress.py", "test_the_live_table_shows_the_trials_best_first")
+    ],
+    "11 Tune changes the directory": [
+        (HERE, "test_a_trial_stays_in_its_directory_and_writes_json")
+    ],
+    "12 result buffering is broken; CSV and TensorBoard cost": [
+        (HERE, "test_a_trial_stays_in_its_directory_and_writes_json"),
+        ("unit/test_environment_variables.py", "test_tunes_variables_are_set_for_the_sweep_only"),
+    ],
+    "Optuna: trials that ASHA stopped are told as complete": [
+        (SPACES, "test_how_a_trial_ends_in_optuna"),
+        (TUNER, "test_optuna_under_asha"),
+    ],
+    "Optuna: no grid, no nested domain in choice, no quniform off its step": [
+        (SPACES, "test_bad_domains"),
+        (SPACES, "test_every_domain_has_an_optuna_distribution_with_the_same_values"),
+        ("unit/test_spec.py", "test_errors_name_the_place"),
+    ],
+    "Optuna: lambdas in a space cannot be saved": [(SPACES, "test_spaces_can_be_pickled")],
+    "Optuna: a restored study goes on exactly": [
+        (SPACES, "test_optuna_goes_on_where_it_was_saved")
+    ],
+    "PBT: settings of the checkpoint win over the mutated ones": [
+        (ALGORITHMS, "test_under_pbt_the_mutated_settings_win_and_learned_state_is_the_donors"),
+        (ALGORITHMS, "test_a_clone_draws_new_random_streams"),
+    ],
+    "PBT: mutations leave their bounds": [
+        ("unit/test_mutation.py", "test_many_mutations_stay_inside_the_space_and_leave_the_rest")
+    ],
+    "BOHB needs packages without a release": [
+        ("unit/test_scheduler_specs.py", "test_what_a_scheduler_cannot_do_is_one_message")
+    ],
+    "checkpoints: what save_checkpoint writes is trusted and unpickled": [
+        ("unit/test_checkpoint.py", "test_planted_pickles_are_not_read")
+    ],
+    "checkpoints: the newest may be deleted before Tune has noted it": [
+        (DURABILITY, "test_the_journal_replaces_checkpoints_that_the_snapshot_no_longer_has")
+    ],
+    "failures: a killed trial process is an error by default": [
+        (HERE, "test_a_killed_trial_process_goes_on_from_its_checkpoint"),
+        (HERE, "test_trials_of_a_node_that_died_go_on_elsewhere"),
+    ],
+    "failures: Ctrl-C saves and returns as if all were well": [
+        (TUNER, "test_resume_keeps_what_was_finished")
+    ],
+    "failures: retry and clean start of what failed": [
+        (EXTEND, "test_failed_trials_run_again_and_no_others")
+    ],
+    "failures: a full disk ends the sweep": [
+        (DURABILITY, "test_a_full_disk_is_reported_not_raised")
+    ],
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_every_trap_has_its_test(trap: str) -> None:
+    for file, name in TRAPS[trap]:
+        assert f"def {name}" in (TESTS / file).read_text(), f"{file} has no {name}"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    with experiments.cluster.sweep_environment():
+        nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        nodes.add_node(num_cpus=1)
+        ray.init(address=nodes.address, log_to_driver=False)
+        nodes.wait_for_nodes()
+        yield nodes
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:
+    return {
+        "name": "sweep",
+        "trainable": NAME,
+        "storage": str(tmp_path),
+        "stop": {"training_iteration": 4},
+        "mlflow": {"enabled": False},
+        **keys,
+    }
+
+
+def sweep(tmp_path: Path, **keys: Any) -> Outcome:
+    return run_sweep(make_spec(data(tmp_path, **keys)))
+
+
+def test_tune_is_given_a_class_and_a_limit(cluster: Any, tmp_path: Path) -> None:
+    internal: Any = prepare_tuner(make_spec(data(tmp_path))).tuner._local_tuner
+    assert internal.trainable is Dummy
+    limiter = internal._tune_config.search_alg
+    assert isinstance(limiter, ConcurrencyLimiter) and limiter.max_concurrent == 2
+
+
+def test_a_trial_stays_in_its_directory_and_writes_json(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNE_RESULT_BUFFER_LENGTH", "4")
+    outcome = sweep(tmp_path, checkpoint={"at_end": False})
+    (folder,) = (file.parent for file in outcome.folder.glob("*/result.json"))
+    rows = read_json_lines(folder / "result.json")
+    assert {row["cwd"] for row in rows} == {os.getcwd()}
+    assert [row["training_iteration"] for row in rows] == [1, 2, 3, 4]
+    names = {path.name for path in folder.iterdir()}
+    assert names <= {"result.json", "params.json", "params.pkl", "checkpoints.jsonl"}
+
+
+def test_a_killed_trial_process_goes_on_from_its_checkpoint(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "die").touch()
+    outcome = sweep(
+        tmp_path, config={"die_file": str(tmp_path / "die")}, checkpoint={"frequency": 1}
+    )
+    assert not outcome.failures and not (tmp_path / "die").exists()
+    (file,) = outcome.folder.glob("*/result.json")
+    rows = read_json_lines(file)
+    assert [row["training_iteration"] for row in rows] == [1, 2, 3, 4]
+    assert [row["iterations_since_restore"] for row in rows] == [1, 2, 1, 2]
+
+
+def test_a_standstill_is_told_with_the_right_numbers(
+    cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @ray.remote(num_cpus=1)
+    class Other:
+        def here(self) -> bool:
+            return True
+
+    others = [Other.remote() for _ in range(2)]
+    assert all(ray.get([other.here.remote() for other in others]))
+    prepared = prepare_tuner(make_spec(data(tmp_path)))
+    internal: Any = prepared.tuner._local_tuner
+    watch = next(c for c in internal.get_run_config().callbacks if isinstance(c, StallWatch))
+    watch.first_s = 0.5
+
+    def free() -> None:
+        deadline = time.monotonic() + 60
+        while "No trial has run" not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.05)
+        for other in others:
+            ray.kill(other)
+
+    thread = threading.Thread(target=free)
+    with caplog.at_level(logging.WARNING):
+        thread.start()
+        (result,) = prepared.tuner.fit()
+        thread.join()
+    assert result.metrics is not None and result.metrics["training_iteration"] == 4
+    assert "1 wait, each for (1 CPU) [PACK]" in caplog.text
+    assert "The 2 live nodes have (1 CPU) + (1 CPU)" in caplog.text
+    assert "Something else holds the rest" in caplog.text
+
+
+def test_a_standstill_for_ever_is_told_as_such(cluster: Any) -> None:
+    request = tune.PlacementGroupFactory([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
+    text = standstill([SimpleNamespace(placement_group_factory=request)], 60)  # type: ignore[list-item]
+    assert "can never start" in text and "--address" in text
+
+
+def test_trials_of_a_node_that_died_go_on_elsewhere(cluster: Any, tmp_path: Path) -> None:
+    """The last test here: it leaves one node."""
+    (node,) = cluster.worker_nodes
+    folder = tmp_path / "sweep"
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            rows = [read_json_lines(file) for file in folder.glob("*/result.json")]
+            if len(rows) == 2 and all(len(found) >= 2 for found in rows):
+                break
+            time.sleep(0.05)
+        cluster.remove_node(node, allow_graceful=False)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    outcome = sweep(
+        tmp_path,
+        config={"seconds": 0.3},
+        search_space={"lr": {"uniform": [0.1, 1]}},
+        stop={"training_iteration": 12},
+        num_samples=2,
+        checkpoint={"frequency": 1},
+    )
+    thread.join()
+    assert outcome.num_trials == 2 and not outcome.failures
+    restored = 0
+    for file in folder.glob("*/result.json"):
+        rows = read_json_lines(file)
+        assert {row["training_iteration"] for row in rows} == set(range(1, 13))
+        restored += rows[-1]["iterations_since_restore"] < 12
+    assert restored == 1  # the one on the node that is left was not disturbed

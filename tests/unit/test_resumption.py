@@ -1,0 +1,141 @@
+"""What a resume may change: who goes on, ASHA's rungs, Optuna's ends."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from optuna.trial import TrialState
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+
+from experiments.errors import SweepError
+from experiments.optuna_search import OptunaSearch
+from experiments.resumption import goes_on, plan_changes
+from experiments.scheduler_state import extend_rungs, forget_results, take_back
+from search_spaces.space import SearchSpace
+
+STEPS = "num_env_steps_sampled_lifetime"
+
+
+@pytest.mark.parametrize(
+    ("result", "before", "now", "expected"),
+    [
+        ({STEPS: 400}, {STEPS: 400}, {STEPS: 800}, True),
+        ({STEPS: 400}, {STEPS: 400}, {STEPS: 400}, False),
+        ({STEPS: 200, "pruned": True}, {STEPS: 400}, {STEPS: 800}, False),
+        ({STEPS: 400, "pruned": True}, {STEPS: 400}, {STEPS: 800}, False),
+        ({STEPS: 300, "done": True}, {STEPS: 400}, {STEPS: 800}, False),  # it ended itself
+        ({STEPS: 400, "ret": 9}, {STEPS: 400, "ret": 9}, {STEPS: 800, "ret": 9}, False),
+        ({STEPS: 400, "ret": 9}, {STEPS: 400, "ret": 9}, {STEPS: 800, "ret": 10}, True),
+        ({"evaluation": {"ret": 9}}, {"evaluation/ret": 9}, {"evaluation/ret": 10}, True),
+    ],
+)
+def test_who_goes_on(
+    result: dict[str, Any], before: dict[str, float], now: dict[str, float], expected: bool
+) -> None:
+    assert goes_on(result, before, now) is expected
+
+
+def saved_trial(name: str, status: str, checkpoint: Any = None, **result: Any) -> Any:
+    return SimpleNamespace(
+        trial_id=name,
+        status=status,
+        last_result=result,
+        stopping_criterion={STEPS: 400},
+        checkpoint=checkpoint,
+        is_finished=lambda: status in ("TERMINATED", "ERROR"),
+    )
+
+
+def test_the_plan(tmp_path: Any) -> None:
+    there = SimpleNamespace(path=str(tmp_path))
+    trials = [
+        saved_trial("ended", "TERMINATED", there, **{STEPS: 400}),
+        saved_trial("pruned", "TERMINATED", there, **{STEPS: 200, "pruned": True}),
+        saved_trial("failed", "ERROR", there, **{STEPS: 200}),
+        saved_trial("cut off", "PENDING", there, **{STEPS: 200}),
+    ]
+    options: dict[str, Any] = {"num_trials": 5, "num_samples": 5, "max_concurrent": 2}
+    plain = plan_changes(trials, stop={STEPS: 400}, **options)
+    assert not plain.reopened and plain.unfinished == {"cut off"} and plain.at_once == 1
+    longer = plan_changes(trials, stop={STEPS: 800}, errored="restart", **options)
+    assert longer.longer == {"ended"} and longer.restarted == {"failed"} and not longer.retried
+    trials[0].checkpoint = SimpleNamespace(path=str(tmp_path / "deleted"))
+    with pytest.raises(SweepError, match="trial ended has no checkpoint"):
+        plan_changes(trials, stop={STEPS: 800}, **options)
+
+
+def ended_trial(name: str, value: float) -> Trial:
+    trial = Trial("__fake", stub=True, trial_id=name)
+    trial.run_metadata.last_result = {STEPS: 400, "ret": value}
+    return trial
+
+
+def test_asha_judges_at_the_old_end_as_if_it_had_always_been_a_rung() -> None:
+    scheduler: Any = ASHAScheduler(
+        time_attr=STEPS, metric="ret", mode="max", max_t=400, grace_period=100, reduction_factor=2
+    )
+    trials = [ended_trial(name, value) for name, value in zip("abcd", (1, 2, 3, 4), strict=True)]
+    for trial in trials:
+        scheduler.on_trial_add(None, trial)
+        scheduler.on_trial_complete(None, trial, trial.last_result)
+    assert [at for at, _ in scheduler._brackets[0]._rungs] == [400, 200, 100]
+    assert list(scheduler._brackets[0]._rungs[0][1].values()) == [1, 2, 3, 4]
+
+    extend_rungs(scheduler, {STEPS: 400, "other": 9})
+    assert [at for at, _ in scheduler._brackets[0]._rungs] == [400, 200, 100]
+    for _ in range(2):  # a second resume changes nothing
+        extend_rungs(scheduler, {STEPS: 2000})
+        assert [at for at, _ in scheduler._brackets[0]._rungs] == [1600, 800, 400, 200, 100]
+    whole: Any = ASHAScheduler(
+        time_attr=STEPS, metric="ret", mode="max", max_t=2000, grace_period=100, reduction_factor=2
+    )
+    assert [a for a, _ in whole._brackets[0]._rungs] == [1600, 800, 400, 200, 100]
+    # Each against the median of the others.
+    assert [take_back(scheduler, trial) for trial in trials] == [False, False, True, True]
+    assert set(scheduler._trial_info) == {"c", "d"}
+    on = {STEPS: 800, "ret": 6}
+    assert scheduler.on_trial_result(None, trials[3], on) == "CONTINUE"
+    assert scheduler.on_trial_result(None, trials[2], {**on, "ret": 5}) == "STOP"
+    forget_results(scheduler, trials[0])
+    assert "a" not in scheduler._brackets[0]._rungs[2][1]
+
+
+def test_other_schedulers_let_every_trial_go_on() -> None:
+    scheduler = FIFOScheduler()
+    extend_rungs(scheduler, {STEPS: 2000})
+    assert take_back(scheduler, ended_trial("a", 1.0))
+
+
+def test_a_trial_that_goes_on_runs_again_in_optuna() -> None:
+    space = SearchSpace.parse({"lr": {"uniform": [0, 1]}})
+    search = OptunaSearch(space, metric="ret", mode="max", stop={STEPS: 400})
+    for number in range(12):
+        search.suggest(str(number))
+        if number != 5:
+            search.on_trial_result(str(number), {STEPS: 200, "ret": 1.0})
+            search.on_trial_complete(str(number), {STEPS: 400, "ret": number, "pruned": False})
+    search.on_trial_result("5", {STEPS: 200, "ret": 0.5})
+    params = [trial.params for trial in search.study.trials]
+
+    search = pickle.loads(pickle.dumps(search))  # as after a resume
+    search.extend(12, {STEPS: 800})
+    search.reopen({"3", "7", "unknown"})
+    states = [trial.state for trial in search.study.trials]
+    running = [number for number, state in enumerate(states) if state == TrialState.RUNNING]
+    assert running == [3, 5, 7] and len(states) == 12
+    assert [trial.params for trial in search.study.trials] == params
+    assert search.study.trials[3].intermediate_values == {200: 1.0, 400: 3.0}
+
+    search.on_trial_result("3", {STEPS: 600, "ret": 20.0})
+    search.on_trial_complete("3", {STEPS: 800, "ret": 30.0, "pruned": False})
+    search.on_trial_complete("5", {STEPS: 400, "ret": 2.0, "pruned": True})
+    search.on_trial_complete("7", None, error=True)
+    ended = search.study.trials
+    assert search.study.best_trial.number == 3 and search.study.best_value == 30.0
+    assert list(ended[3].intermediate_values) == [200, 400, 600, 800]
+    assert [ended[n].state.name for n in (3, 5, 7)] == ["COMPLETE", "PRUNED", "FAIL"]
+    assert 0 <= search.suggest("next")["lr"] <= 1  # the sampler goes on
