@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from analysis.best import BestCheckpoint
-from analysis.ranking import Score, ranked, sign_of
+from analysis.ranking import ranked, sign_of
 from analysis.records import Sweep, TrialRecord
 from analysis.statistics import iqm, iqm_interval, median_index
 
@@ -25,7 +28,7 @@ class Candidate:
         search_best: What the search ranked it by: the best value that the trial ever reported.
         search_last: The value at the end of that trial.
         runs: Finished held-out runs by seed.
-        values: The objective at the end of each, by seed.
+        values: The objective at the end of each, by seed; of runs that diverged there is none.
     """
 
     trial_id: str
@@ -103,18 +106,40 @@ def add_runs(
     for final in finals:
         for run in final.trials:
             candidate = by_key.get(_key(searched_settings(run.config, settings)))
-            score = Score(run, metric, 1.0)
-            if candidate is None or run.status != "TERMINATED" or not score.found:
+            if candidate is None or run.status != "TERMINATED" or metric not in run.frame:
+                continue
+            # Not the last finite value: a run that ended in NaN has diverged.
+            value = pd.to_numeric(run.frame[metric], errors="coerce").iloc[-1]
+            if not np.isfinite(value):
                 continue
             seed = int(run.config["seed"])
             candidate.runs[seed] = run
-            candidate.values[seed] = score.last
+            candidate.values[seed] = float(value)
 
 
 def winner(found: Iterable[Candidate], mode: str) -> Candidate | None:
-    """The candidate with the best held-out interquartile mean, if any has two finished runs."""
+    """The candidate with the best held-out interquartile mean, if any has two finished runs.
+
+    One whose runs failed or diverged on some seeds loses to one that has more of them: else those
+    seeds on which it does well would speak for it.
+    """
     judged = [candidate for candidate in found if len(candidate.values) > 1]
-    return max(judged, key=lambda c: sign_of(mode) * c.held_out, default=None)
+
+    def key(candidate: Candidate) -> tuple[int, float]:
+        return len(candidate.values), sign_of(mode) * candidate.held_out
+
+    return max(judged, key=key, default=None)
+
+
+def winner_caution(found: Iterable[Candidate]) -> str:
+    """What a report says of the winner's own value; empty if there was no choice to be made."""
+    count = sum(len(candidate.values) > 1 for candidate in found)
+    if count < 2:
+        return ""
+    return (
+        f"The winner's held-out value is the best of {count}, so it is a little optimistic itself, "
+        "and its interval does not allow for that."
+    )
 
 
 def searched_settings(config: dict[str, Any], settings: Sequence[Setting]) -> dict[str, Any]:

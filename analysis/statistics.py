@@ -32,12 +32,12 @@ def iqm(values: npt.ArrayLike) -> float:
         values: Scores of any shape, each counting alike; e.g. ``[seeds]`` or ``[seeds, tasks]``.
 
     Returns:
-        NaN if any of them is: a seed that diverged is not to be trimmed away.
+        NaN if any of them is not finite: a seed that diverged is not to be trimmed away.
     """
     from scipy.stats import trim_mean
 
     scores = np.asarray(values, dtype=float)
-    if np.isnan(scores).any():
+    if not np.isfinite(scores).all():
         return float("nan")
     return float(trim_mean(scores, _CUT, axis=None))
 

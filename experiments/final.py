@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.held_out import Candidate, add_runs, candidates, winner
+from analysis.held_out import Candidate, add_runs, candidates, winner, winner_caution
 from analysis.records import load_sweep
 from analysis.statistics import interval_caution
 from experiments.paths import SPEC_FILE
@@ -221,6 +221,7 @@ def _document(
         "winner": best.trial_id if best else None,
         "policy_of_seed": best.median_seed if best else None,
         "caution": interval_caution(len(seeds)),
+        "winner_caution": winner_caution(found),
         "configurations": [
             {
                 "trial_id": candidate.trial_id,

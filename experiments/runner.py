@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from experiments.cluster import local_node, nodes, ray_session, sweep_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.extension import extended, write_spec
-from experiments.pairs import POPULATION
+from experiments.pairs import POPULATION, STOPPING
 from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
 from experiments.schema import SweepSpec
@@ -381,8 +381,9 @@ def _draw(spec: SweepSpec, outcome: Outcome) -> None:
 
 def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
     """Draw what each setting with few levels did to the objective, where the sweep can tell."""
-    # A search that learns tries good levels more often; in a population levels change in mid-run.
-    if isinstance(spec.search, OptunaSection) or spec.scheduler.algorithm in POPULATION:
+    # A search that learns tries good levels more often; in a population levels change in mid-run;
+    # and of trials that were stopped early the ends are at different budgets.
+    if isinstance(spec.search, OptunaSection) or not _runs_to_the_end(spec):
         return
     from analysis import ResultsError, effects_frame, plot_effects
     from experiments.paths import EFFECTS_FILE
@@ -394,6 +395,12 @@ def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
             outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
     except ResultsError:  # no result; why is told with the leaderboard
         return
+
+
+def _runs_to_the_end(spec: SweepSpec) -> bool:
+    """Whether every trial keeps its settings and has the whole budget."""
+    decides = getattr(spec.scheduler, "base", spec.scheduler.algorithm)
+    return decides not in (*STOPPING, *POPULATION)
 
 
 def _draw_lineage(spec: SweepSpec, outcome: Outcome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from analysis.held_out import Candidate, winner_caution
 from analysis.statistics import interval_caution
 from experiments.schema import SweepSpec
 
@@ -50,25 +51,31 @@ def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
             _number(candidate.held_out),
             f"{_number(low)} … {_number(high)}",
             _number(candidate.optimism(spec.objective.mode), signed=True),
-            "winner"
-            if won
-            else f"{len(candidate.values)} of {len(final.seeds)} runs"
-            if len(candidate.values) < len(final.seeds)
-            else "",
+            _remark(candidate, final),
             style="bold" if won else None,
         )
     console.print(table)
-    lines = [interval_caution(len(final.seeds))]
+    judged = [len(c.values) for c in final.candidates if len(c.values) > 1]
+    lines = [interval_caution(min(judged, default=len(final.seeds)))]
     if final.winner is not None:
         lines.append(
             f"The winner is chosen by its held-out IQM; best/ holds the policy of its median "
             f"held-out seed, {final.winner.median_seed}."
         )
+        lines.append(winner_caution(final.candidates))
     if final.failures:
         trial, cause = final.failures[0]
         lines.append(f"{len(final.failures)} held-out runs failed, e.g. {trial}: {cause}")
     for line in filter(None, lines):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _remark(candidate: Candidate, final: Final) -> str:
+    """Whether it won, and how many of its runs ended well if not all did."""
+    remarks = ["winner"] if candidate is final.winner else []
+    if len(candidate.values) < len(final.seeds):
+        remarks.append(f"{len(candidate.values)} of {len(final.seeds)} runs")
+    return ", ".join(remarks)
 
 
 def _number(value: float, *, signed: bool = False) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.export import export_checkpoint
-from analysis.held_out import add_runs, candidates, winner
+from analysis.held_out import add_runs, candidates, winner, winner_caution
 from analysis.held_out_plot import plot_held_out
 from analysis.records import Sweep, load_sweep
 from analysis.rows import ResultsError
@@ -87,6 +87,24 @@ def test_held_out_runs_choose_the_winner(search: Sweep, tmp_path: Path) -> None:
     assert good.median_seed == 102  # whose value is 70
     picture = plot_held_out(found, RETURN, tmp_path / "final.png", chosen=good)
     assert picture.stat().st_size > 10_000
+
+
+def test_seeds_that_fail_or_diverge_do_not_help_to_win(search: Sweep, tmp_path: Path) -> None:
+    found = candidates(search, RETURN, "max", 2, PATHS)
+    ends = {"lucky": [499, 500, float("nan"), float("inf")], "good": [72, 65, 70, 90]}
+    runs: dict[str, tuple[dict[str, Any], list[float]]] = {}
+    for candidate in found:
+        settings = {"lr": candidate.settings["lr"]}
+        if candidate.trial_id == "good":
+            settings["model"] = {"size": 8}
+        for number, value in enumerate(ends[candidate.trial_id]):
+            config = {**settings, "seed": 100 + number}
+            runs[f"{candidate.trial_id}{number}"] = (config, [450, value])
+    add_runs(found, [sweep(tmp_path / "final", runs)], RETURN, PATHS)
+    lucky, good = found
+    assert lucky.values == {100: 499, 101: 500}  # 450 was before it diverged
+    assert winner(found, "max") is good
+    assert "best of 2" in winner_caution(found) and winner_caution(found[:1]) == ""
 
 
 def test_the_policy_is_that_of_the_median_run(search: Sweep, tmp_path: Path) -> None:

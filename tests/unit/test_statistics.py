@@ -34,7 +34,8 @@ def test_iqm_of_numbers_worked_by_hand() -> None:
     assert iqm([0, 1, 2, 3, 1000]) == 2
     assert iqm([1, 2, 6]) == 3  # nothing is cut off three
     assert iqm([100, 0, 4, 5, 6, 7, 8, -50]) == 5.5
-    assert math.isnan(iqm([1, 2, 3, 4, float("nan")]))  # it would be cut off
+    for diverged in (float("nan"), float("-inf"), float("inf")):
+        assert math.isnan(iqm([1, 2, 3, 4, diverged]))  # it would be cut off
 
 
 @pytest.mark.parametrize("shape", [(3,), (5,), (10,), (5, 3)])
