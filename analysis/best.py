@@ -37,7 +37,7 @@ class BestCheckpoint:
 def best_trial(
     results: ResultGrid | Sweep | str | Path, metric: str = "episode_return_mean", mode: str = "max"
 ) -> TrialRecord:
-    """The first trial of the leaderboard: the one that reported the best finite value.
+    """The first trial of the leaderboard: the one whose last finite value is best.
 
     Raises:
         ResultsError: No trial reported a finite value of ``metric``.
@@ -52,11 +52,12 @@ def best_trial(
 def best_checkpoint(
     results: ResultGrid | Sweep | str | Path, metric: str = "episode_return_mean", mode: str = "max"
 ) -> BestCheckpoint:
-    """The checkpoint, of all that are still there, whose own result was best.
+    """The best checkpoint of the first trial of the leaderboard.
 
-    This need not be the latest checkpoint of its trial, nor come from the first trial of the
-    leaderboard: a trial's peak may have passed without a checkpoint. Ties go to the trial higher up
-    the leaderboard and, within one trial, to the checkpoint with more training.
+    The leaderboard goes by the trials' last values; within the trial the checkpoint is taken, of
+    those that are still there, whose own result was best. It need not be the latest one. Ties go to
+    the checkpoint with more training. Trials without a checkpoint whose value of ``metric`` is
+    finite are passed over.
 
     Args:
         results: A ``ResultGrid`` or the path of a sweep folder (also one that was moved).
@@ -68,22 +69,17 @@ def best_checkpoint(
     """
     sweep = load_sweep(results)
     sign = sign_of(mode)
-    best: BestCheckpoint | None = None
     for trial, _ in ranked(sweep, metric, mode):
-        best_here: BestCheckpoint | None = None
+        best: BestCheckpoint | None = None
         for checkpoint in trial.checkpoints:
             value = _number(checkpoint.metrics.get(metric))
             if not math.isfinite(value):
                 continue
-            if best_here is None or sign * value >= sign * best_here.value:
-                best_here = BestCheckpoint(
-                    checkpoint.path, trial, value, checkpoint.metrics, sweep.name
-                )
-        if best_here is not None and (best is None or sign * best_here.value > sign * best.value):
-            best = best_here
-    if best is None:
-        raise ResultsError(_why_none(sweep, metric))
-    return best
+            if best is None or sign * value >= sign * best.value:
+                best = BestCheckpoint(checkpoint.path, trial, value, checkpoint.metrics, sweep.name)
+        if best is not None:
+            return best
+    raise ResultsError(_why_none(sweep, metric))
 
 
 def _number(value: Any) -> float:

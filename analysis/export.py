@@ -25,7 +25,7 @@ def export_best(
     metric: str = "episode_return_mean",
     mode: str = "max",
 ) -> Path:
-    """Copies the policy of the best checkpoint to ``out_dir``.
+    """Copies the policy of the best checkpoint (see `best_checkpoint`) to ``out_dir``.
 
     The folder can be moved anywhere: ``Policy.load(out_dir)`` needs neither Ray nor the
     environment. ``export.json`` in it says where it comes from: sweep, trial, metric, value,

@@ -25,16 +25,16 @@ class Candidate:
     Attributes:
         trial_id: Of the search's best trial with it.
         settings: The searched settings, by dotted name.
-        search_best: What the search ranked it by: the best value that the trial ever reported.
-        search_last: The value at the end of that trial.
+        search_last: What the search ranked it by: the value at the end of that trial.
+        search_best: The best value that the trial ever reported.
         runs: Finished held-out runs by seed.
         values: The objective at the end of each, by seed; of runs that diverged there is none.
     """
 
     trial_id: str
     settings: dict[str, Any]
-    search_best: float
     search_last: float
+    search_best: float
     runs: dict[int, TrialRecord] = field(default_factory=dict)
     values: dict[int, float] = field(default_factory=dict)
 
@@ -49,8 +49,8 @@ class Candidate:
         return iqm_interval(list(self.values.values()))
 
     def optimism(self, mode: str) -> float:
-        """By how much the search's estimate was better than the held-out one."""
-        return sign_of(mode) * (self.search_best - self.held_out)
+        """By how much the search's value was better than the held-out one, both at the end."""
+        return sign_of(mode) * (self.search_last - self.held_out)
 
     @property
     def median_seed(self) -> int:
@@ -87,7 +87,7 @@ def candidates(
         if not score.found or trial.status == "ERROR":
             continue
         chosen = searched_settings(trial.config, settings)
-        found.setdefault(_key(chosen), Candidate(trial.trial_id, chosen, score.best, score.last))
+        found.setdefault(_key(chosen), Candidate(trial.trial_id, chosen, score.last, score.best))
     return list(found.values())[:top]
 
 

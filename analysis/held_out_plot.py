@@ -47,7 +47,7 @@ def plot_held_out(
             label=f"held-out IQM, {interval_label(len(values))}" if first else None,
         )  # fmt: skip
         axes.plot(
-            candidate.search_best, row, "D", mfc="none", mec="#c8501e", ms=8, mew=1.8, zorder=4,
+            candidate.search_last, row, "D", mfc="none", mec="#c8501e", ms=8, mew=1.8, zorder=4,
             label="the search's estimate" if first else None,
         )  # fmt: skip
     names = [_name(candidate, rank, chosen) for rank, candidate in enumerate(judged, start=1)]

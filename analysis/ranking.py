@@ -23,10 +23,13 @@ def leaderboard(
     *,
     top: int | None = None,
 ) -> pd.DataFrame:
-    """The trials from best to worst, by the best value that each one ever reported.
+    """The trials from best to worst, by the last finite value that each one reported.
+
+    So do Tune (``scope="last"``), Optuna and ASHA. The best value of a noisy curve would favour
+    trials that report more often.
 
     NaN and infinite values never win; a trial without a finite value comes last and has no rank.
-    Ties go to the better last value, then to the fewer environment steps.
+    Ties go to the better best value, then to the fewer environment steps.
 
     Args:
         results: A ``ResultGrid`` or the path of a sweep folder.
@@ -35,7 +38,7 @@ def leaderboard(
         top: Keep only so many rows.
 
     Returns:
-        A frame with ``rank`` (from 1), ``trial_id``, ``status``, ``best`` and ``last`` (values of
+        A frame with ``rank`` (from 1), ``trial_id``, ``status``, ``last`` and ``best`` (values of
         ``metric``), ``best_iteration``, ``training_iteration``, ``num_env_steps_sampled_lifetime``,
         ``time_total_s`` (seconds) and a ``config/...`` column per hyperparameter that varies.
         ``attrs`` holds ``metric`` and ``mode``.
@@ -58,8 +61,8 @@ def leaderboard(
             "rank": rank if score.found else None,
             "trial_id": trial.trial_id,
             "status": trial.status,
-            "best": score.best,
             "last": score.last,
+            "best": score.best,
             "best_iteration": score.iteration,
             ITERATION: _last(trial, ITERATION),
             ENV_STEPS: _last(trial, ENV_STEPS),
@@ -74,7 +77,7 @@ def leaderboard(
 
 
 class Score:
-    """A trial's values of one metric: the best, the last, and where the best was."""
+    """A trial's finite values of one metric: the last, the best, and where the best was."""
 
     def __init__(self, trial: TrialRecord, metric: str, sign: float) -> None:
         values = finite(trial.frame.get(metric))
@@ -90,7 +93,7 @@ class Score:
 
 
 def ranked(sweep: Sweep, metric: str, mode: str) -> list[tuple[TrialRecord, Score]]:
-    """All trials with their scores, best first."""
+    """All trials with their scores, best first; see `leaderboard`."""
     sign = sign_of(mode)
     sweep.require_metric(metric)
     scored = [(trial, Score(trial, metric, sign)) for trial in sweep.trials]
@@ -100,7 +103,7 @@ def ranked(sweep: Sweep, metric: str, mode: str) -> list[tuple[TrialRecord, Scor
         if not score.found:
             return (True, 0.0, 0.0, 0.0)
         steps = _last(trial, ENV_STEPS)
-        return (False, -sign * score.best, -sign * score.last, np.inf if steps is None else steps)
+        return (False, -sign * score.last, -sign * score.best, np.inf if steps is None else steps)
 
     return sorted(scored, key=key)
 

@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 
+_STEPS = "num_env_steps_sampled_lifetime"
+
 
 class ResultsError(ValueError):
     """The results of a sweep cannot be read, or do not hold what was asked for."""
@@ -129,12 +131,22 @@ def _one_timeline(rows: list[Row]) -> list[Row]:
 
     A resumed trial continues from its checkpoint and writes the iterations since then again (``[1,
     2, 3, 3, 4]``). A row therefore replaces every earlier one of the same or a later iteration:
-    those belong to the run that was cut off.
+    those belong to the run that was cut off. A clone of PBT goes on with its donor's counters, and
+    where the two collected steps at different rates, only the environment steps go back.
     """
     kept: list[Row] = []
     for number, row in enumerate(rows, start=1):
         iteration = row.setdefault("training_iteration", number)
-        while kept and kept[-1]["training_iteration"] >= iteration:
+        while kept and (kept[-1]["training_iteration"] >= iteration or _steps_back(kept[-1], row)):
             kept.pop()
         kept.append(row)
     return kept
+
+
+def _steps_back(before: Row, row: Row) -> bool:
+    """Whether ``row`` comes, by environment steps, from an earlier point of training."""
+    steps, now = before.get(_STEPS), row.get(_STEPS)
+    if not isinstance(steps, int | float) or not isinstance(now, int | float):
+        return False
+    # As many steps with the same settings: nothing was sampled meanwhile, as in offline training.
+    return steps > now or (steps == now and before.get("config") != row.get("config"))

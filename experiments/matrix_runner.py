@@ -6,6 +6,7 @@ which says what is left to do after a kill.
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -152,16 +153,23 @@ def _fill(row: Row, outcome: Outcome, spec: SweepSpec) -> None:
 
     row.trials, row.failed = outcome.num_trials, len(outcome.failures)
     row.status = "interrupted" if outcome.interrupted else "finished"
-    row.note = ""
+    row.note, row.value, row.measure, row.trial, row.env_steps = "", None, "", "", None
     if outcome.all_failed:
         row.status, row.note = "failed", outcome.failures[0][1]
         return
     try:
-        best = leaderboard(outcome.results, spec.objective.metric, spec.objective.mode, top=1)
+        board = leaderboard(outcome.results, spec.objective.metric, spec.objective.mode)
     except ResultsError as error:
         row.note = str(error)
         return
-    for first in best.to_dict("records"):
-        row.best, row.trial = float(first["best"]), str(first["trial_id"])
-        steps = first.get(ENV_STEPS)
-        row.env_steps = int(steps) if steps == steps and steps is not None else None
+    trials = {str(entry["trial_id"]): entry for entry in board.to_dict("records")}
+    first = board.iloc[0]
+    if not math.isfinite(first["last"]):
+        row.note = f"every value of {spec.objective.metric} is NaN or infinite"
+        return
+    row.trial, row.value, row.measure = str(first["trial_id"]), float(first["last"]), "last value"
+    if outcome.final is not None and outcome.final.winner is not None:
+        won = outcome.final.winner
+        row.trial, row.value, row.measure = won.trial_id, won.held_out, "held-out IQM"
+    steps = trials[row.trial][ENV_STEPS]
+    row.env_steps = int(steps) if steps is not None and steps == steps else None

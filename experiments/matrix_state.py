@@ -20,6 +20,7 @@ MATRIX_FILE = "matrix.yaml"
 COMPARISON_FILE = "comparison.csv"
 
 Status = Literal["finished", "failed", "interrupted", "waiting"]
+Measure = Literal["", "last value", "held-out IQM"]
 
 
 @dataclass
@@ -31,18 +32,20 @@ class Row:
         env: Its environment, where it has one that is not searched.
         trials: Trials that were begun.
         failed: Those of them that failed.
-        best: The best trial's objective.
-        trial: The best trial.
-        env_steps: Environment steps that the best trial took.
+        value: The objective of the best trial, or of the final's winner where there is a final.
+        measure: What the value is: the best trial's last one, or the winner's on held-out seeds.
+        trial: The search's trial that the value is of.
+        env_steps: Environment steps that this trial took.
         seconds: Time that the sweep took, over all runs of it.
-        note: Why there is no best.
+        note: Why there is no value.
     """
 
     status: Status = "waiting"
     env: str = ""
     trials: int = 0
     failed: int = 0
-    best: float | None = None
+    value: float | None = None
+    measure: Measure = ""
     trial: str = ""
     env_steps: int | None = None
     seconds: float = 0.0

@@ -32,22 +32,22 @@ def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
     table = Table(
         title=f"{spec.objective.metric}: the best configurations on {len(final.seeds)} held-out "
         "seeds",
-        caption="search: the best value that the search saw, and the one at the end of that trial; "
-        "optimism: by how much the former is better than the held-out IQM.",
+        caption="search: the value at the end of the search's trial, and the best one that it ever "
+        "reported; optimism: by how much the former is better than the held-out IQM.",
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",
     )
     table.add_column("trial", no_wrap=True)
-    for name in ("search", "at its end", "held-out IQM", "95 % interval", "optimism", ""):
+    for name in ("search", "its best", "held-out IQM", "95 % interval", "optimism", ""):
         table.add_column(name, justify="right", no_wrap=True)
     for candidate in final.candidates:
         low, high = candidate.interval
         won = candidate is final.winner
         table.add_row(
             candidate.trial_id,
-            _number(candidate.search_best),
             _number(candidate.search_last),
+            _number(candidate.search_best),
             _number(candidate.held_out),
             f"{_number(low)} … {_number(high)}",
             _number(candidate.optimism(spec.objective.mode), signed=True),

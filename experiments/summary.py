@@ -107,7 +107,7 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
     settings = [column for column in frame.columns if column.startswith("config/")]
     table.add_column("#", justify="right")
     table.add_column("trial", no_wrap=True)
-    for name in ("best", "last", "env steps"):
+    for name in ("last", "best", "env steps"):
         table.add_column(name, justify="right", no_wrap=True)
     for column in settings:
         table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
@@ -115,8 +115,8 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
         table.add_row(
             _cell(row["rank"]),
             str(row["trial_id"]),
-            _cell(row["best"]),
             _cell(row["last"]),
+            _cell(row["best"]),
             _cell(row[ENV_STEPS]),
             *(_cell(row[column]) for column in settings),
         )

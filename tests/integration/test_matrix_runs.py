@@ -62,8 +62,8 @@ def test_the_others_run_when_one_fails(study: tuple[Path, Matrix]) -> None:
     }
     assert matrix.any_failed and not matrix.interrupted
     rows = comparison(folder)
-    assert float(rows["never"]["best"]) == 3.0  # lr = 0.01 is the best there is
-    assert float(rows["late"]["best"]) == pytest.approx(3 * 0.99)
+    assert float(rows["never"]["value"]) == 3.0  # lr = 0.01 is the best there is
+    assert float(rows["late"]["value"]) == pytest.approx(3 * 0.99)
     assert "fails as asked" in rows["always"]["note"]
     assert rows["never"]["trials"] == "2" and rows["never"]["env_steps"] == str(3 * STEPS)
     # One tracking database for all of them, beside the group's folder.
@@ -91,7 +91,7 @@ def test_resume_runs_what_is_left(study: tuple[Path, Matrix]) -> None:
     (moved / "late").mkdir()
     before = {file: file.stat().st_mtime_ns for file in moved.glob("*/*/result.json")}
     matrix = resume_matrix(moved)
-    assert matrix.rows["late"].status == "finished" and matrix.rows["late"].best is not None
+    assert matrix.rows["late"].status == "finished" and matrix.rows["late"].value is not None
     assert matrix.rows["always"].status == "failed"
     assert len(list((moved / "late").glob("*/result.json"))) == 1
     assert {file: file.stat().st_mtime_ns for file in before} == before

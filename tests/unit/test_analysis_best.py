@@ -48,12 +48,13 @@ def sweep(tmp_path: Path) -> Path:
 
 def test_leaderboard(sweep: Path) -> None:
     frame = leaderboard(sweep, METRIC, "max")
-    assert frame["trial_id"].tolist() == ["t1", "t0", "t3", "t2"]
+    assert frame["trial_id"].tolist() == ["t1", "t3", "t0", "t2"]
+    assert frame.columns.tolist()[3:5] == ["last", "best"]
     assert frame["rank"].tolist()[:3] == [1, 2, 3]
     assert frame["rank"].isna().tolist() == [False, False, False, True]
-    assert frame["best"].tolist()[:3] == [90.0, 80.0, 50.0]
+    assert frame["best"].tolist()[:3] == [90.0, 50.0, 80.0]
     assert math.isnan(frame["best"].iloc[3])
-    assert frame["last"].tolist()[:3] == [70.0, 30.0, 50.0]
+    assert frame["last"].tolist()[:3] == [70.0, 50.0, 30.0]
     assert frame["best_iteration"].tolist()[:3] == [2, 2, 2]
     assert frame["num_env_steps_sampled_lifetime"].tolist() == [300] * 4
     assert frame["time_total_s"].tolist() == [1.5] * 4
@@ -62,16 +63,23 @@ def test_leaderboard(sweep: Path) -> None:
 
 def test_leaderboard_of_a_minimum_and_its_top(sweep: Path) -> None:
     frame = leaderboard(sweep, METRIC, "min", top=2)
-    assert frame["trial_id"].tolist() == ["t0", "t1"]
-    assert frame["best"].tolist() == [10.0, 20.0]
+    assert frame["trial_id"].tolist() == ["t0", "t3"]
+    assert frame["last"].tolist() == [30.0, 50.0]
 
 
-def test_ties_go_to_the_better_last_value_then_to_fewer_steps(tmp_path: Path) -> None:
+def test_who_reports_more_often_has_no_luckier_rank(tmp_path: Path) -> None:
+    often = rows(40.0, 95.0, 35.0, 60.0, 50.0)
+    sweep = make_sweep(tmp_path, {"often": often, "seldom": rows(50.0, 55.0)})
+    assert leaderboard(sweep)["trial_id"].tolist() == ["seldom", "often"]
+    assert best_trial(sweep).trial_id == "seldom"
+
+
+def test_ties_go_to_the_better_best_value_then_to_fewer_steps(tmp_path: Path) -> None:
     sweep = make_sweep(
         tmp_path,
-        {"fell": rows(1.0, 500.0, 9.0), "slow": rows(1.0, 500.0, 500.0), "fast": rows(2.0, 500.0)},
+        {"low": rows(1.0, 500.0), "slow": rows(1.0, 600.0, 500.0), "fast": rows(600.0, 500.0)},
     )
-    assert leaderboard(sweep)["trial_id"].tolist() == ["fast", "slow", "fell"]
+    assert leaderboard(sweep)["trial_id"].tolist() == ["fast", "slow", "low"]
 
 
 def test_infinity_never_wins(tmp_path: Path) -> None:
@@ -94,11 +102,22 @@ def test_varying_hyperparameters_are_columns(tmp_path: Path) -> None:
     assert frame["config/lr"].tolist() == [0.2, 0.1]
 
 
-def test_the_best_checkpoint_is_neither_the_latest_nor_of_the_best_trial(sweep: Path) -> None:
+def test_the_best_checkpoint_is_the_best_one_of_the_best_trial(sweep: Path) -> None:
+    best = best_checkpoint(sweep, METRIC, "max")  # not t0's, which had 80 in passing
+    assert (best.trial.trial_id, best.path.name, best.value) == ("t1", "checkpoint_000001", 70.0)
+    shutil.rmtree(best.path)
     best = best_checkpoint(sweep, METRIC, "max")
-    assert (best.trial.trial_id, best.path.name, best.value) == ("t0", "checkpoint_000000", 80.0)
-    assert best_trial(sweep, METRIC, "max").trial_id == "t1"
-    assert best_checkpoint(sweep, METRIC, "min").value == 20.0
+    assert (best.trial.trial_id, best.path.name, best.value) == ("t1", "checkpoint_000000", 20.0)
+    lowest = best_checkpoint(sweep, METRIC, "min")  # neither the trial's latest nor its lowest: 10
+    assert (lowest.trial.trial_id, lowest.value) == ("t0", 30.0)
+
+
+def test_a_trial_without_checkpoints_is_passed_over(sweep: Path) -> None:
+    for folder in (sweep / "trial_t1").glob("checkpoint_*"):
+        shutil.rmtree(folder)
+    assert best_trial(sweep).trial_id == "t1"
+    best = best_checkpoint(sweep)
+    assert (best.trial.trial_id, best.value) == ("t3", 50.0)
 
 
 def test_checkpoints_of_nan_results_are_passed_over(tmp_path: Path) -> None:
@@ -110,9 +129,9 @@ def test_checkpoints_of_nan_results_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_deleted_checkpoint_is_passed_over(sweep: Path) -> None:
-    shutil.rmtree(sweep / "trial_t0" / "checkpoint_000000")
+    shutil.rmtree(sweep / "trial_t1" / "checkpoint_000001")
     best = best_checkpoint(sweep)
-    assert (best.trial.trial_id, best.value) == ("t1", 70.0)
+    assert (best.trial.trial_id, best.value) == ("t1", 20.0)
 
 
 def test_of_equal_checkpoints_the_more_trained_one(tmp_path: Path) -> None:
@@ -156,17 +175,17 @@ def test_bad_arguments(sweep: Path, arguments: dict[str, Any], message: str) -> 
 def test_export(sweep: Path, tmp_path: Path) -> None:
     out = export_best(sweep, tmp_path / "deep" / "best", METRIC, "max")
     assert out == tmp_path / "deep" / "best"
-    assert json.loads((out / "policy.json").read_text())["from"] == "t0/0"
+    assert json.loads((out / "policy.json").read_text())["from"] == "t1/1"
     assert (out / "weights.safetensors").read_bytes() == b"weights"
     assert json.loads((out / "export.json").read_text()) == {
         "sweep": "sweep",
-        "trial_id": "t0",
-        "checkpoint": "trial_t0/checkpoint_000000",
+        "trial_id": "t1",
+        "checkpoint": "trial_t1/checkpoint_000001",
         "metric": METRIC,
         "mode": "max",
-        "value": 80.0,
-        "training_iteration": 2,
-        "num_env_steps_sampled_lifetime": 200,
+        "value": 70.0,
+        "training_iteration": 3,
+        "num_env_steps_sampled_lifetime": 300,
         "config": {"lr": 0.1},
     }
     assert os.listdir(out.parent) == ["best"]  # no temporary folder is left behind
@@ -176,7 +195,7 @@ def test_export_replaces_a_policy_whole(sweep: Path, tmp_path: Path) -> None:
     out = export_best(sweep, tmp_path / "best", METRIC, "max")
     (out / "stale").write_text("of the export before")
     export_best(sweep, out, METRIC, "min")
-    assert json.loads((out / "policy.json").read_text())["from"] == "t1/0"
+    assert json.loads((out / "policy.json").read_text())["from"] == "t0/1"
     assert not (out / "stale").exists()
 
 
@@ -205,7 +224,7 @@ def test_export_that_fails_keeps_the_policy_before(
     monkeypatch.setattr(shutil, "copytree", full)
     with pytest.raises(ResultsError, match="No space left"):
         export_best(sweep, out, METRIC, "min")
-    assert json.loads((out / "policy.json").read_text())["from"] == "t0/0"
+    assert json.loads((out / "policy.json").read_text())["from"] == "t1/1"
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".best")]
 
 

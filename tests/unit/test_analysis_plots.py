@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from analysis_sweeps import make_sweep, row
+from matplotlib.figure import Figure
 
-from analysis import ResultsError, plot_learning_curves
+from analysis import ResultsError, plot_learning_curves, plots
 from analysis.plots import _median
 
 
@@ -47,6 +48,19 @@ def test_median_counts_each_trial_only_where_it_ran() -> None:
     assert steps.tolist() == [0.0, 2.0, 4.0]
     assert values.tolist() == [0.0, 2.0, 4.0]
     assert _median(ramps[:2]) is None
+
+
+def test_the_best_trial_is_the_leaderboards_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the last value, not by the highest point of the picture."""
+    trials = {"peak": [5.0, 90.0, 10.0], "end": [5.0, 40.0, 50.0]}
+    rows = {k: {"rows": [row(i, v) for i, v in enumerate(vs, 1)]} for k, vs in trials.items()}
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "save", lambda figure, out: drawn.append(figure))
+    plot_learning_curves(make_sweep(tmp_path, rows))
+    labels = [text.get_text() for text in drawn[0].axes[0].get_legend().get_texts()]
+    assert "best: end" in labels
 
 
 def test_errors(sweep: Path, tmp_path: Path) -> None:

@@ -34,6 +34,28 @@ def test_rows_of_the_run_that_was_cut_off_are_gone(tmp_path: Path) -> None:
     assert trials_frame(sweep)["episode_return_mean"].tolist() == [33.0]
 
 
+def test_a_clone_whose_steps_went_back_has_one_timeline(tmp_path: Path) -> None:
+    # PBT: at 600 steps by 200 a time it took over a donor that had 400 after 4 of 100; the first
+    # row thereafter has as many steps as one of its own.
+    own, cloned = {"batch": 200}, {"batch": 150}
+    steps = [(1, 200, own), (2, 400, own), (3, 600, own), (5, 400, cloned), (6, 550, cloned)]
+    rows = [
+        {**row(i, float(n), config=c), "num_env_steps_sampled_lifetime": n} for i, n, c in steps
+    ]
+    sweep = make_sweep(tmp_path, {"t0": {"rows": rows}})
+    curves = curves_frame(sweep)
+    assert curves["num_env_steps_sampled_lifetime"].tolist() == [200, 400, 550]
+    assert curves["training_iteration"].tolist() == [1, 5, 6]
+
+
+def test_iterations_that_sample_nothing_are_kept(tmp_path: Path) -> None:
+    offline = {"num_env_steps_sampled_lifetime": 0}
+    rows = [{**row(i, float(i)), **offline} for i in (1, 2, 3)]
+    without = [{"training_iteration": i, "episode_return_mean": 1.0} for i in (1, 2)]
+    sweep = make_sweep(tmp_path, {"t0": {"rows": rows}, "t1": {"rows": without}})
+    assert curves_frame(sweep)["training_iteration"].tolist() == [1, 2, 3, 1, 2]
+
+
 def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {"t0": {"rows": [row(1, 10.0)]}})
     with (sweep / "trial_t0" / "result.json").open("a") as file:

@@ -134,7 +134,10 @@ def test_the_folder_of_a_matrix(tmp_path: Path) -> None:
     specs = load_specs(write(tmp_path, BASE + "matrix: {seed: [1, 2]}\n"))
     folder = tmp_path / "runs" / "moved"
     folder.mkdir(parents=True)
-    rows = {"seed_1": Row(status="finished", best=2.5, note="a: b"), "seed_2": Row()}
+    rows = {
+        "seed_1": Row(status="finished", value=2.5, measure="last value", note="a: b"),
+        "seed_2": Row(),
+    }
     matrix = Matrix(folder, dict(zip(rows, specs, strict=True)), rows)
     save_matrix(matrix)
     again = load_matrix(folder)

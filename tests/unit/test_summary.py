@@ -1,0 +1,38 @@
+"""The tables that the terminal shows when a sweep has ended."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from analysis_sweeps import make_sweep, row
+from rich.console import Console
+
+from analysis import leaderboard
+from analysis.held_out import Candidate
+from experiments.final import Final
+from experiments.seed_summary import show_final
+from experiments.spec import make_spec
+from experiments.summary import _table
+
+
+def test_the_leaderboard_goes_by_the_last_value(tmp_path: Path) -> None:
+    peak = {"rows": [row(1, 90.0), row(2, 10.0)]}
+    sweep = make_sweep(tmp_path, {"peak": peak, "end": {"rows": [row(1, 20.0), row(2, 19.0)]}})
+    console = Console(file=io.StringIO(), width=120)
+    console.print(_table(leaderboard(sweep), "episode_return_mean", 2))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    rows = [line.split()[:4] for line in lines]
+    assert ["#", "trial", "last", "best"] in rows
+    assert rows.index(["1", "end", "19", "20"]) + 1 == rows.index(["2", "peak", "10", "90"])
+
+
+def test_the_final_compares_values_at_the_end(tmp_path: Path) -> None:
+    found = Candidate("t", {}, search_last=60.0, search_best=95.0, values={1: 40.0, 2: 50.0})
+    spec = make_spec({"name": "s", "config": {"env": "CartPole-v1"}, "stop": {"time_total_s": 1}})
+    console = Console(file=io.StringIO(), width=160)
+    show_final(Final([found], found, [1, 2], tmp_path / "r", None, [], False), spec, console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    (line,) = (line for line in shown.splitlines() if "winner" in line and "+" in line)
+    assert line.split()[:4] == ["t", "60", "95", "45"] and "+15" in line
+    assert "search: the value at the end of the search's trial" in shown
