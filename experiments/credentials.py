@@ -38,12 +38,19 @@ def without_credentials(uri: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, urlencode(query), parts.fragment))
 
 
-def has_secret(uri: str) -> bool:
+def has_secret(uri: str, *, blank: bool = True) -> bool:
     """Tells whether a URI holds a password or a token.
 
     The user name of a database alone is none; of a web address it may be a token.
+
+    Args:
+        uri: The URI.
+        blank: Whether an empty password counts.
     """
     parts = urlsplit(uri)
-    user_info = parts.netloc.rpartition("@")[0]
-    is_web = parts.scheme in ("http", "https")
-    return bool((user_info and (is_web or ":" in user_info)) or _SECRET_QUERY.search(uri))
+    user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
+    if password or (colon and blank):
+        return True
+    if user and not colon and parts.scheme in ("http", "https"):
+        return True
+    return any(blank or found[0] != found[1] for found in _SECRET_QUERY.finditer(uri))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from experiments.search_schema import (
     OptunaSection,
     TpeSearch,
 )
+from experiments.spec_references import writes_secret
 from search_spaces.conditions import SpaceKeyError
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import Choice, Grid
@@ -48,7 +48,7 @@ def check_search(
         _check_optuna(document, spec, space)
         _check_storage(document, spec, search)
     if isinstance(search, LearningSection):
-        _check_warm_start(document, search)
+        _check_warm_start(document, spec, search)
     if isinstance(search, CmaesSearch):
         _check_cmaes(document, spec, space)
     if isinstance(search, TpeSearch):
@@ -116,7 +116,7 @@ def _check_storage(document: Document, spec: SweepSpec, search: OptunaSection) -
             f"search: study_storage = {scrubbed(uri)!r} is no storage of Optuna's; allowed: "
             f"{', '.join(f'{name}://…' for name in _DATABASES)}, or the path of a journal file",
         )
-    if re.search(r"://[^/@]*:[^/@]+@", uri) and ".".join(map(str, place)) not in spec._references:
+    if writes_secret(uri, spec._references.get("search.study_storage")):
         raise document.error(
             place,
             "search: study_storage holds a password, which would be kept in the sweep's folder; "
@@ -124,7 +124,7 @@ def _check_storage(document: Document, spec: SweepSpec, search: OptunaSection) -
         )
 
 
-def _check_warm_start(document: Document, search: LearningSection) -> None:
+def _check_warm_start(document: Document, spec: SweepSpec, search: LearningSection) -> None:
     for number, source in enumerate(search.warm_start):
         place: KeyPath = ("search", "warm_start", number)
         if (source.folder is None) == (source.mlflow_experiment is None):
@@ -135,6 +135,14 @@ def _check_warm_start(document: Document, search: LearningSection) -> None:
             raise document.error(
                 (*place, "tracking_uri"),
                 f"search: warm_start[{number}]: tracking_uri belongs to mlflow_experiment",
+            )
+        reference = spec._references.get(f"search.warm_start.{number}.tracking_uri")
+        if writes_secret(source.tracking_uri, reference):
+            raise document.error(
+                (*place, "tracking_uri"),
+                f"search: warm_start[{number}]: tracking_uri holds credentials, which would be "
+                "kept in the sweep's folder; put the URI in an environment variable and write "
+                "tracking_uri: ${env:NAME}",
             )
 
 

@@ -33,7 +33,12 @@ from experiments.spec_checks import (
 )
 from experiments.spec_compose import compose
 from experiments.spec_files import find_spec, spec_names
-from experiments.spec_references import escaped, expand_references
+from experiments.spec_references import (
+    escaped,
+    expand_references,
+    expand_shared_references,
+    put_references,
+)
 from experiments.spec_shape import (
     expand_shorthands,
     require_known_keys,
@@ -84,11 +89,10 @@ def load_specs(
     See `load_spec`; a spec without a matrix gives a list of one.
     """
     document = _read(path, overrides, experiment)
-    references = expand_references(document)
-    documents = expand_matrix(document)
-    if documents[0] is document:
-        return [_check(document, references)]
-    return [_check_combination(combination, references) for combination in documents]
+    if KEY not in document.data:
+        return [check_document(document)]
+    expand_shared_references(document)
+    return [_check_combination(combination) for combination in expand_matrix(document)]
 
 
 def _read(path: str | Path, overrides: Iterable[str], experiment: str | None) -> Document:
@@ -107,10 +111,10 @@ def _read(path: str | Path, overrides: Iterable[str], experiment: str | None) ->
     return document
 
 
-def _check_combination(document: Document, references: dict[str, str]) -> SweepSpec:
+def _check_combination(document: Document) -> SweepSpec:
     name = document.data["name"]
     try:
-        return _check(document, references)
+        return check_document(document)
     except SpecError as error:
         raise SpecError(f"{error} (in the matrix's sweep {name})") from None
 
@@ -144,10 +148,7 @@ def dump_spec(spec: SweepSpec) -> str:
 def spec_data(spec: SweepSpec) -> dict[str, Any]:
     """The spec as plain data without credentials: what may be written to disk, or shown."""
     data: dict[str, Any] = _plain(spec.model_dump())
-    for dotted, text in spec._references.items():
-        section, key = dotted.split(".")
-        if key in data[section]:
-            data[section][key] = text
+    put_references(data, spec._references)
     return data
 
 

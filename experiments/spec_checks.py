@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.credentials import has_secret
 from experiments.metrics import canonical_metric
 from experiments.schema import SweepSpec
+from experiments.spec_references import writes_secret
 from search_spaces.conditions import check_conditions, settings_of
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import is_domain
@@ -258,8 +258,7 @@ def check_mlflow(document: Document, spec: SweepSpec) -> None:
 
     And a model that is not logged cannot be registered.
     """
-    is_reference = "mlflow.tracking_uri" in spec._references  # which is what is kept
-    if not is_reference and has_secret(spec.mlflow.tracking_uri or ""):
+    if writes_secret(spec.mlflow.tracking_uri, spec._references.get("mlflow.tracking_uri")):
         raise document.error(
             ("mlflow", "tracking_uri"),
             "mlflow.tracking_uri holds credentials, and a spec is kept in the sweep's folder; give "

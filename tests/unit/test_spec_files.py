@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from experiments.credentials import scrubbed
-from experiments.spec import dump_spec, load_spec, make_spec, read_spec
+from experiments.spec import dump_spec, load_spec, load_specs, make_spec, read_spec
+from experiments.tuner import _sweep_params
 from search_spaces.documents import SpecError
 
 BASE = """\
@@ -224,3 +226,66 @@ def test_a_model_that_is_not_logged_cannot_be_registered() -> None:
         make_spec({**data, "mlflow": {"register_as": "m", "log_model": False}})
     with pytest.raises(SpecError, match="register_as"):
         make_spec({**data, "mlflow": {"register_as": "a/b"}})
+
+
+PLAIN = {"name": "s", "config": {"env": "CartPole-v1"}, "stop": {"training_iteration": 1}}
+SECRETS: list[tuple[str, dict[str, Any]]] = [
+    ("mysql://h/db?password=pa55", {"study_storage": "{}"}),
+    ("postgresql://u@h/db?sslmode=require&password=pa55", {"study_storage": "{}"}),
+    ("http://ada:pa55@h", {"warm_start": [{"mlflow_experiment": "e", "tracking_uri": "{}"}]}),
+]
+
+
+def put(section: Any, text: str) -> Any:
+    """The section with `{}` replaced."""
+    if isinstance(section, dict):
+        return {key: put(value, text) for key, value in section.items()}
+    if isinstance(section, list):
+        return [put(value, text) for value in section]
+    return section.replace("{}", text)
+
+
+@pytest.mark.parametrize(("uri", "search"), SECRETS, ids=["mysql", "postgresql", "warm_start"])
+def test_no_credential_of_the_search_is_written(
+    monkeypatch: pytest.MonkeyPatch, uri: str, search: dict[str, Any]
+) -> None:
+    data = {**PLAIN, "search_space": {"lr": {"uniform": [0.1, 0.2]}}}
+    monkeypatch.setenv("URI", uri)
+    monkeypatch.delenv("NOT_SET", raising=False)
+    for text in (uri, f"${{env:NOT_SET:{uri}}}"):
+        with pytest.raises(SpecError, match="in an environment variable"):
+            make_spec({**data, "search": {"algorithm": "tpe", **put(search, text)}})
+    section = {"algorithm": "tpe", **put(search, "${env:URI}")}
+    spec = make_spec({**data, "search": section})
+    assert uri in str(spec.search)
+    assert "pa55" not in dump_spec(spec) and "pa55" not in str(_sweep_params(spec))
+    written = yaml.safe_load(dump_spec(spec))
+    assert make_spec(written) == spec
+
+
+def test_a_reference_in_a_combination_is_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("URI", "http://ada:pa55@h")
+    monkeypatch.setenv("LR", "0.5")
+    text = BASE + (
+        'mlflow: {tracking_uri: "${env:URI}", tags: {price: "$${x}"}}\n'
+        "matrix:\n"
+        '  seed: [1, "${env:LR:2}"]\n'
+        "  where: {a: {}, b: {mlflow: {tracking_uri: 'http://b'}},"
+        " c: {mlflow: {tracking_uri: '${env:URI}/c'}}}\n"
+        "  exclude: [{seed: 0.5}]\n"
+    )
+    specs = load_specs(write(folder, text))
+    found = {spec.name[-3:]: yaml.safe_load(dump_spec(spec))["mlflow"] for spec in specs}
+    uris = {name: mlflow["tracking_uri"] for name, mlflow in found.items()}
+    assert uris == {"1-a": "${env:URI}", "1-b": "http://b", "1-c": "${env:URI}/c"}
+    assert [spec.mlflow.tracking_uri for spec in specs] == [
+        "http://ada:pa55@h",
+        "http://b",
+        "http://ada:pa55@h/c",
+    ]
+    assert {spec.mlflow.tags["price"] for spec in specs} == {"${x}"}
+    axis = BASE + 'matrix: {mlflow.tracking_uri: ["${env:URI}", "http://b"]}\n'
+    names = [spec.name for spec in load_specs(write(folder, axis))]
+    assert "pa55" not in str(names)
