@@ -21,6 +21,7 @@ from experiments.reopened_study import TRIAL_ID, reopen_trials
 from experiments.searcher import SpaceSearcher
 from experiments.sections import ENV_STEPS
 from experiments.trial_info import PRUNED
+from search_spaces.define_by_run import suggest
 from search_spaces.domains import Choice, Domain, LogRandInt, LogUniform, QUniform, RandInt, Uniform
 from search_spaces.space import SearchSpace
 
@@ -92,8 +93,8 @@ class OptunaSearch(SpaceSearcher):
     def extend(self, num_samples: int, stop: Mapping[str, float]) -> None:
         self._stop = dict(stop)
 
-    def reopen(self, trial_ids: Collection[str]) -> None:
-        self.study, trials = reopen_trials(self.study, trial_ids, self._trials)
+    def reopen(self, trial_ids: Collection[str], *, anew: Collection[str] = ()) -> None:
+        self.study, trials = reopen_trials(self.study, trial_ids, self._trials, anew=anew)
         self._trials.update(trials)
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class OptunaSearch(SpaceSearcher):
         settings: dict[tuple[str, ...], Any] = {}
         for parameter in self.space.ordered:
             if parameter.active(settings):
-                value = _suggest(trial, parameter.name, parameter.domain)
+                value = suggest(trial, parameter.name, parameter.domain)
                 searched[parameter.name] = value
                 settings[parameter.path] = parameter.domain.value(value)
         return self.space.config(searched)
@@ -184,24 +185,8 @@ def distribution(domain: Domain) -> BaseDistribution:
     return IntDistribution(domain.low, domain.high - 1, log=isinstance(domain, LogRandInt))
 
 
-def from_optuna(domain: Domain, suggested: Any) -> Any:
-    """The searched value for what Optuna suggested (a choice of lists is suggested by label)."""
-    if isinstance(domain, Choice):
-        return domain.values[domain.labels().index(suggested)]
-    return suggested
-
-
 def to_optuna(domain: Domain, searched: Any) -> Any:
-    """The inverse of `from_optuna`."""
+    """What Optuna is told of a searched value (a choice of lists is searched by label)."""
     if isinstance(domain, Choice):
         return domain.labels()[domain.values.index(searched)]
     return searched
-
-
-def _suggest(trial: Trial, name: str, domain: Domain) -> Any:
-    dist: Any = distribution(domain)
-    if isinstance(dist, CategoricalDistribution):
-        return from_optuna(domain, trial.suggest_categorical(name, dist.choices))
-    suggest = trial.suggest_int if isinstance(dist, IntDistribution) else trial.suggest_float
-    step = {} if dist.step is None else {"step": dist.step}
-    return suggest(name, dist.low, dist.high, log=dist.log, **step)

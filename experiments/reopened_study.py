@@ -11,8 +11,16 @@ TRIAL_ID = "trial_id"
 """User attribute of an Optuna trial: Tune's id of it."""
 
 
+_PARENTS = ":parent:"
+"""In a study's attribute that holds the parents of a generation, chosen among the ended trials."""
+
+
 def reopen_trials(
-    study: Study, trial_ids: Collection[str], running: Mapping[str, Trial]
+    study: Study,
+    trial_ids: Collection[str],
+    running: Mapping[str, Trial],
+    *,
+    anew: Collection[str] = (),
 ) -> tuple[Study, dict[str, Trial]]:
     """A study in which these trials run again, with their settings and intermediate values.
 
@@ -23,6 +31,8 @@ def reopen_trials(
         study: The study as it was saved; it lies in memory.
         trial_ids: Tune's ids of the trials.
         running: By such an id, the trials that run; they are moved to the returned study.
+        anew: Those of `trial_ids` that start from the beginning: they lose their intermediate
+            values, for Optuna keeps the first value that it is told of a step.
 
     Returns:
         The study, and by Tune's id those of the trials that it knows.
@@ -37,7 +47,8 @@ def reopen_trials(
         directions=study.directions,
         study_name=study.study_name,
     )
-    new.add_trials([_as_running(t) if t.number in ended else t for t in frozen])
+    new.add_trials([_as_running(t, _id(t) in anew) if t.number in ended else t for t in frozen])
+    _keep_notes(study, new)
     for trial in running.values():
         trial.study, trial.storage = new, new._storage
         trial._trial_id = new.get_trials(deepcopy=False)[trial.number]._trial_id
@@ -48,14 +59,21 @@ def _id(trial: FrozenTrial) -> str:
     return str(trial.user_attrs.get(TRIAL_ID, ""))
 
 
-def _as_running(trial: FrozenTrial) -> FrozenTrial:
+def _keep_notes(study: Study, new: Study) -> None:
+    """Hand on what a sampler noted in the study: how far it is in a Sobol sequence, for one."""
+    for key, value in study._storage.get_study_system_attrs(study._study_id).items():
+        if _PARENTS not in key:  # one of the parents may have been reopened
+            new._storage.set_study_system_attr(new._study_id, key, value)
+
+
+def _as_running(trial: FrozenTrial, anew: bool) -> FrozenTrial:
     return create_trial(
         state=TrialState.RUNNING,
         params=trial.params,
         distributions=trial.distributions,
         user_attrs=trial.user_attrs,
         system_attrs=trial.system_attrs,
-        intermediate_values=trial.intermediate_values,
+        intermediate_values={} if anew else trial.intermediate_values,
     )
 
 

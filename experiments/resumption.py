@@ -142,7 +142,8 @@ class ResumedSearch(SearchGenerator):
             # It was to be tried again when the driver was killed, and is not tried this time.
             limiter.on_trial_complete(trial_id, error=True)
         if changes.reopened:
-            search.reopen(changes.reopened)
+            search.reopen(changes.reopened, anew=changes.restarted)
+        limiter.max_concurrent = changes.max_concurrent
         limiter.live_trials |= changes.reopened
         limiter.num_unfinished_live_trials = len(limiter.live_trials)
 

@@ -38,8 +38,8 @@ class SpaceSearcher(Searcher):
     def extend(self, num_samples: int, stop: Mapping[str, float]) -> None:
         """Take over the spec's numbers when a sweep is resumed; they may have grown."""
 
-    def reopen(self, trial_ids: Collection[str]) -> None:
-        """Expect results again of trials that had ended."""
+    def reopen(self, trial_ids: Collection[str], *, anew: Collection[str] = ()) -> None:
+        """Expect results again of trials that had ended, of those in `anew` from the first on."""
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state. Tune renames the file into place."""

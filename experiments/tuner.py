@@ -191,7 +191,7 @@ def restore_tuner(
         num_trials=count,
         num_samples=spec.num_samples,
         stop=spec.stop,
-        max_concurrent=limiter.max_concurrent,
+        max_concurrent=_resumed_limit(limiter, spec, trainable),
         errored=errored,
     )
     tune_config.search_alg = ResumedSearch(limiter, changes)
@@ -205,6 +205,15 @@ def restore_tuner(
     if study is not None:
         limiter.searcher.copy = study
     return PreparedSweep(tuner, mlflow, count, study)
+
+
+def _resumed_limit(limiter: Any, spec: SweepSpec, trainable: Any) -> int:
+    """How many trials run at a time from now on: the cluster may be another one than before."""
+    from experiments.search_limit import TogetherLimiter
+
+    if isinstance(limiter, TogetherLimiter):  # its population is all alive, whatever the cluster
+        return limiter.max_concurrent
+    return max_concurrent_trials(spec, trainable)
 
 
 def _progress(spec: SweepSpec, count: int, console: Console | None) -> Progress:

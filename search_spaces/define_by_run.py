@@ -31,10 +31,14 @@ class Trial(Protocol):
     def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
         """One of the choices."""
 
-    def suggest_int(self, name: str, low: int, high: int, **options: Any) -> int:
+    def suggest_int(
+        self, name: str, low: int, high: int, *, step: int = 1, log: bool = False
+    ) -> int:
         """A whole number, both bounds included."""
 
-    def suggest_float(self, name: str, low: float, high: float, **options: Any) -> float:
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
+    ) -> float:
         """A number."""
 
 
@@ -56,12 +60,17 @@ class DefineByRun:
         settings: dict[KeyPath, Any] = {}
         for parameter in self.space.ordered:
             if parameter.active(settings):
-                searched = _suggest(trial, "/".join(parameter.path), parameter.domain)
+                searched = suggest(trial, "/".join(parameter.path), parameter.domain)
                 settings[parameter.path] = parameter.domain.value(searched)
         return {"/".join(path): value for path, value in settings.items()}
 
 
-def _suggest(trial: Trial, name: str, domain: Domain) -> Any:
+def suggest(trial: Trial, name: str, domain: Domain) -> Any:
+    """The searched value of a domain that Optuna suggests.
+
+    A choice is suggested by its label. A step of a float range comes without the float noise of
+    Optuna's arithmetic, so that it equals the value that a condition or another search writes.
+    """
     if isinstance(domain, Choice):
         labels = domain.labels()
         return domain.values[labels.index(trial.suggest_categorical(name, labels))]
@@ -69,8 +78,11 @@ def _suggest(trial: Trial, name: str, domain: Domain) -> Any:
         high = domain.high - 1
         return trial.suggest_int(name, domain.low, high, log=isinstance(domain, LogRandInt))
     if isinstance(domain, QUniform):
-        suggest = trial.suggest_int if domain.whole else trial.suggest_float
-        return suggest(name, domain.low, domain.high, step=domain.step)  # type: ignore[arg-type]
+        if domain.whole:
+            low, high, step = int(domain.low), int(domain.high), int(domain.step)
+            return trial.suggest_int(name, low, high, step=step)
+        suggested = trial.suggest_float(name, domain.low, domain.high, step=domain.step)
+        return domain.at(round((suggested - domain.low) / domain.step))
     assert isinstance(domain, Uniform)
     log = isinstance(domain, LogUniform)
     return trial.suggest_float(name, domain.low, domain.high, log=log)

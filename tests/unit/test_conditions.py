@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from optuna.samplers import RandomSampler
 from sweep_dummy import DummyConfig
 
+from experiments.optuna_search import OptunaSearch
 from experiments.spec import dump_spec, load_spec, make_spec, spec_space
 from experiments.variant_search import VariantSearch
 from search_spaces import SearchSpace, SpecError
@@ -233,3 +235,17 @@ def test_points_to_evaluate_are_checked_against_conditions() -> None:
     }
     with pytest.raises(SpecError, match=r"points_to_evaluate\[1\]: lr is searched only when"):
         make_spec(data)
+
+
+def test_optuna_hits_a_condition_on_a_step_of_a_float_range() -> None:
+    """0.1 + 2 * 0.1 is 0.30000000000000004."""
+    space = SearchSpace.parse(
+        {
+            "x": {"quniform": [0.1, 0.5, 0.1]},
+            "y": {"uniform": [0, 1], "when": {"x": 0.3}},
+        }
+    )
+    search = OptunaSearch(space, metric="m", mode="max", sampler=RandomSampler(seed=0))
+    configs = [search.suggest(str(number)) for number in range(30)]
+    assert {config["x"] for config in configs} == {0.1, 0.2, 0.3, 0.4, 0.5}
+    assert all(("y" in config) == (config["x"] == 0.3) for config in configs)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from optuna.samplers import QMCSampler
 from optuna.trial import TrialState
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+from ray.tune.search import ConcurrencyLimiter, SearchGenerator
 
 from experiments.errors import SweepError
 from experiments.optuna_search import OptunaSearch
-from experiments.resumption import goes_on, plan_changes
+from experiments.resumption import ResumedSearch, goes_on, plan_changes
 from experiments.scheduler_state import extend_rungs, forget_results, take_back
+from experiments.search_limit import TogetherLimiter
+from experiments.spec import make_spec
+from experiments.tuner import _resumed_limit
 from search_spaces.space import SearchSpace
 
 STEPS = "num_env_steps_sampled_lifetime"
@@ -139,3 +145,55 @@ def test_a_trial_that_goes_on_runs_again_in_optuna() -> None:
     assert list(ended[3].intermediate_values) == [200, 400, 600, 800]
     assert [ended[n].state.name for n in (3, 5, 7)] == ["COMPLETE", "PRUNED", "FAIL"]
     assert 0 <= search.suggest("next")["lr"] <= 1  # the sampler goes on
+
+
+def unit_search(sampler: Any = None) -> OptunaSearch:
+    space = SearchSpace.parse({"lr": {"uniform": [0, 1]}})
+    return OptunaSearch(space, metric="ret", mode="max", stop={STEPS: 400}, sampler=sampler)
+
+
+def test_a_sobol_sequence_goes_on_where_it_was() -> None:
+    def draws(*, reopen: bool) -> list[Any]:
+        search = unit_search(QMCSampler(seed=1))
+        drawn = []
+        for number in range(8):
+            drawn.append(search.suggest(str(number)))
+            search.on_trial_complete(str(number), {STEPS: 400, "ret": 1.0, "pruned": False})
+            if reopen and number == 3:
+                search.reopen({"2"})
+        return drawn
+
+    assert draws(reopen=True) == draws(reopen=False)
+
+
+def test_the_resumed_search_takes_over_the_cluster_and_forgets_failed_attempts(
+    tmp_path: Any,
+) -> None:
+    search = unit_search()
+    before: Any = SearchGenerator(ConcurrencyLimiter(search, max_concurrent=1))
+    before._experiment = SimpleNamespace(spec={})
+    for name in ("retried", "restarted"):
+        before.searcher.suggest(name)
+        search.on_trial_result(name, {STEPS: 200, "ret": 9.0})
+        before.searcher.on_trial_complete(name, None, error=True)
+    before.save_to_dir(str(tmp_path), "x")
+
+    changes = plan_changes([], num_trials=3, num_samples=3, stop={STEPS: 400}, max_concurrent=4)
+    failed = {"retried": frozenset({"retried"}), "restarted": frozenset({"restarted"})}
+    limiter: Any = ConcurrencyLimiter(unit_search(), max_concurrent=1)
+    ResumedSearch(limiter, replace(changes, **failed)).restore_from_dir(str(tmp_path))
+    search = limiter.searcher
+    for name in ("retried", "restarted"):
+        search.on_trial_result(name, {STEPS: 200, "ret": 1.0})
+    values = {t.user_attrs["trial_id"]: t.intermediate_values for t in search.study.trials}
+    assert values == {"retried": {200: 9.0}, "restarted": {200: 1.0}}
+    assert all(limiter.suggest(name) for name in "ab")  # four at a time, where it was one
+    assert limiter.suggest("c") is None
+
+
+def test_the_limit_is_of_the_cluster_that_there_is_now() -> None:
+    keys: dict[str, Any] = {"name": "s", "trainable": "sweep_dummy:Dummy", "num_samples": 4}
+    keys["search_space"] = {"lr": {"uniform": [0.1, 1]}}
+    spec = make_spec({**keys, "max_concurrent": 3})
+    assert _resumed_limit(ConcurrencyLimiter(unit_search(), 1), spec, None) == 3
+    assert _resumed_limit(TogetherLimiter(unit_search(), 8, 8), spec, None) == 8

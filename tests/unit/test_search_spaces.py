@@ -13,9 +13,10 @@ import optuna
 import pytest
 from sweep_dummy import DummyConfig
 
-from experiments.optuna_search import OptunaSearch, distribution, from_optuna
+from experiments.optuna_search import OptunaSearch, distribution
 from experiments.variant_search import VariantSearch
 from search_spaces import SearchSpace, SpecError
+from search_spaces.define_by_run import suggest
 from search_spaces.domains import DOMAINS, parse_domain
 
 METRIC = "episode_return_mean"
@@ -193,7 +194,7 @@ def test_every_domain_has_an_optuna_distribution_with_the_same_values() -> None:
     entries: dict[str, Any] = {
         "uniform": [0, 1],
         "loguniform": [0.1, 1],
-        "quniform": [32, 96, 32],
+        "quniform": [0.1, 0.5, 0.1],
         "randint": [1, 4],
         "lograndint": [1, 4],
         "choice": [[64], "a", None, 3],
@@ -205,8 +206,9 @@ def test_every_domain_has_an_optuna_distribution_with_the_same_values() -> None:
         domain = parse_domain({kind: arguments})
         values = []
         for _ in range(40):
-            trial = study.ask(fixed_distributions={kind: distribution(domain)})
-            values.append(from_optuna(domain, trial.params[kind]))
+            trial = study.ask()
+            values.append(suggest(trial, kind, domain))
+            assert trial.distributions[kind] == distribution(domain)
         if domain.finite is not None:
             assert all(any(v == f for v in values) for f in domain.finite), kind
             assert all(any(v == f for f in domain.finite) for v in values), kind
