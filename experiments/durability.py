@@ -52,6 +52,7 @@ _MIN_PERIOD_S = 0.1
 # most 1/6 of the driver's time, or 1/5 where trials end faster than that.
 _SPACING = 5.0
 _SPACING_AFTER_END = 4.0
+_RETRY_S = 2.0  # after a save that failed, e.g. on a full disk
 
 
 def durable(scheduler: TrialScheduler) -> tuple[TrialScheduler, SweepKeeper]:
@@ -159,6 +160,7 @@ class SweepKeeper(tune.Callback):
         self._in_save: set[str] = set()  # trials, with their folders, in the last save
         self._dirty = True  # something happened to a trial since the last save
         self._trial_ended = False  # namely, it ended
+        self._save_failed = False  # the last one
         self._last_save = float("-inf")
         self._save_time_s = 0.0
 
@@ -214,6 +216,7 @@ class SweepKeeper(tune.Callback):
         """Notes that the scheduler gave up a trial; it is told again if the trial recovers."""
         self._dirty = True
         self._added.discard(trial.trial_id)
+        self._pruned.discard(trial.trial_id)  # if it was to be ended, it failed before it was
 
     def apply(self, changes: Changes) -> None:
         """Sets what the resume is to change; call it before Tune's first step."""
@@ -428,9 +431,10 @@ class SweepKeeper(tune.Callback):
         if self._syncer is None or trial.trial_id not in self._in_save or not (storage and folder):
             self._dirty = True
             return
-        self._syncer.sync_trial(
+        saved = self._syncer.sync_trial(
             storage.experiment_driver_staging_path, storage.experiment_fs_path, folder
         )
+        self._dirty = self._dirty or not saved
 
     def _note_checkpoint(self, trial: Trial, checkpoint: Checkpoint) -> None:
         try:
@@ -445,19 +449,27 @@ class SweepKeeper(tune.Callback):
         if self._waiting:
             self._start_waiting(self._controller)
         spacing = _SPACING_AFTER_END if self._trial_ended else _SPACING
-        period_s = max(_MIN_PERIOD_S, spacing * self._save_time_s)
+        least_s = _RETRY_S if self._save_failed else _MIN_PERIOD_S
+        period_s = max(least_s, spacing * self._save_time_s)
         if not self._dirty or time.monotonic() - self._last_save < period_s:
             return
         start = time.monotonic()
-        self._dirty = self._trial_ended = False
-        try:
-            self._controller.checkpoint(force=True)
-        except Exception as error:
-            logger.error("The sweep's state could not be saved: %s", error)
-        else:
+        self._trial_ended = False
+        self._dirty = self._save_failed = not self._save(self._controller)
+        if not self._save_failed:
             self._in_save = {trial.trial_id for trial in trials if _folder_name(trial)}
         self._last_save = time.monotonic()
         self._save_time_s = self._last_save - start
+
+    def _save(self, controller: TuneController) -> bool:
+        """Saves the sweep's state; returns whether it is in the sweep's folder now."""
+        try:
+            controller.checkpoint(force=True)
+        except Exception as error:
+            if not self._save_failed:
+                logger.error("The sweep's state could not be saved: %s", error)
+            return False
+        return self._syncer is None or not self._syncer.failed
 
     def _unfinished_folders(self) -> set[str]:
         """Returns the folders of trials with their last row but not yet their last checkpoint.

@@ -38,12 +38,16 @@ class SnapshotSyncer:
         staging_dir: Tune's staging folder. Its top-level files at this moment came from the sweep's
             folder (Tune downloads them when it resumes) and are not copied back.
         held: returns the names of trial folders to leave out of the copy being made.
+
+    Attributes:
+        failed: whether the last copy of all could not be made: Tune takes no note of that.
     """
 
     def __init__(self, staging_dir: str | Path, held: Callable[[], set[str]] = set) -> None:
         self._held = held
         self._copied: dict[str, os.stat_result] = {}
         self._reported = False
+        self.failed = False
         self._touched: set[str] | None = None  # folders that may have changed; None is all
         staging = Path(staging_dir)
         if staging.is_dir():
@@ -61,10 +65,10 @@ class SnapshotSyncer:
         """
         held = self._held()
         folders = self._touched
-        if not self._try(Path(local_dir), Path(remote_dir), folders, held):
-            return False
-        self._touched = set(held)
-        return True
+        self.failed = not self._try(Path(local_dir), Path(remote_dir), folders, held)
+        if not self.failed:
+            self._touched = set(held)
+        return not self.failed
 
     def sync_trial(self, local_dir: str, remote_dir: str, folder: str) -> bool:
         """Copies what changed in one trial's folder, held or not; returns whether it did."""

@@ -7,7 +7,8 @@ lacks, and its TensorBoard files are synced to the disk each time.
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from experiments.trial_info import numeric_metrics, read_json_lines
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
+logger = logging.getLogger(__name__)
+
 CSV_FILE = "progress.csv"
 _FLUSH_S = 30
 
@@ -34,10 +37,14 @@ def file_loggers(names: Sequence[str]) -> list[tune.Callback]:
 
 
 class _PerTrial(tune.Callback):
-    """Calls `_end` once for every trial, also for those that the end of the sweep cuts off."""
+    """Calls `_end` once for every trial, also for those that the end of the sweep cuts off.
+
+    A full disk is reported once, not raised: an exception here would end the sweep.
+    """
 
     def __init__(self) -> None:
         self._running: dict[str, Trial] = {}
+        self._reported = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the live trials out of Tune's tuner.pkl."""
@@ -45,6 +52,7 @@ class _PerTrial(tune.Callback):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._running = {}
+        self._reported = False
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._running[trial.trial_id] = trial
@@ -52,7 +60,7 @@ class _PerTrial(tune.Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
     ) -> None:
-        self._end(trial)
+        self._try(self._end, trial)
         self._running.pop(trial.trial_id, None)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
@@ -60,8 +68,16 @@ class _PerTrial(tune.Callback):
 
     def on_experiment_end(self, trials: list[Trial], **_: Any) -> None:
         for trial in self._running.values():
-            self._end(trial)
+            self._try(self._end, trial)
         self._running.clear()
+
+    def _try(self, write: Callable[..., None], trial: Trial, *args: Any) -> None:
+        try:
+            write(trial, *args)
+        except OSError as error:
+            if not self._reported:
+                logger.error("%s: a file could not be written: %s", trial.local_path, error)
+            self._reported = True
 
     def _end(self, trial: Trial) -> None:
         raise NotImplementedError
@@ -84,12 +100,15 @@ class CsvFiles(_PerTrial):
             return
         columns = list(dict.fromkeys(key for row in rows.values() for key in row))
         part = folder / f".{CSV_FILE}.part"
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            for row in rows.values():
-                writer.writerow({k: "" if v is None else as_text(v) for k, v in row.items()})
-        part.replace(folder / CSV_FILE)
+        try:
+            with part.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, columns)
+                writer.writeheader()
+                for row in rows.values():
+                    writer.writerow({k: "" if v is None else as_text(v) for k, v in row.items()})
+            part.replace(folder / CSV_FILE)
+        finally:
+            part.unlink(missing_ok=True)  # what a full disk cut short
 
 
 class TensorBoardFiles(_PerTrial):
@@ -106,6 +125,9 @@ class TensorBoardFiles(_PerTrial):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
     ) -> None:
+        self._try(self._add, trial, result)
+
+    def _add(self, trial: Trial, result: dict[str, Any]) -> None:
         values, _non_finite = numeric_metrics(result)
         step = int(values.get(ENV_STEPS, values.get("training_iteration", 0)))
         writer = self._writers.get(trial.trial_id)

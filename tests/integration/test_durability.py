@@ -22,7 +22,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
-from experiments import checkpoint_journal
+from experiments import checkpoint_journal, durability
 from experiments.durability import SweepKeeper, durable, reconcile
 from experiments.snapshot import SnapshotSyncer
 
@@ -385,6 +385,47 @@ def test_a_full_disk_is_reported_not_raised(
     assert caplog.text.count("No space left") == 1
     assert syncer.sync_up(str(staging), str(tmp_path / "sweep"))
     assert _read(tmp_path / "sweep") == {"state.json": "1"}
+
+
+def test_a_save_that_failed_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for wait in ("_RETRY_S", "_MIN_PERIOD_S", "_SPACING"):
+        monkeypatch.setattr(durability, wait, 0.0)
+    staging, sweep_dir = tmp_path / "staging", tmp_path / "sweep"
+    _, keeper = durable(FIFOScheduler())
+    keeper._syncer = syncer = SnapshotSyncer(staging)
+
+    def checkpoint(force: bool) -> None:  # as Tune's, which swallows a failed copy
+        _stage(staging, {"state.json": str(time.monotonic())})
+        syncer.sync_up(str(staging), str(sweep_dir))
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    keeper._controller = SimpleNamespace(checkpoint=checkpoint)  # type: ignore[assignment]
+    trial: Any = SimpleNamespace(trial_id="a", relative_logdir="t1")
+    for owner, name in ((Path, "write_bytes"), (keeper._controller, "checkpoint")):
+        keeper._dirty, keeper._in_save = True, set()
+        with monkeypatch.context() as patch:  # in the copy, then in what is copied
+            patch.setattr(owner, name, full)
+            for _ in range(2):
+                keeper.on_step_end(0, [trial])
+                assert not keeper._in_save
+        keeper.on_step_end(0, [trial])  # although nothing else happened
+        assert keeper._in_save == {"a"}
+        assert _read(sweep_dir) == _read(staging)
+    assert caplog.text.count("No space left") == 2  # once each
+
+
+def test_a_trial_that_failed_instead_of_being_ended_is_not_pruned() -> None:
+    scheduler, keeper = durable(FIFOScheduler())
+    trial = Trial("__fake", stub=True, trial_id="a")
+    keeper.note_pruned(trial)
+    scheduler.on_trial_error(None, trial)
+    result: dict[str, Any] = {"done": True}  # of a later attempt
+    keeper.on_trial_result(0, [], trial, result)
+    assert result["pruned"] is False
 
 
 def test_the_journal_replaces_checkpoints_that_the_snapshot_no_longer_has(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tensorboardX
 from tensorboardX.proto.event_pb2 import Event
 
 from experiments.trial_files import CSV_FILE, CsvFiles, TensorBoardFiles, file_loggers
@@ -52,6 +53,26 @@ def test_the_csv_has_the_keys_that_the_first_result_lacks(end: str, tmp_path: Pa
     assert [row["evaluation/return"] for row in rows] == ["", "9.0", ""]
     assert (rows[1]["note"], rows[1]["layers"], rows[1]["none"]) == ('a "b", c', "[1, 2]", "")
     assert not [column for column in rows[0] if column.startswith("config")]
+
+
+@pytest.mark.parametrize("files", [CsvFiles(), TensorBoardFiles()])
+def test_a_full_disk_is_reported_once_and_ends_no_sweep(
+    files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    _write(tmp_path, [_result(1)])
+    monkeypatch.setattr(csv.DictWriter, "writeheader", full)
+    monkeypatch.setattr(tensorboardX, "SummaryWriter", full)
+    for _ in range(2):
+        trial = _trial(tmp_path)
+        files.on_trial_start(0, [trial], trial)
+        if isinstance(files, TensorBoardFiles):
+            files.on_trial_result(0, [trial], trial, _result(1))
+        files.on_trial_complete(0, [trial], trial)
+    assert caplog.text.count("No space left") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
 def _scalars(folder: Path) -> list[tuple[str, int, float, float]]:
