@@ -21,6 +21,7 @@ from experiments.runner import Outcome, resume_sweep, run_sweep
 from experiments.schema import ENV_STEPS, SweepSpec
 from experiments.seed_plan import sweep_trainable
 from experiments.spec import spec_space
+from experiments.sweep_lock import sweep_lock
 from experiments.terminal import make_console
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ def run_matrix(
             trainable = sweep_trainable(spec)
             check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
     check_storage(folder.parent, folder)
-    folder.mkdir(exist_ok=True)
-    matrix = Matrix(folder, {spec.name.rpartition("/")[2]: spec for spec in specs})
-    matrix.rows = {name: _empty_row(spec) for name, spec in matrix.specs.items()}
-    save_matrix(matrix)
-    return _run_all(matrix, console=console, verbosity=verbosity, after=after)
+    with sweep_lock(folder):
+        check_storage(folder.parent, folder)  # another may have begun it since
+        matrix = Matrix(folder, {spec.name.rpartition("/")[2]: spec for spec in specs})
+        matrix.rows = {name: _empty_row(spec) for name, spec in matrix.specs.items()}
+        save_matrix(matrix)
+        return _run_all(matrix, console=console, verbosity=verbosity, after=after)
 
 
 @sweep_environment()
@@ -80,28 +82,39 @@ def resume_matrix(
         console: Where progress is shown.
         verbosity: See `experiments.runner.run_sweep`.
         after: Called with the outcome of each sweep that is run now.
+
+    Raises:
+        SweepError: The folder holds no matrix, or the matrix is running in another process.
     """
-    matrix = load_matrix(folder)
-    for spec in matrix.specs.values():
-        spec.resources.address = address or spec.resources.address
-    for row in matrix.rows.values():
-        if retry_errored and (row.failed or row.status == "failed"):
-            row.status = "waiting"
-    return _run_all(
-        matrix, retry_errored=retry_errored, console=console, verbosity=verbosity, after=after
-    )
+    path = load_matrix(folder).folder  # refused before the lock would make the folder
+    with sweep_lock(path):
+        matrix = load_matrix(path)
+        for row in matrix.rows.values():
+            if retry_errored and (row.failed or row.status == "failed"):
+                row.status = "waiting"
+        return _run_all(
+            matrix,
+            retry_errored=retry_errored,
+            address=address,
+            console=console,
+            verbosity=verbosity,
+            after=after,
+        )
 
 
 def _run_all(
     matrix: Matrix,
     *,
     retry_errored: bool = False,
+    address: str | None = None,
     console: Console | None,
     verbosity: int,
     after: After | None,
 ) -> Matrix:
     console = console or make_console(stderr=True)
     resources = next(iter(matrix.specs.values())).resources
+    if address:  # of this resume alone: the specs, which are saved, keep theirs
+        resources = resources.model_copy(update={"address": address})
     with ray_session(resources, verbosity=verbosity):
         for number, (name, spec) in enumerate(matrix.specs.items(), start=1):
             row = matrix.rows[name]
@@ -133,14 +146,11 @@ def _run_one(spec: SweepSpec, *, retry_errored: bool, console: Console, verbosit
     folder = sweep_dir(spec)
     if any(folder.glob("experiment_state-*.json")):
         return resume_sweep(
-            folder,
-            retry_errored=retry_errored,
-            address=spec.resources.address,
-            console=console,
-            verbosity=verbosity,
+            folder, retry_errored=retry_errored, console=console, verbosity=verbosity
         )
     if folder.is_dir() and not any(folder.glob("*/result.json")):
-        shutil.rmtree(folder)  # cut off before a trial had a result: there is nothing to lose
+        with sweep_lock(folder):  # somebody may just have begun it by itself
+            shutil.rmtree(folder)  # cut off before a trial had a result: there is nothing to lose
     return run_sweep(spec, console=console, verbosity=verbosity)
 
 
