@@ -55,7 +55,7 @@ def spec_file(tmp_path: Path, **changes: Any) -> str:
         ),
         ({"trainable": "PPPO"}, ["spec.yaml:2", "'PPPO'", "PPO"]),
         ({"stop": {"episode_reward": 1}}, ["spec.yaml:6", "did you mean 'episode_re"]),
-        ({"seeds": [1, 2]}, ["spec.yaml:", "not supported yet"]),
+        ({"seeds": 0}, ["spec.yaml:", "seeds = 0", "above 0"]),
         ({"search_space": "pop"}, ["spec.yaml:", "'pop'", "ppo"]),
         ({"storage": "s3://bucket/x"}, ["s3://bucket/x", "not supported yet"]),
         (
@@ -157,7 +157,7 @@ def test_unreachable_tracking_server_loses_nothing(
         (["run", "nothere.yaml"], "nothere.yaml: no such file"),
         (["run", "quickstart", "--set", "config.lr=-1"], "--set config.lr=-1: config: lr = -1"),
         (["run", "quickstart", "--num-samples", "0"], "num_samples = 0 is not allowed"),
-        (["run", "quickstart", "--name", "a/b/c"], "it names a folder"),
+        (["run", "quickstart", "--name", "a/b/c/d"], "it names a folder"),
         (["run", "quickstart", "--experiment", "x"], "--experiment does not apply"),
         (["resume", "nothere"], "no such folder"),
         (["evaluate", "nothere"], "no such folder"),
