@@ -97,7 +97,7 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
     "8 get_best_result gives last rows and latest checkpoints": [
         (
             "unit/test_analysis_best.py",
-            "test_the_best_checkpoint_is_neither_the_latest_nor_of_the_best_trial",
+            "test_the_best_checkpoint_is_the_best_one_of_the_best_trial",
         ),
         ("unit/test_analysis_best.py", "test_checkpoints_of_nan_results_are_passed_over"),
     ],
