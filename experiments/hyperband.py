@@ -2,12 +2,13 @@
 
 Ray's own derives the number of brackets from `log(max_t)`: budgets in environment steps would give
 a dozen brackets whose first ones stop nobody. Here a bracket's first rung is a budget that is
-given, and brackets are as large as the sweep fills them.
+given, and the sizes of brackets are scaled to the sweep's trials.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,18 +25,36 @@ if TYPE_CHECKING:
 def bracket_sizes(num_trials: int, halvings: int, reduction_factor: float) -> list[tuple[int, int]]:
     """The brackets of a sweep: how often each halves, and how many trials it begins with.
 
-    The first one halves most. They repeat until all trials have a place; the last may be smaller.
+    The first one halves most. All of them repeat as often as the trials fill them with the paper's
+    sizes; then the sizes are scaled, so that each has its share of the trials.
     """
+    steps = range(halvings, -1, -1)
+    sizes = [math.ceil((halvings + 1) / (s + 1) * reduction_factor**s) for s in steps]
+    rounds = max(1, num_trials // sum(sizes))
     brackets = []
-    left = num_trials
-    while left > 0:
-        for s in range(halvings, -1, -1):
-            size = math.ceil((halvings + 1) / (s + 1) * reduction_factor**s)
-            brackets.append((s, min(size, left)))
-            left -= min(size, left)
-            if left == 0:
-                break
+    for number in range(rounds):
+        count = num_trials // rounds + (number < num_trials % rounds)
+        shares = _shares(count, sizes)
+        brackets += [(s, share) for s, share in zip(steps, shares, strict=True) if share]
     return brackets
+
+
+def _shares(count: int, sizes: Sequence[int]) -> list[int]:
+    """`count` in proportion to `sizes` (Sainte-Laguë's method), at least one each.
+
+    If there are fewer than sizes all go to the first, where they are at least compared.
+    """
+    if count < len(sizes):
+        return [count, *[0] * (len(sizes) - 1)]
+    shares = [1] * len(sizes)
+    for _ in range(count - len(sizes)):
+        shares[max(range(len(sizes)), key=lambda i: sizes[i] / (2 * shares[i] + 1))] += 1
+    return shares
+
+
+def num_kept(alive: int, reduction_factor: float) -> int:
+    """How many of those that are left at a rung go on."""
+    return max(1, int(alive / reduction_factor))
 
 
 def num_halvings(max_t: float, grace_period: float, reduction_factor: float) -> int:
@@ -160,7 +179,7 @@ class HyperBand(FIFOScheduler):
         if not all(t.status == Trial.PAUSED and t in bracket.scores for t in alive):
             return
         ranked = sorted(alive, key=lambda trial: bracket.scores[trial])
-        keep = math.ceil(len(alive) / self._factor)
+        keep = num_kept(len(alive), self._factor)
         bracket.halvings -= 1
         bracket.rung = self._max_t / self._factor**bracket.halvings
         bracket.scores = {}

@@ -12,7 +12,7 @@ from experiments.search_schema import SEARCHES
 LEARNING = ("tpe", "cmaes", "gp", "nsga2", "nsga3")
 """Searches that learn from ended trials."""
 
-FINISHED_ONLY = ("cmaes", "nsga2", "nsga3")
+FINISHED_ONLY = ("cmaes", "gp", "nsga2", "nsga3")
 """Of these, those that learn nothing from a trial that was stopped early."""
 
 STOPPING = ("asha", "hyperband", "median_stopping")
@@ -53,8 +53,9 @@ def why_not(search: str, scheduler: str) -> str | None:
         )
     if scheduler in STOPPING and search in FINISHED_ONLY:
         return (
-            f"{search} builds its generations of trials that ran to their end, and {scheduler} "
-            f"stops most before; use search: tpe with {scheduler}, or {search} with scheduler: fifo"
+            f"{search} learns only from trials that ran to their end, and would not see those that "
+            f"{scheduler} stops before; use search: tpe with {scheduler}, or {search} with "
+            "scheduler: fifo"
         )
     return None
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,15 @@ class PopulationBandit(PopulationTraining):
         # By trial: budget, score and settings at the end of each interval; an exploit starts
         # a new list, with the donor's budget and score.
         self._history: dict[str, list[list[tuple[float, float, list[float]]]]] = {}
-        self._chosen: list[list[float]] = []  # since a trial last ended an interval
+        # By trial that has not ended an interval since: what an exploit chose for it. The model
+        # is to choose something else for the next one.
+        self._chosen: dict[str, list[float]] = {}
 
     def observe(self, trial: Trial, budget: float, score: float) -> None:
         """Note a trial's score at the end of an interval."""
         row = (budget, score, self._position(trial.config))
         self._history.setdefault(trial.trial_id, [[]])[-1].append(row)
-        self._chosen = []
+        self._chosen.pop(trial.trial_id, None)
 
     def explore(self, trial: Trial, donor: Trial) -> dict[str, Any]:
         """The donor's configuration with settings that the model expects to improve it most."""
@@ -63,7 +66,6 @@ class PopulationBandit(PopulationTraining):
         budget, score, _ = self._history[donor.trial_id][-1][-1]
         start = (budget, score, position.tolist())
         self._history.setdefault(trial.trial_id, []).append([start])
-        self._chosen.append(position.tolist())
         tried = iter([position])
 
         def draw() -> dict[str, Any]:
@@ -72,7 +74,9 @@ class PopulationBandit(PopulationTraining):
                 moved = position + self._random.normal(0, _JITTER, len(position))
             return self._configured(donor.config, moved.clip(0, 1))
 
-        return first_valid(donor.config, draw, self._check)
+        config = first_valid(donor.config, draw, self._check)
+        self._chosen[trial.trial_id] = self._position(config)
+        return config
 
     def _select(self, donor: Trial) -> np.ndarray:
         rows, targets, newest = self._improvements(donor.trial_id)
@@ -81,11 +85,16 @@ class PopulationBandit(PopulationTraining):
         from ray.tune.schedulers.pb2 import _select_config
 
         bounds = {parameter.key: (0.0, 1.0) for parameter in self._parameters}
-        chosen: Any = np.array(self._chosen) if self._chosen else None
-        with warnings.catch_warnings():
+        chosen: Any = np.array(self._pending()) if self._pending() else None
+        with warnings.catch_warnings(), _global_random(self._random):
             warnings.simplefilter("ignore")  # of kernel parameters at their bounds
             found = _select_config(rows, targets, chosen, newest, bounds, 2)
         return np.nan_to_num(np.asarray(found, dtype=float), nan=0.5).clip(0, 1)
+
+    def _pending(self) -> list[list[float]]:
+        """The choices of which the model has seen no outcome yet, and still may."""
+        ended = {trial.trial_id for trial in self._members if trial.is_finished()}
+        return [position for name, position in self._chosen.items() if name not in ended]
 
     def _improvements(self, donor_id: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """What each interval's settings added per unit of budget.
@@ -119,6 +128,17 @@ class PopulationBandit(PopulationTraining):
             searched = from_unit(parameter.domain, float(share))
             assign(result, parameter.path, parameter.domain.value(searched))
         return result
+
+
+@contextmanager
+def _global_random(random: np.random.Generator) -> Iterator[None]:
+    """Numpy's global random numbers, from which Ray draws, follow from `random` meanwhile."""
+    before = np.random.get_state()
+    np.random.seed(int(random.integers(2**32)))
+    try:
+        yield
+    finally:
+        np.random.set_state(before)
 
 
 def _unchanged(config: Mapping[str, Any], random: np.random.Generator) -> dict[str, Any]:

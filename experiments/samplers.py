@@ -33,6 +33,8 @@ from experiments.search_schema import (
 from search_spaces.domains import Choice
 from search_spaces.space import SearchSpace
 
+_GENERATION = 50  # Optuna's, for a section outside a spec, which says for how many trials it is
+
 
 def build_sampler(
     search: OptunaSection,
@@ -86,7 +88,7 @@ def build_sampler(
                 kind = NSGAIISampler if isinstance(search, Nsga2Search) else NSGAIIISampler
                 return kind(
                     seed=seed,
-                    population_size=search.population_size,
+                    population_size=search.population_size or _GENERATION,
                     mutation_prob=search.mutation_prob,
                     crossover_prob=search.crossover_prob,
                     swapping_prob=search.swapping_prob,

@@ -36,6 +36,8 @@ def check_pair(document: Document, spec: SweepSpec) -> None:
     """
     name = spec.scheduler.algorithm
     reason = why_not(spec.search.algorithm, name)
+    if reason is None and isinstance(spec.scheduler, ResourceChangingScheduler):
+        reason = why_not(spec.search.algorithm, spec.scheduler.base)
     if reason is not None:
         raise document.error(_PLACE, f"scheduler: {reason}")
     if len(spec.objectives) > 1 and name in ONE_OBJECTIVE:

@@ -12,6 +12,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler, TrialScheduler
 
 from analysis.rows import flatten
+from experiments.asha import score
 
 _NOT_STATE = ("_keeper",)
 
@@ -66,7 +67,7 @@ def take_back(scheduler: TrialScheduler, trial: Trial) -> bool:
     scheduler._trial_info[name] = bracket
     last = next((seen for _, seen in bracket._rungs if name in seen), None)
     value = flatten(trial.last_result).get(str(scheduler._metric))
-    if last is None or value is None or last[name] != scheduler._metric_op * value:
+    if last is None or last[name] != score(value, scheduler._metric_op or 1.0):
         return True  # it was compared when it passed
     cutoff = bracket.cutoff({other: score for other, score in last.items() if other != name})
     if cutoff is None or last[name] >= cutoff:

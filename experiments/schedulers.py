@@ -6,13 +6,9 @@ import math
 from typing import Any
 
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import (
-    AsyncHyperBandScheduler,
-    FIFOScheduler,
-    MedianStoppingRule,
-    TrialScheduler,
-)
+from ray.tune.schedulers import FIFOScheduler, MedianStoppingRule, TrialScheduler
 
+from experiments.asha import FiniteAsha
 from experiments.hyperband import HyperBand
 from experiments.mutation import Check, Mutation
 from experiments.population import PopulationTraining
@@ -72,7 +68,7 @@ def _stopping(options: Any) -> TrialScheduler:
     """The schedulers that never pause a trial."""
     if isinstance(options, AshaScheduler):
         assert options.max_t and options.grace_period, "scheduler_checks sets them"
-        return AsyncHyperBandScheduler(
+        return FiniteAsha(
             time_attr=options.time_attr,
             max_t=options.max_t,
             grace_period=options.grace_period,

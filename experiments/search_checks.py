@@ -53,6 +53,8 @@ def check_search(
         _check_cmaes(document, spec, space)
     if isinstance(search, TpeSearch):
         _complete_tpe(document, spec, search, space)
+    if isinstance(search, Nsga2Search | Nsga3Search) and search.population_size is None:
+        search.population_size = min(50, max(4, spec.num_samples // 5))
     if isinstance(search, GridSearch):
         _check_grid(document, spec, space)
     else:
@@ -61,6 +63,23 @@ def check_search(
 
 def notes(spec: SweepSpec, space: SearchSpace) -> list[str]:
     """What a user should know of how this space is searched, a line each."""
+    return [*_random_settings(spec, space), *_single_generation(spec)]
+
+
+def _single_generation(spec: SweepSpec) -> list[str]:
+    search = spec.search
+    if not isinstance(search, Nsga2Search | Nsga3Search) or search.warm_start:
+        return []  # an earlier sweep's trials are its first generation
+    if search.population_size is None or search.population_size < spec.num_samples:
+        return []
+    return [
+        f"{search.algorithm} draws its first generation at random, and num_samples = "
+        f"{spec.num_samples} makes no second one of population_size = {search.population_size}; "
+        "more samples, a smaller population_size or search: tpe learn from results"
+    ]
+
+
+def _random_settings(spec: SweepSpec, space: SearchSpace) -> list[str]:
     search = spec.search
     if isinstance(search, CmaesSearch):
         alone = [p for p in space.parameters if not _cmaes_models(p)]

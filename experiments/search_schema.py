@@ -106,8 +106,9 @@ class SobolSearch(OptunaSection):
 
 
 class _Evolution(LearningSection):
-    population_size: Annotated[int, Field(ge=2)] = 50
-    """Trials of a generation; the first one is random."""
+    population_size: Annotated[int, Field(ge=2)] | None = None
+    """Trials of a generation, the first of which is random; by default a fifth of `num_samples`,
+    from 4 to 50."""
     mutation_prob: Probability | None = None
     """How often a setting is drawn anew; by default once in a trial."""
     crossover_prob: Probability = 0.9

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+from ray.tune.schedulers import FIFOScheduler
 
+from experiments.asha import FiniteAsha
 from experiments.hyperband import HyperBand
 from experiments.mutation import Mutation
 from experiments.population import PopulationTraining
@@ -60,7 +61,7 @@ def check_source(spec: SweepSpec, trainable: Any) -> str:
 
 def _stopping(options: Any) -> Call:
     if isinstance(options, AshaScheduler):
-        return call(ASHAScheduler, **options.model_dump(exclude={"algorithm"}))
+        return call(FiniteAsha, **options.model_dump(exclude={"algorithm"}))
     if isinstance(options, MedianStoppingScheduler):
         given = options.model_dump(exclude={"algorithm"})
         return call(MedianStopping, **given, min_time_slice=math.inf)

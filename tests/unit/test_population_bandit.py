@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.population import Member
 from experiments.population_bandit import PopulationBandit
 from search_spaces.space import SearchSpace
 
 SPACE = SearchSpace.parse({"lr": {"loguniform": [1e-5, 1e-1]}, "clip": {"uniform": [0.1, 0.5]}})
 
 
+class Running(SimpleNamespace):
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
 def trial(name: str, lr: float) -> Any:
-    return SimpleNamespace(trial_id=name, config={"lr": lr, "clip": 0.3, "env": "x"})
+    return Running(trial_id=name, config={"lr": lr, "clip": 0.3, "env": "x"})
 
 
 def bandit(check: Any = None) -> PopulationBandit:
@@ -66,3 +71,47 @@ def test_an_invalid_choice_is_moved_until_it_is_valid() -> None:
         config = pb2.explore(trial("x", 1e-5), donor)
         assert config["clip"] <= 0.3 and config["env"] == "x"
     assert donor.config == {"lr": pytest.approx(1e-3), "clip": 0.3, "env": "x"}
+
+
+def test_only_a_trials_own_next_interval_ends_what_is_pending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without steps in common a trial observes just before it explores."""
+    seen: list[Any] = []
+
+    def select(rows: Any, targets: Any, pending: Any, *rest: Any) -> np.ndarray:
+        seen.append(None if pending is None else pending.tolist())
+        return np.array([0.1 * len(seen), 0.5])
+
+    monkeypatch.setattr("ray.tune.schedulers.pb2._select_config", select)
+    pb2, donor = bandit(), trial("donor", 1e-3)
+    one, two = trial("one", 1e-2), trial("two", 1e-2)
+    for budget in (100, 200):
+        pb2.observe(donor, budget, budget)
+        pb2.observe(one, budget, 0.0)
+    one.config = pb2.explore(one, donor)
+    pb2.observe(two, 200, 0.0)
+    two.config = pb2.explore(two, donor)
+    pb2.observe(one, 300, 1.0)
+    pb2.explore(one, donor)
+    assert seen[0] is None
+    np.testing.assert_allclose(seen[1], [[0.1, 0.5]])  # one's
+    np.testing.assert_allclose(seen[2], [[0.2, 0.5]])  # two's; one's is known by now
+    two.is_finished = lambda: True
+    pb2._members[two] = Member()
+    assert len(pb2._pending()) == 1  # nothing will be known of two's
+
+
+def test_the_seed_alone_determines_it() -> None:
+    def rates(seed: int, elsewhere: int) -> list[float]:
+        np.random.seed(elsewhere)
+        pb2 = PopulationBandit(SPACE, SPACE.parameters, time_attr="steps", interval=1, seed=seed)
+        donor = trial("donor", 1e-3)
+        for budget, score in ((100, 0.0), (200, 1.0), (300, 1.5), (400, 3.5)):
+            pb2.observe(donor, budget, score)
+        before = np.random.get_state()[1].tolist()  # type: ignore[union-attr]
+        found = [pb2.explore(trial(f"t{i}", 1e-5), donor)["lr"] for i in range(3)]
+        assert np.random.get_state()[1].tolist() == before  # type: ignore[union-attr]
+        return found
+
+    assert rates(1, elsewhere=1) == rates(1, elsewhere=2) != rates(2, elsewhere=1)

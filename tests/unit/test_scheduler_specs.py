@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.tune.experiment import Trial
 from sweep_dummy import NAME
 
-from experiments.hyperband import bracket_sizes, num_halvings
+from experiments.hyperband import HyperBand, bracket_sizes, num_halvings, num_kept
 from experiments.pairs import markdown, table, why_not
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.search_schema import SEARCHES
@@ -63,9 +65,38 @@ def test_brackets_of_millions_of_steps() -> None:
     assert num_halvings(9_000_000, 1_000_000, 3) == 2
     assert num_halvings(81, 1, 3) == 4
     # ceil((s_max + 1) / (s + 1) * eta^s), from the most halvings on, as in the paper's table
-    assert bracket_sizes(22, 2, 3) == [(2, 9), (1, 5), (0, 3), (2, 5)]
+    assert bracket_sizes(17, 2, 3) == [(2, 9), (1, 5), (0, 3)]
+    assert bracket_sizes(34, 2, 3) == [(2, 9), (1, 5), (0, 3)] * 2
     assert bracket_sizes(143, 4, 3) == [(4, 81), (3, 34), (2, 15), (1, 8), (0, 5)]
-    assert bracket_sizes(4, 2, 3) == [(2, 4)]
+
+
+def test_every_bracket_has_its_share_of_the_trials() -> None:
+    assert bracket_sizes(9, 2, 3) == [(2, 5), (1, 3), (0, 1)]
+    assert bracket_sizes(22, 2, 3) == [(2, 12), (1, 6), (0, 4)]
+    assert bracket_sizes(35, 2, 3) == [(2, 10), (1, 5), (0, 3), (2, 9), (1, 5), (0, 3)]
+    assert bracket_sizes(3, 2, 3) == [(2, 1), (1, 1), (0, 1)]
+    assert bracket_sizes(2, 2, 3) == [(2, 2)]  # they are at least compared
+    for count in range(1, 200):
+        assert sum(size for _, size in bracket_sizes(count, 4, 3)) == count
+
+
+def test_hyperband_rounds_down_what_goes_on() -> None:
+    assert [num_kept(alive, 3) for alive in (9, 5, 3, 2, 1)] == [3, 1, 1, 1, 1]
+    scheduler = HyperBand(5, time_attr="t", max_t=3, grace_period=1, reduction_factor=3)
+    (bracket, _) = scheduler._brackets
+    stopped: list[str] = []
+    controller: Any = SimpleNamespace(
+        search_alg=SimpleNamespace(on_trial_complete=lambda *_, **__: None),
+        stop_trial=lambda trial: stopped.append(trial.trial_id),
+    )
+    trials = [Trial("__fake", stub=True, trial_id=name) for name in "abc"]
+    bracket.size, bracket.members = 3, trials
+    bracket.scores = dict(zip(trials, (2.0, 3.0, 1.0), strict=True))
+    for trial in trials:
+        trial.set_status(Trial.PAUSED)
+    scheduler._factor = 2
+    scheduler._halve(controller, bracket)
+    assert stopped == ["c", "a"]
 
 
 # -- refused -------------------------------------------------------------------------------------
@@ -85,6 +116,14 @@ def test_a_refused_pair_is_named_with_the_reason_and_what_to_do(
     assert str(why_not(search, scheduler)) in str(error.value)
     assert "; use search: " in str(error.value)
     assert search in str(error.value) and scheduler in str(error.value)
+
+
+@pytest.mark.parametrize("search", ["cmaes", "gp", "nsga2"])
+def test_what_shares_cpus_stops_no_trial_that_the_search_must_see_end(search: str) -> None:
+    keys = {"algorithm": "resource_changing", "base": "asha"}
+    with pytest.raises(SpecError, match=f"{search} learns only from trials that ran to their end"):
+        make_spec(data(keys, search=search))
+    make_spec(data({**keys, "base": "fifo"}, search=search))
 
 
 def test_the_table_in_the_readme_is_the_one_in_the_code() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from experiments.samplers import build_sampler
 from experiments.search_checks import notes
-from experiments.search_schema import TpeSearch
+from experiments.search_schema import Nsga2Search, Nsga3Search, TpeSearch
 from experiments.spec import dump_spec, load_spec, make_spec, spec_space
 from search_spaces import SpecError
 
@@ -40,6 +41,11 @@ def points(*given: dict[str, Any], algorithm: str = "random") -> dict[str, Any]:
         ("cmaes", {"objective": TWO}, "one objective, not 2"),
         ("cmaes", {"space": CHOICES}, "only choices and conditional settings"),
         ("cmaes", {"space": CONDITIONAL}, "only choices and conditional settings"),
+        (
+            {"algorithm": "cmaes", "population_size": 3},
+            {},
+            "search.population_size = 3 is not allowed; allowed: greater than or equal to 4",
+        ),
         ("gp", {"space": {}}, "gp needs a search_space"),
         ("sobol", {"space": {"lr": {"grid": [0.1]}}}, "sobol cannot search a grid"),
         ({"algorithm": "tpe", "group": True, "multivariate": False}, {}, "needs multivariate"),
@@ -99,8 +105,28 @@ def test_a_spec_with_everything_round_trips(tmp_path: Path) -> None:
 def test_notes_say_what_is_drawn_at_random() -> None:
     mixed = {**CONDITIONAL, "gamma": {"uniform": [0.5, 1]}}
     for algorithm, expected in (("cmaes", "(num_epochs, lr)"), ("gp", "(lr)"), ("nsga2", "(lr)")):
-        whole = spec(algorithm, mixed)
+        whole = spec(algorithm, mixed, num_samples=8)
         (note,) = notes(whole, spec_space(whole))
         assert note.startswith(f"{algorithm} draws") and expected in note
     for algorithm in ("tpe", "sobol", "random"):
         assert notes(spec(algorithm, mixed), spec_space(spec(algorithm, mixed))) == []
+
+
+@pytest.mark.parametrize("algorithm", ["nsga2", "nsga3"])
+def test_an_evolution_has_generations_to_learn_from(algorithm: str) -> None:
+    def found(num_samples: int, **options: Any) -> tuple[int, list[str]]:
+        section = {"algorithm": algorithm, **options}
+        whole = spec(section, num_samples=num_samples)
+        assert isinstance(whole.search, Nsga2Search | Nsga3Search)
+        size = whole.search.population_size or 0
+        sampler: Any = build_sampler(whole.search, spec_space(whole), 0)
+        assert sampler.population_size == size
+        return size, notes(whole, spec_space(whole))
+
+    sizes = {samples: found(samples)[0] for samples in (5, 20, 40, 250, 1000)}
+    assert sizes == {5: 4, 20: 4, 40: 8, 250: 50, 1000: 50}
+    assert found(40)[1] == found(40, population_size=39)[1] == []
+    size, (note,) = found(40, population_size=40)
+    assert size == 40 and "makes no second one of population_size = 40" in note
+    warm = [{"folder": "runs/old"}]  # its trials are the first generation
+    assert found(40, population_size=40, warm_start=warm)[1] == []
