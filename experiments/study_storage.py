@@ -30,6 +30,12 @@ logger = logging.getLogger(__name__)
 NUMBER = "sweep_number"
 """User attribute of a copied trial: its number in the sweep's own study."""
 
+SUPERSEDES = "supersedes"
+"""User attribute of the copy of a trial that went on after its end: its earlier copy's number.
+
+Optuna lets nobody change a trial that has ended, so that one stays beside it.
+"""
+
 _RETRY_S = 5.0
 _CLOSE_S = 30.0
 
@@ -112,6 +118,7 @@ class StudyCopy:
         self._study_id = study_id
         self._name = name
         # Trials of the storage by their number in the sweep, until the sweep has one of the number.
+        # Of several copies the last one counts.
         self._found = {int(t.user_attrs[NUMBER]): t for t in found if NUMBER in t.user_attrs}
         self._sent: dict[int, tuple[TrialState, int]] = {}
         self._written: dict[int, tuple[int, TrialState, int]] = {}  # id, state, last step
@@ -189,8 +196,11 @@ class StudyCopy:
             )
 
     def _write(self, trial: FrozenTrial) -> None:
-        if trial.number not in self._written:
+        written = self._written.get(trial.number)
+        if written is None:
             self._adopt_or_create(trial)
+        elif written[1].is_finished() and not trial.state.is_finished():
+            self._create(trial, ended=self._storage.get_trial(written[0]))
         trial_id, state, last_step = self._written[trial.number]
         if state.is_finished():
             return
@@ -211,14 +221,25 @@ class StudyCopy:
             self._fail(found)
             found = None
         if found is None:
-            found = copy.deepcopy(trial)
-            found.user_attrs[NUMBER] = trial.number
-            found.system_attrs.clear()  # notes of the sampler: not for others to go by
-            trial_id = self._storage.create_new_trial(self._study_id, template_trial=found)
+            self._create(trial)
+        elif found.state.is_finished() and _end(found) != _end(trial):
+            self._create(trial, ended=found)
         else:
-            trial_id = found._trial_id
-        last_step = max(found.intermediate_values, default=-1)
-        self._written[trial.number] = (trial_id, found.state, last_step)
+            self._note(trial.number, found._trial_id, found)
+
+    def _create(self, trial: FrozenTrial, *, ended: FrozenTrial | None = None) -> None:
+        """Make a copy of the trial, in the place of one that says an end which no longer holds."""
+        template = copy.deepcopy(trial)
+        template.user_attrs[NUMBER] = trial.number
+        if ended is not None:
+            template.user_attrs[SUPERSEDES] = ended.number
+        template.system_attrs.clear()  # notes of the sampler: not for others to go by
+        trial_id = self._storage.create_new_trial(self._study_id, template_trial=template)
+        self._note(trial.number, trial_id, template)
+
+    def _note(self, number: int, trial_id: int, written: FrozenTrial) -> None:
+        last_step = max(written.intermediate_values, default=-1)
+        self._written[number] = (trial_id, written.state, last_step)
 
     def _end_lost_trials(self) -> None:
         """Trials that a kill left running, and that the sweep did not run again, have failed."""
@@ -231,3 +252,7 @@ class StudyCopy:
     def _fail(self, found: FrozenTrial) -> None:
         if not found.state.is_finished():
             self._storage.set_trial_state_values(found._trial_id, TrialState.FAIL)
+
+
+def _end(trial: FrozenTrial) -> tuple[TrialState, list[float] | None]:
+    return trial.state, trial.values

@@ -126,6 +126,46 @@ def test_a_trial_that_a_kill_left_running_is_taken_up_or_ended(uri: str, tmp_pat
     assert states == ["RUNNING", "COMPLETE", "FAIL"]  # "other" was never run again
 
 
+def test_a_trial_that_goes_on_after_its_end_has_a_new_copy(uri: str, tmp_path: Path) -> None:
+    sweep, state = spec(uri), str(tmp_path / "state")
+    first = study_copy(sweep)
+    assert first is not None
+    search = searcher(sweep, first)
+    for trial, value in (("a", 1.0), ("b", 2.0)):
+        search.suggest(trial)
+        search.on_trial_complete(trial, step(search, trial, value, 10))
+    search.save(state)
+    first.close()
+
+    for steps, value in ((20, 5.0), (30, 7.0)):  # a longer budget, twice
+        again = study_copy(sweep, resumed=True)
+        assert again is not None
+        search = searcher(sweep, again)
+        search.restore(state)
+        search.reopen({"a"})
+        step(search, "a", value, steps)
+        if steps == 20:  # else the copy is told of the new end only
+            search.save(state)
+            assert wait(lambda: reopened(uri).trials[-1].state.name == "RUNNING")
+        search.on_trial_complete("a", step(search, "a", value, steps))
+        search.save(state)
+        assert again.close() == 0
+    copies = [(t.user_attrs["sweep_number"], t.value) for t in reopened(uri).trials]
+    assert copies == [(0, 1.0), (1, 2.0), (0, 5.0), (0, 7.0)]
+    assert [t.user_attrs.get("supersedes") for t in reopened(uri).trials] == [None, None, 0, 2]
+    assert reopened(uri).trials[-1].intermediate_values == {10: 1.0, 20: 5.0, 30: 7.0}
+
+    again = study_copy(sweep, resumed=True)  # nothing goes on: nothing is new
+    assert again is not None
+    again.update(search.study)
+    assert wait(lambda: not again._pending) and len(reopened(uri).trials) == 4
+    search.reopen({"b"})  # in the process in which it ended
+    again.update(search.study)
+    assert again.close() == 0
+    last = reopened(uri).trials[-1]
+    assert last.state.name == "RUNNING" and last.user_attrs["supersedes"] == 1
+
+
 def wait(condition: Any, seconds: float = 20) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
