@@ -321,7 +321,9 @@ class MLflowLogger(tune.Callback):
         known = {trial.trial_id for trial in trials}
         self._submit(None, self._runs.close_orphans, known)
         for trial in trials:
-            if trial.is_finished():  # ended before the kill; its end may not have been written
+            # It ended before the kill; its end may not have been written. One that starts anew and
+            # waits for its turn still looks as it failed: that belongs to its earlier run.
+            if trial.is_finished() and trial.trial_id not in self._runs.anew:
                 self._open_trial_run(trial, reopen=False)
                 self._submit_backfill(trial, trial.last_result or {})
                 self._queue_result(trial, trial.last_result or {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import posixpath
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -171,10 +172,20 @@ def ensure_experiment(client: MlflowClient, name: str, artifact_location: str | 
     return str(experiment.experiment_id)
 
 
+# Answers of a proxy whose server is away, or that let too much through.
+_UNAVAILABLE = frozenset({"429", "502", "503", "504"})
+_UNAVAILABLE_CODES = frozenset({"TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED"})
+
+
 def is_connection_error(error: BaseException | None) -> bool:
-    """Tells whether no answer came, walking through what wrapped the cause."""
+    """Tells whether the server did not answer, walking through what wrapped the cause.
+
+    So it is, too, if a proxy in front of it answers that the server is away or busy.
+    """
     while error is not None:
         if isinstance(error, (ConnectionError, TimeoutError)):
+            return True
+        if getattr(error, "error_code", "") in _UNAVAILABLE_CODES or _gave_up(error):
             return True
         module, name = type(error).__module__.partition(".")[0], type(error).__name__
         if module in {"requests", "urllib3"} and ("Connection" in name or "Timeout" in name):
@@ -183,6 +194,12 @@ def is_connection_error(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _gave_up(error: BaseException) -> bool:
+    """Tells whether requests were repeated until the proxy's answer was taken for the last word."""
+    codes = re.findall(r"too many (\d+) error responses", str(error))
+    return type(error).__name__ == "RetryError" and not _UNAVAILABLE.isdisjoint(codes)
 
 
 def _key(name: str) -> str:

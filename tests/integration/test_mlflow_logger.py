@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +32,7 @@ from experiments.mlflow_store import (
     MAX_BATCH_METRICS,
     Row,
     connect,
+    is_connection_error,
     log_batch,
 )
 from experiments.mlflow_writer import MLflowWriter
@@ -272,6 +274,34 @@ def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
     assert a.end_time < children["d"].info.end_time  # a run that had ended is left alone
 
 
+def test_a_failed_trial_that_waits_to_start_anew_has_no_run_yet(uri: str, tmp_path: Path) -> None:
+    first = _logger(uri, tmp_path)
+    tuner_pkl = pickle.dumps(first)
+    first.setup()
+    trial = _trial("a")
+    first.on_trial_start(0, [], trial)
+    _report(first, trial, 1)
+    trial.status = "ERROR"
+    first.on_trial_error(0, [], trial)
+    first.close()
+
+    second = pickle.loads(tuner_pkl)
+    second.start_anew(frozenset("a"))
+    second.setup()
+    second.on_step_begin(0, [trial])  # others go first: it still looks as it failed
+    trial.status = "RUNNING"
+    second.on_trial_start(0, [], trial)
+    _report(second, trial, 1, score=5.0)
+    _finish(second, trial)
+    second.close()
+    _, children = _runs(uri)
+    assert children["a before its restart"].info.status == "FAILED"
+    assert _history(uri, children["a before its restart"], "score") == [(100, 1.0)]
+    assert children["a"].info.status == "FINISHED"
+    assert "tunescape.error" not in children["a"].data.tags
+    assert _history(uri, children["a"], "score") == [(100, 5.0)]
+
+
 def test_two_sweeps_of_the_same_name_are_two_parents(uri: str, tmp_path: Path) -> None:
     for _ in range(2):
         logger = _logger(uri, tmp_path)
@@ -463,6 +493,54 @@ def test_a_dead_server_delays_nothing_and_is_named_once(
     assert sum("cannot be reached" in message for message in ours) == 1
     assert sum("could not be written" in message for message in ours) == 1
     assert uri in ours[0]
+
+
+@pytest.fixture
+def proxy() -> Iterator[Callable[[int], str]]:
+    """Gives the URI of a proxy that answers with a status, and a page where MLflow has JSON."""
+
+    class Handler(BaseHTTPRequestHandler):
+        status = 200
+
+        def do_GET(self) -> None:
+            self.send_response(self.status)
+            self.end_headers()
+            self.wfile.write(b"<html>upstream is down</html>")
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    def start(status: int) -> str:
+        Handler.status = status
+        return f"http://127.0.0.1:{server.server_port}"
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield start
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "retries", "away"),
+    [(503, "0", True), (503, "1", True), (429, "0", True), (500, "1", False), (403, "0", False)],
+)
+def test_a_proxy_whose_server_is_away_is_no_refusal(
+    status: int,
+    retries: str,
+    away: bool,
+    proxy: Callable[[int], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", retries)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with pytest.raises(Exception) as caught:
+        log_batch(connect(proxy(status)), "0" * 32, [Row(1, 1, {"x": 1.0})])
+    assert is_connection_error(caught.value) is away
 
 
 def test_the_results_of_an_outage_are_logged_after_it(
