@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,11 +38,26 @@ def tracking_uri(spec: SweepSpec) -> str:
     uri = spec.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     if not uri:
         return default_tracking_uri(storage_dir(spec))
-    if uri.startswith("sqlite:///"):
-        return f"sqlite:///{Path(uri.removeprefix('sqlite:///')).expanduser().absolute()}"
-    if urlsplit(uri).scheme == "":
-        return Path(uri).expanduser().absolute().as_uri()
-    return uri
+    return absolute_tracking_uri(uri)
+
+
+def absolute_tracking_uri(uri: str) -> str:
+    """A tracking URI that names the same place from every folder."""
+    location = absolute_location(uri)
+    return location if urlsplit(location).scheme else Path(location).as_uri()
+
+
+def absolute_location(text: str) -> str:
+    """A path, or an SQLite URI, that does not depend on the current folder; others as they are.
+
+    Example:
+        >>> absolute_location("sqlite:////data/runs.db"), absolute_location("http://host")
+        ('sqlite:////data/runs.db', 'http://host')
+    """
+    sqlite = re.fullmatch(r"(sqlite(?:\+\w+)?:///)(.+)", text)
+    if sqlite is not None:
+        return f"{sqlite[1]}{Path(sqlite[2]).expanduser().absolute()}"
+    return text if urlsplit(text).scheme else str(Path(text).expanduser().absolute())
 
 
 def default_tracking_uri(storage: Path) -> str:

@@ -33,6 +33,7 @@ from experiments.spec_checks import (
 )
 from experiments.spec_compose import compose
 from experiments.spec_files import find_spec, spec_names
+from experiments.spec_paths import settle_paths
 from experiments.spec_references import (
     escaped,
     expand_references,
@@ -199,6 +200,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
         if "env" in config_class.settings():
             check_env(document, spec, space)
         check_together(document, spec, space, config_class)
+    settle_paths(spec)
     return spec
 
 

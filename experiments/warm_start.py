@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.credentials import scrubbed
 from experiments.errors import PreflightError
-from experiments.paths import tracking_uri
+from experiments.paths import absolute_tracking_uri, tracking_uri
 from experiments.schema import SweepSpec
 from experiments.search_schema import CmaesSearch, LearningSection, WarmStart
 from experiments.sections import ENV_STEPS
@@ -127,7 +127,9 @@ def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iter
     from experiments.mlflow_store import connect
     from experiments.preflight import check_tracking
 
-    uri = source.tracking_uri or tracking_uri(spec)
+    uri = tracking_uri(spec)
+    if source.tracking_uri:
+        uri = absolute_tracking_uri(source.tracking_uri)
     problem = check_tracking(uri)
     if problem:
         raise PreflightError(f"warm_start: {problem}")

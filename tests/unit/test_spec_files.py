@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from experiments.credentials import scrubbed
+from experiments.paths import absolute_location, absolute_tracking_uri
 from experiments.spec import dump_spec, load_spec, load_specs, make_spec, read_spec
 from experiments.tuner import _sweep_params
 from search_spaces.documents import SpecError
@@ -289,3 +290,29 @@ def test_a_reference_in_a_combination_is_its_own(
     axis = BASE + 'matrix: {mlflow.tracking_uri: ["${env:URI}", "http://b"]}\n'
     names = [spec.name for spec in load_specs(write(folder, axis))]
     assert "pa55" not in str(names)
+
+
+def test_local_files_do_not_depend_on_the_current_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep that is resumed from elsewhere would go on in a second, empty database."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("DATABASE", "sqlite:///env.db")
+    source = [{"folder": "runs/old"}, {"mlflow_experiment": "e", "tracking_uri": "sqlite:///w.db"}]
+    search = {"algorithm": "tpe", "study_storage": "study.log", "warm_start": source}
+    data = {
+        **PLAIN,
+        "search_space": {"lr": {"uniform": [0.1, 0.2]}},
+        "search": search,
+        "mlflow": {"tracking_uri": "${env:DATABASE}"},
+    }
+    (folder / "spec.yaml").write_text(dump_spec(make_spec(data)))
+    monkeypatch.chdir(folder / "parts")
+    spec: Any = load_spec(folder / "spec.yaml")
+    assert spec.mlflow.tracking_uri == f"sqlite:///{folder}/env.db"
+    assert spec.search.study_storage == f"{folder}/study.log"
+    assert spec.search.warm_start[0].folder == f"{folder}/runs/old"
+    assert spec.search.warm_start[1].tracking_uri == f"sqlite:///{folder}/w.db"
+    assert absolute_tracking_uri("runs") == f"file://{folder}/parts/runs"
+    for server in ("http://h:1/x", "postgresql+psycopg2://h/db"):
+        assert absolute_location(server) == server
