@@ -15,7 +15,7 @@ import yaml
 
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
-from experiments.remote_spec import is_url, load_remote_document, name_of
+from experiments.remote_spec import is_url, load_remote_document, name_of, refuse_files
 from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
 from experiments.search_checks import check_search
@@ -171,6 +171,8 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
         )
     expand_shorthands(document)
     require_known_keys(document)
+    if is_url(document.source):
+        refuse_files(document)
     base = take_space_by_name(document)
     require_mapping(document, "config")
     require_mapping(document, "search_space")

@@ -34,6 +34,19 @@ PAGES: dict[str, bytes] = {
     "/include.yaml": b"config:\n  include: /etc/passwd\n",
     "/env.yaml": b"config: {env: CartPole-v1}\nmlflow:\n  tracking_uri: http://x/${env:HOME}\n",
 }
+FILES = {
+    "space": ("search_space: /tmp/x.yaml/small", "search_space = '/tmp/x.yaml/small'"),
+    "base": ("search_space: {base: x.yml}", "search_space.base = 'x.yml'"),
+    "sweep": ("scheduler: {algorithm: pbt_replay, sweep: runs/x}", "scheduler.sweep = 'runs/x'"),
+    "warm": (
+        "search: {algorithm: tpe, warm_start: [{folder: runs/x}]}",
+        "search.warm_start.0.folder = 'runs/x'",
+    ),
+    "matrix": ("matrix: {agent: {a: {search_space: x.yaml}}}", "search_space = 'x.yaml'"),
+}
+for name, (line, _) in FILES.items():
+    text = f"config: {{env: CartPole-v1}}\nstop: {{timesteps_total: 5}}\n{line}\n"
+    PAGES[f"/{name}-file.yaml"] = text.encode()
 REDIRECTS = {
     "/moved.yaml": "/cartpole-ppo.yaml",
     "/to-file.yaml": "file:///etc/passwd",
@@ -121,6 +134,16 @@ def test_what_is_wrong_is_named_by_url_and_line(url: str, page: str, expected: s
     with pytest.raises(SpecError, match=f"(?is){expected}") as error:
         load_spec(f"{url}/{page}.yaml")
     assert str(error.value).startswith(url)
+
+
+@pytest.mark.parametrize("page", FILES)
+def test_files_of_this_machine_are_not_read(url: str, page: str) -> None:
+    with pytest.raises(SpecError) as error:
+        load_specs(f"{url}/{page}-file.yaml")
+    assert f"-file.yaml:3: {FILES[page][1]}: a spec from a URL cannot" in str(error.value)
+    if page == "base":  # the command line may
+        with pytest.raises(SpecError, match=r"mine\.yaml: no such file"):
+            load_specs(f"{url}/{page}-file.yaml", ["search_space.base=mine.yaml"])
 
 
 def test_a_server_that_drips_is_given_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
