@@ -120,13 +120,14 @@ def resume(
     from experiments.extension import parse_stop
     from experiments.matrix_runner import resume_matrix
     from experiments.matrix_state import is_matrix
+    from experiments.paths import command_line
     from experiments.runner import load_sweep_spec, resume_sweep
 
     if is_matrix(folder):
         if num_samples is not None or stop or restart_errored:
             raise SweepError(
                 f"{folder} is a matrix, whose sweeps are extended one by one: "
-                f"`tunescape resume {folder}/<sweep> …`"
+                f"`{command_line('resume', folder / 'SWEEP')} …`"
             )
         _finish_matrix(
             resume_matrix(
@@ -267,9 +268,8 @@ def export(
     """Export the best policy of a sweep."""
     from analysis import export_best
     from experiments.metrics import canonical_metric
-    from experiments.paths import BEST_FOLDER
+    from experiments.paths import BEST_FOLDER, shown_path
     from experiments.runner import load_sweep_spec
-    from experiments.summary import shown_path
 
     spec = load_sweep_spec(folder)
     target = export_best(

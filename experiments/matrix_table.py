@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.matrix_state import COMPARISON_FILE, Matrix
-from experiments.summary import shown_path
+from experiments.paths import command_line, shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,10 +50,12 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
     folder = shown_path(matrix.folder)
     console.print(f"Comparison: {folder}/{COMPARISON_FILE}", highlight=False, soft_wrap=True)
     if any(row.status in ("waiting", "interrupted") for row in matrix.rows.values()):
-        console.print(f"Next: tunescape resume {folder}", highlight=False, soft_wrap=True)
+        resume = command_line("resume", matrix.folder)
+        console.print(f"Next: {resume}", highlight=False, soft_wrap=True, markup=False)
     elif matrix.any_failed:
-        retry = f"tunescape resume {folder} --retry-errored"
-        console.print(f"Next: {retry}  # after mending the cause", highlight=False, soft_wrap=True)
+        retry = command_line("resume", matrix.folder, "--retry-errored")
+        mended = f"Next: {retry}  # after mending the cause"
+        console.print(mended, highlight=False, soft_wrap=True, markup=False)
 
 
 def _winners(matrix: Matrix) -> tuple[set[str], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -70,3 +71,16 @@ def artifact_location(spec: SweepSpec) -> str | None:
     if tracking_uri(spec).startswith("sqlite:"):
         return (storage_dir(spec) / "mlartifacts").as_uri()
     return None
+
+
+def shown_path(path: Path) -> str:
+    """The path relative to the current folder if it lies below it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def command_line(name: str, folder: Path, *options: str) -> str:
+    """A command of tunescape on a folder, to be pasted into a shell."""
+    return shlex.join(["tunescape", name, shown_path(folder), *options])

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from experiments.cluster import shown, total
 from experiments.credentials import scrubbed, without_credentials
 from experiments.errors import PreflightError
+from experiments.paths import command_line
 from experiments.schema import SweepSpec
 from experiments.sweep_lock import LOCK_FILE
 from search_spaces.space import SearchSpace
@@ -35,7 +36,7 @@ def check_storage(storage: Path, sweep_dir: Path) -> None:
     ):
         raise PreflightError(
             f"{sweep_dir} exists already and is never overwritten: continue that sweep with "
-            f"`tunescape resume {sweep_dir}`, or choose another name with --name"
+            f"`{command_line('resume', sweep_dir)}`, or choose another name with --name"
         )
     try:
         storage.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from experiments.cluster import local_node, nodes, ray_session, sweep_environmen
 from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.extension import extended, write_spec
 from experiments.pairs import POPULATION, STOPPING
-from experiments.paths import SPEC_FILE, storage_dir, sweep_dir, tracking_uri
+from experiments.paths import SPEC_FILE, command_line, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_storage, check_tracking
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
@@ -269,7 +269,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
         status = "FAILED"
         raise SweepError(
             f"the sweep stopped: {_first_cause(error)}; its finished trials are kept: "
-            f"`tunescape resume {folder}` continues it"
+            f"`{command_line('resume', folder)}` continues it"
         ) from error
     finally:
         if sweep.study is not None:

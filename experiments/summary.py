@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import SweepError
+from experiments.paths import command_line, shown_path
 from experiments.schema import ENV_STEPS, SweepSpec
 from experiments.seed_summary import show_final, show_seeds
 
@@ -59,30 +58,22 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
     """The commands that make sense now, one a line with what each does."""
     commands = []
     if spec.mlflow.enabled:
-        commands.append((_command("ui", outcome.folder), "compare the trials in MLflow"))
+        commands.append((command_line("ui", outcome.folder), "compare the trials in MLflow"))
     if outcome.best is not None:
-        commands.append((_command("evaluate", outcome.best), "play episodes with the best policy"))
+        commands.append(
+            (command_line("evaluate", outcome.best), "play episodes with the best policy")
+        )
     if outcome.interrupted:
-        commands.append((_command("resume", outcome.folder), "continue the sweep"))
+        commands.append((command_line("resume", outcome.folder), "continue the sweep"))
     elif outcome.failures or (outcome.final is not None and outcome.final.failures):
-        retry = f"{_command('resume', outcome.folder)} --retry-errored"
+        retry = f"{command_line('resume', outcome.folder)} --retry-errored"
         commands.append((retry, "run the failed trials again from their latest checkpoints"))
     else:
-        commands.append((_command("resume", outcome.folder), "continues a sweep that was cut off"))
+        commands.append(
+            (command_line("resume", outcome.folder), "continues a sweep that was cut off")
+        )
     width = max(len(command) for command, _ in commands)
     return ["Next:", *(f"  {command:<{width}}  # {what}" for command, what in commands)]
-
-
-def shown_path(path: Path) -> str:
-    """The path relative to the current folder if it lies below it."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
-def _command(name: str, path: Path) -> str:
-    return f"tunescape {name} {shlex.quote(shown_path(path))}"
 
 
 def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> None:

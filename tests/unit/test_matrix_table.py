@@ -11,10 +11,12 @@ from analysis_sweeps import make_sweep, row
 from rich.console import Console
 
 from analysis.held_out import Candidate
+from experiments.errors import PreflightError
 from experiments.final import Final
 from experiments.matrix_runner import _fill
 from experiments.matrix_state import Matrix, Row
 from experiments.matrix_table import _winners, show_comparison
+from experiments.preflight import check_storage
 from experiments.runner import Outcome
 from experiments.spec import make_spec
 
@@ -86,3 +88,17 @@ def test_a_sweep_without_a_finite_value_has_none(tmp_path: Path) -> None:
     filled = Row(value=3.0, measure="last value")
     _fill(filled, Outcome(folder, folder, False, [], 1), spec)  # type: ignore[arg-type]
     assert filled.value is None and filled.measure == "" and "NaN" in filled.note
+
+
+def test_the_next_command_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = matrix({"status": "failed"})
+    found.folder = tmp_path / "my runs; [x]"
+    console = Console(file=io.StringIO(), width=160)
+    show_comparison(found, console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Next: tunescape resume 'my runs; [x]' --retry-errored  #" in shown
+    found.folder.mkdir()
+    (found.folder / "spec.yaml").touch()
+    with pytest.raises(PreflightError, match=r"`tunescape resume 'my runs; \[x\]'`"):
+        check_storage(tmp_path, found.folder)
