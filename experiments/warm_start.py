@@ -42,6 +42,8 @@ class PastTrial:
         values: The objectives at its end; None where one is missing or not finite.
         pruned: Whether a scheduler ended it early.
         intermediate: The first objective by env step; filled in for pruned trials.
+        mutated: Whether a scheduler changed searched settings on the way: no settings are then
+            those that led to the values.
     """
 
     trial_id: str
@@ -49,6 +51,7 @@ class PastTrial:
     values: list[float | None]
     pruned: bool = False
     intermediate: dict[int, float] = field(default_factory=dict)
+    mutated: bool = False
 
 
 @dataclass
@@ -62,8 +65,8 @@ class History:
 def load_history(spec: SweepSpec, space: SearchSpace) -> History:
     """Read the sources of a spec's `warm_start`.
 
-    Trials that lack a setting or an objective, or that lie outside the domains, are left out and
-    counted.
+    Trials that lack a setting or an objective, that lie outside the domains, or whose settings a
+    population changed, are left out and counted.
 
     Raises:
         PreflightError: A source cannot be read, or holds no trial that can be used.
@@ -91,14 +94,15 @@ def load_history(spec: SweepSpec, space: SearchSpace) -> History:
 
 def _read(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> tuple[str, list[PastTrial]]:
     if source.folder is not None:
-        return source.folder, list(_from_folder(source.folder, spec))
+        return source.folder, list(_from_folder(source.folder, spec, space))
     assert source.mlflow_experiment is not None, "check_search sees to it"
     name = f"the MLflow experiment {source.mlflow_experiment}"
     return name, list(_from_mlflow(source, spec, space))
 
 
-def _from_folder(folder: str, spec: SweepSpec) -> Iterator[PastTrial]:
+def _from_folder(folder: str, spec: SweepSpec, space: SearchSpace) -> Iterator[PastTrial]:
     from analysis import ResultsError, load_sweep
+    from analysis.rows import flatten
 
     metrics = _metrics(spec)
     try:
@@ -110,6 +114,8 @@ def _from_folder(folder: str, spec: SweepSpec) -> Iterator[PastTrial]:
             continue
         last = trial.frame.iloc[-1]
         past = PastTrial(trial.trial_id, trial.config, [_finite(last.get(m)) for m in metrics])
+        end, rows = flatten(trial.config), [flatten(row) for row in trial.row_configs or ()]
+        past.mutated = any(row.get(key) != end.get(key) for row in rows for key in _keys(space))
         if str(last.get(PRUNED)) == "True":
             past.pruned = True
             steps = ENV_STEPS if ENV_STEPS in trial.frame else "training_iteration"
@@ -156,6 +162,10 @@ def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iter
                 values = [_finite(data.metrics.get(metric)) for metric in metrics]
                 config = _from_text(space, data.params)
                 past = PastTrial(data.tags.get(TRIAL_TAG, run.info.run_id), config, values)
+                past.mutated = any(
+                    f"config/{key}" in data.metrics or f"tunescape.config.{key}" in data.tags
+                    for key in _keys(space)
+                )
                 if data.tags.get(OUTCOME_TAG) == "pruned":
                     past.pruned = True
                     for point in client.get_metric_history(run.info.run_id, metrics[0]):
@@ -209,6 +219,9 @@ def _converted(
     used: list[FrozenTrial] = []
     reasons: Counter[str] = Counter()
     for trial in past:
+        if trial.mutated:
+            reasons["mutated in mid-run"] += 1
+            continue
         if None in trial.values or (trial.pruned and not trial.intermediate):
             reasons["without finite objectives"] += 1
             continue
@@ -232,6 +245,11 @@ def _converted(
             )
         )
     return used, reasons
+
+
+def _keys(space: SearchSpace) -> list[str]:
+    """The searched settings as a flat config and MLflow name them."""
+    return ["/".join(parameter.path) for parameter in space.parameters]
 
 
 def _metrics(spec: SweepSpec) -> list[str]:

@@ -119,6 +119,38 @@ def test_from_mlflow(tmp_path: Path) -> None:
         load([{"mlflow_experiment": "odl", "tracking_uri": uri}])
 
 
+def mutated() -> dict[str, Any]:
+    """A trial that took over another's rate and layers for its second half."""
+    trial = ended(9.0, config(lr=0.03, model={"fcnet_hiddens": [64, 64]}))
+    trial["rows"][0]["config"] = config()
+    return trial
+
+
+def test_what_a_population_changed_teaches_nothing(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path, {"good": TRIALS["good"], "mutated": mutated()})
+    history = load([{"folder": str(folder)}])
+    assert [t.user_attrs["trial_id"] for t in history.trials] == ["good"]
+    assert history.lines[0].endswith("(left out: 1 mutated in mid-run)")
+
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    client = connect(uri)
+    experiment = client.create_experiment("old")
+    for name in ("good", "number", "text", "another setting"):
+        tags = {"tunescape.kind": "trial", "tunescape.trial_id": name}
+        if name == "text":
+            tags["tunescape.config.model/fcnet_hiddens"] = "[64, 64] (from env step 100)"
+        run = client.create_run(experiment, tags=tags).info.run_id
+        for key, text in as_params(config()).items():
+            client.log_param(run, key, text)
+        client.log_metric(run, RETURN, 3.0, step=200)
+        if name in ("number", "another setting"):
+            client.log_metric(run, "config/lr" if name == "number" else "config/grad_clip", 0.03)
+        client.set_terminated(run, "FINISHED")
+    history = load([{"mlflow_experiment": "old", "tracking_uri": uri}])
+    assert [t.user_attrs["trial_id"] for t in history.trials] == ["good", "another setting"]
+    assert history.lines[0].endswith("(left out: 2 mutated in mid-run)")
+
+
 def test_the_plan_shows_what_comes_first(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path, TRIALS)
     first = {"lr": 0.02, "num_epochs": 2, "minibatch_size": 64}
