@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from experiments.final import Final
     from experiments.resumption import Errored
+    from experiments.study_storage import StudyCopy
     from experiments.tuner import PreparedSweep
 
 
@@ -147,7 +149,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     for line in [*history.lines, *notes(spec, spec_space(spec))]:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     study = study_copy(spec)
-    with ray_session(spec.resources, verbosity=verbosity):
+    with _closed_unless_begun(study) as unused, ray_session(spec.resources, verbosity=verbosity):
         check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
         if spec.scheduler.algorithm == "resource_changing":
             console.print(
@@ -155,8 +157,10 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
                 highlight=False,
             )
         with sweep_lock(sweep_dir(spec)):
+            check_storage(storage_dir(spec), sweep_dir(spec))  # another may have begun it since
             sweep = prepare_tuner(spec, console=console, history=history, study=study)
             _tell(sweep, reachable)
+            unused.pop_all()
             return _fit(spec, sweep, sweep_dir(spec), _Ways(console, verbosity))
 
 
@@ -204,12 +208,13 @@ def resume_sweep(
         resources = spec.resources.model_copy(update={"address": address} if address else {})
         reachable = _check_tracking(spec, console)
         study = study_copy(spec, resumed=True)
-        with ray_session(resources, verbosity=verbosity):
+        with _closed_unless_begun(study) as unused, ray_session(resources, verbosity=verbosity):
             check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
             sweep = restore_tuner(spec, path, errored=errored, console=console, study=study)
             if spec != saved:
                 write_spec(spec, path / SPEC_FILE)
             _tell(sweep, reachable)
+            unused.pop_all()
             with RefuseRestart():
                 return _fit(spec, sweep, path, _Ways(console, verbosity, errored != "keep"))
 
@@ -233,6 +238,14 @@ def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
     depth = spec.name.count("/") + 1
     spec.storage, spec.name = str(folder.parents[depth - 1]), "/".join(folder.parts[-depth:])
     return spec
+
+
+def _closed_unless_begun(study: StudyCopy | None) -> ExitStack:
+    """Closes the copy of the study if the sweep does not begin; one that does closes it itself."""
+    unused = ExitStack()
+    if study is not None:
+        unused.callback(study.close)
+    return unused
 
 
 @dataclass(frozen=True)
