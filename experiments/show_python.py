@@ -27,13 +27,14 @@ from experiments.show_scheduler import check_source, scheduler_call
 from experiments.spec import spec_space
 from experiments.spec_references import REFERENCE
 from experiments.trainable import resolve_trainable
+from experiments.trial_files import file_loggers
 from experiments.tuner import max_concurrent_trials, takes_seed
 from experiments.variant_search import VariantSearch
 from search_spaces import SearchSpace
 from search_spaces.points import searched_point
 
 _SPACE = Name("space")
-_STANDARD = {"os.path": "import os", "Path(": "from pathlib import Path"}
+_STANDARD = {"os.environ": "import os", "Path(": "from pathlib import Path"}
 
 
 def python_source(spec: SweepSpec) -> str:
@@ -50,7 +51,7 @@ def python_source(spec: SweepSpec) -> str:
     space = Call(SearchSpace.parse, (spec.search_space,), {}, "SearchSpace.parse")
     best = call(leaderboard, Name("results"), spec.objective.metric, mode=spec.objective.mode)
     count = total_trials(spec, spec_space(spec))
-    statements: list[tuple[str, Call]] = [
+    statements: list[tuple[str, Any]] = [
         ("space = ", space if spec.search_space else call(SearchSpace)),
         ("search = ", _search(spec)),
         ("scheduler, keeper = ", call(durable, scheduler_call(spec, trainable, count))),
@@ -62,6 +63,8 @@ def python_source(spec: SweepSpec) -> str:
     if any(value is not None for value in options.values()):
         given = {key: value for key, value in options.items() if value is not None}
         statements.insert(0, ("", Call(ray.init, (), given, "ray.init")))
+    if _own_files(spec):
+        statements.insert(0, ('os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = ', "1"))
     body = "\n".join(before + render(value, 0, len(before)) for before, value in statements)
     standard = [f"{line}\n" for word, line in _STANDARD.items() if word in body]
     libraries, ours = imports_of(*(value for _, value in statements), SearchSpace)
@@ -181,7 +184,7 @@ def _tuner(spec: SweepSpec, trainable: Any) -> Call:
             "stop": spec.stop or None,
             "checkpoint_config": checkpoints,
             "failure_config": failures if spec.max_failures else None,
-            "callbacks": [Name("keeper"), *_loggers(spec)],
+            "callbacks": _callbacks(spec),
         },
         "tune.RunConfig",
     )
@@ -198,18 +201,14 @@ def _trials_class(spec: SweepSpec, trainable: Any) -> Any:
     return call(with_seeds, trainable, seeds, parallel=over.parallel, metric=metric)
 
 
-def _loggers(spec: SweepSpec) -> list[Call]:
+def _callbacks(spec: SweepSpec) -> list[Any]:
+    """The files of each trial that Tune would write otherwise or not at all, and MLflow."""
+    files = [call(type(logger)) for logger in file_loggers(spec.loggers)]
+    callbacks: list[Any] = [Name("keeper"), *(files if _own_files(spec) else [])]
     if not spec.mlflow.enabled:
-        return []
-    reference = spec._references.get("mlflow.tracking_uri")
-    uri: Any = spec.mlflow.tracking_uri
-    artifacts = None
-    if reference is not None:  # it may hold a password
-        expanded = REFERENCE.sub(r"${\g<name>}", reference)
-        uri = Name(f'os.path.expandvars("{expanded}")')
-    elif uri is None:
-        uri = f"sqlite:///{PurePath(spec.storage, 'mlflow.db').as_posix()}"
-        artifacts = _absolute(PurePath(spec.storage, "mlartifacts").as_posix(), "as_uri")
+        return callbacks
+    uri, artifacts = _tracking(spec)
+    options = ("log_model", "register_as", "system_metrics", "max_pending_metrics")
     logger = call(
         MLflowLogger,
         uri,
@@ -219,9 +218,49 @@ def _loggers(spec: SweepSpec) -> list[Call]:
         tags=spec.mlflow.tags,
         metric=spec.objective.metric,
         mode=spec.objective.mode,
+        **{name: getattr(spec.mlflow, name) for name in options},
     )
-    return [logger]
+    return [*callbacks, logger]
+
+
+def _own_files(spec: SweepSpec) -> bool:
+    return any(name != "json" for name in spec.loggers)
+
+
+def _tracking(spec: SweepSpec) -> tuple[Any, Any]:
+    """The tracking URI, and where artifacts are kept if the tracking server does not decide."""
+    uri = spec.mlflow.tracking_uri
+    reference = spec._references.get("mlflow.tracking_uri")
+    if uri is not None and reference is not None:  # it may hold a password
+        return _environment(reference), None
+    local = uri is None or uri.startswith("sqlite:")
+    artifacts = _absolute(str(PurePath(spec.storage, "mlartifacts")), "as_uri") if local else None
+    if uri is not None:
+        return uri, artifacts
+    database = PurePath(spec.storage, "mlflow.db").as_posix()
+    if not database.startswith("~"):
+        return f"sqlite:///{database}", artifacts
+    return Name(f'"sqlite:///" + {_absolute(database, "as_posix")}'), artifacts
+
+
+def _environment(text: str) -> Name:
+    """A text with `${env:…}` as an expression."""
+    parts = []
+    end = 0
+    for found in REFERENCE.finditer(text):
+        parts.append(_literal(text[end : found.start()]))
+        name, default = render(found["name"]), found["default"]
+        given = f"os.environ[{name}]"
+        parts.append(given if default is None else f"os.environ.get({name}, {render(default)})")
+        end = found.end()
+    parts.append(_literal(text[end:]))
+    return Name(" + ".join(part for part in parts if part))
+
+
+def _literal(text: str) -> str:
+    return render(text.replace("$${", "${")) if text else ""
 
 
 def _absolute(path: str, form: str) -> Name:
-    return Name(f'Path("{path}").absolute().{form}()')
+    home = ".expanduser()" if path.startswith("~") else ""
+    return Name(f"Path({render(path)}){home}.absolute().{form}()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -186,8 +187,50 @@ def test_passwords_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     source = python_source(spec)
     assert "secret" not in source
-    assert 'os.path.expandvars("http://me:${PASSWORD}@host")' in source
+    assert '"http://me:" + os.environ["PASSWORD"] + "@host"' in source
     assert "import os\n" in source
+
+
+def callbacks_of(spec: SweepSpec) -> dict[str, Any]:
+    """The script's callbacks by class; the script runs as far as to its Tuner."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(python_source(spec).partition("results = ")[0], namespace)
+    run = namespace["tuner"]._local_tuner.get_run_config()
+    return {"storage": run.storage_path, **{type(c).__name__: c for c in run.callbacks}}
+
+
+def test_every_option_of_tracking_and_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOT_SET", raising=False)
+    monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "0")  # put back by monkeypatch
+    tracking = {
+        "tracking_uri": "${env:NOT_SET:http://localhost:5000}",
+        "log_model": True,
+        "register_as": "best",
+        "system_metrics": True,
+        "max_pending_metrics": 7,
+    }
+    data = {"name": "x", "trainable": "sweep_dummy:Dummy", "stop": {"training_iteration": 1}}
+    spec = make_spec({**data, "mlflow": tracking, "loggers": ["csv", "tensorboard"]})
+    found = callbacks_of(spec)
+    assert {"JsonLoggerCallback", "CsvFiles", "TensorBoardFiles"} <= set(found)
+    assert os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] == "1"
+    logger = found["MLflowLogger"]
+    assert logger.tracking_uri == "http://localhost:5000"
+    assert (logger.sweep.log_model, logger.sweep.register_as) == (True, "best")
+    assert (logger.system_metrics, logger.max_pending_metrics) == (True, 7)
+    spec = make_spec({**data, "mlflow": {"log_model": False}})
+    assert not callbacks_of(spec)["MLflowLogger"].sweep.log_model
+
+
+def test_paths_are_those_of_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    data = {"name": "x", "trainable": "sweep_dummy:Dummy", "stop": {"training_iteration": 1}}
+    found = callbacks_of(make_spec({**data, "storage": "~/runs"}))
+    assert found["storage"] == str(tmp_path / "runs")
+    assert found["MLflowLogger"].tracking_uri == f"sqlite:///{tmp_path}/runs/mlflow.db"
+    found = callbacks_of(make_spec({**data, "storage": 'a"); b("'}))
+    assert found["storage"] == str(tmp_path / 'a"); b("')
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
