@@ -145,8 +145,9 @@ def _home(function: Callable[..., Any]) -> str:
     module = function.__module__
     parts = module.split(".")
     if parts[0] == "ray":
-        public = {"schedulers": "ray.tune.schedulers", "search": "ray.tune.search"}
-        return public.get(parts[2], module) if len(parts) > 2 else module
+        public = {f"ray.tune.{part}" for part in ("logger", "schedulers", "search")}
+        package = ".".join(parts[:3])
+        return package if package in public else module
     name = function.__name__
     if parts[0] in _OURS and name in getattr(importlib.import_module(parts[0]), "__all__", ()):
         return parts[0]
