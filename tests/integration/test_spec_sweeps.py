@@ -13,6 +13,7 @@ from sweep_dummy import STEPS
 
 import experiments.cluster
 from experiments import SweepError, run
+from experiments.show_python import python_source
 from experiments.spec import make_spec
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -61,3 +62,62 @@ def test_a_metric_that_never_appears_ends_the_sweep(
         run(make_spec(data(tmp_path, **{**endless, **keys})))
     assert "\n" not in str(error.value)
     assert time.monotonic() - start < 60
+
+
+SPACE = {
+    "lr": {"loguniform": [1e-4, 1e-1]},
+    "gamma": {"loguniform": [1e-3, 0.1], "transform": "one_minus"},
+    "model.fcnet_hiddens": {"choice": [[64, 64], [32]]},
+}
+SWEEPS: dict[str, dict[str, Any]] = {
+    "grid": {
+        "search": "grid",
+        "search_space": {"lr": {"grid": [0.1, 0.01]}, "num_epochs": {"choice": [1, 2]}},
+        "objective": {"metric": "episode_return_mean", "mode": "min"},
+    },
+    "random": {
+        "search": {"algorithm": "random", "points_to_evaluate": [{"lr": 0.02}]},
+        "search_space": SPACE,
+        "num_samples": 3,
+        "seed": 1,
+    },
+    "tpe under asha": {
+        "search": {"algorithm": "tpe", "n_startup_trials": 3},
+        "scheduler": {"algorithm": "asha", "grace_period": STEPS, "reduction_factor": 2},
+        "search_space": SPACE,
+        "num_samples": 7,
+        "seed": 3,
+        "max_concurrent": 1,
+        "mlflow": {"tags": {"a": 'b"c'}},
+        "max_failures": 0,
+    },
+    "pbt": {
+        "scheduler": {"algorithm": "pbt", "perturbation_interval": STEPS, "synch": True},
+        "search_space": {"lr": {"loguniform": [1e-4, 1e-1]}},
+        "num_samples": 4,
+        "seed": 5,
+    },
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_the_same_sweep_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The script that `show --as python` prints runs, and gives the same trials."""
+    keys = {"trainable": "sweep_dummy:Dummy", **SWEEPS[name]}
+    results = run(make_spec(data(tmp_path, **keys)))
+    source = python_source(make_spec(data(tmp_path, **{**keys, "name": "python"})))
+    monkeypatch.delenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS")  # a plain Tuner's loggers
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(source, "sweep.py", "exec"), namespace)
+    assert (tmp_path / "python" / "tuner.pkl").is_file()
+    mine, theirs = _trials(results), _trials(namespace["results"])
+    assert len(mine) >= 3
+    assert theirs == mine
+
+
+def _trials(results: Any) -> list[tuple[Any, Any]]:
+    """Each trial's config and how far it got."""
+    trials = sorted(results._experiment_analysis.trials, key=lambda trial: trial.experiment_tag)
+    return [(trial.config, trial.last_result[ENV_STEPS]) for trial in trials]
