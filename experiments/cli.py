@@ -316,14 +316,12 @@ def space(
 
 @app.command()
 def show(
-    spec: Annotated[str, typer.Argument(help="A YAML file, or the name of a spec (see `list`).")],
+    spec: SpecArgument,
     as_: Annotated[
         str, typer.Option("--as", help="yaml: the complete checked spec; python: a script.")
     ] = "yaml",
     set_: SetOption = None,
-    experiment: Annotated[
-        str | None, typer.Option(help="Which experiment of a file that holds several.")
-    ] = None,
+    experiment: ExperimentOption = None,
 ) -> None:
     """Show a spec with all that it extends and every default, or as a Python script."""
     from experiments.errors import SpecError

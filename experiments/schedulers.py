@@ -120,18 +120,23 @@ def _hyperband(options: HyperBandScheduler, num_trials: int) -> HyperBand:
     )
 
 
-def _population(
-    options: PbtScheduler | Pb2Scheduler, spec: SweepSpec, space: SearchSpace, check: Check | None
-) -> PopulationTraining:
-    assert options.perturbation_interval, "scheduler_checks sets it"
-    parameters = mutated_parameters(spec, space)
-    shared: dict[str, Any] = {
+def population_options(options: PbtScheduler | Pb2Scheduler, spec: SweepSpec) -> dict[str, Any]:
+    """The arguments that PBT and PB2 share."""
+    return {
         "time_attr": options.time_attr,
         "interval": options.perturbation_interval,
         "quantile": options.quantile_fraction,
         "synch": options.synch,
         "seed": spec.seed,
     }
+
+
+def _population(
+    options: PbtScheduler | Pb2Scheduler, spec: SweepSpec, space: SearchSpace, check: Check | None
+) -> PopulationTraining:
+    assert options.perturbation_interval, "scheduler_checks sets it"
+    parameters = mutated_parameters(spec, space)
+    shared = population_options(options, spec)
     if isinstance(options, Pb2Scheduler):
         return PopulationBandit(space, parameters, check, **shared)
     mutation = Mutation(

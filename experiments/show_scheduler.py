@@ -25,7 +25,7 @@ from experiments.scheduler_schema import (
     PbtScheduler,
     ResourceChangingScheduler,
 )
-from experiments.schedulers import MedianStopping
+from experiments.schedulers import MedianStopping, population_options
 from experiments.schema import SweepSpec
 from search_spaces.documents import Document
 
@@ -73,13 +73,7 @@ def _population(options: PbtScheduler | Pb2Scheduler, spec: SweepSpec, trainable
     parameters = Name("space.parameters")
     if options.mutations is not None:
         parameters = Name(f"[p for p in space.parameters if p.key in {render(options.mutations)}]")
-    shared: dict[str, Any] = {
-        "time_attr": options.time_attr,
-        "interval": options.perturbation_interval,
-        "quantile": options.quantile_fraction,
-        "synch": options.synch,
-        "seed": spec.seed,
-    }
+    shared = population_options(options, spec)
     if isinstance(options, Pb2Scheduler):
         return call(PopulationBandit, _SPACE, parameters, check=check, **shared)
     mutation = call(

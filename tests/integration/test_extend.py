@@ -6,13 +6,11 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import yaml
 from sweep_dummy import NAME, STEPS
 
@@ -27,12 +25,7 @@ from experiments.trial_info import read_json_lines
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from seeded_dummy import NAME
 from sweep_dummy import STEPS
 
@@ -25,12 +23,7 @@ from experiments.terminal import make_console
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def spec(tmp_path: Path, **keys: Any) -> SweepSpec:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import ray
 from ray import tune
 from seeded_dummy import NAME, Seeded
 from sweep_dummy import STEPS
 
-import experiments.cluster
 from analysis import best_checkpoint, load_sweep
 from analysis.statistics import iqm
 from experiments.multi_seed import with_seeds
@@ -34,12 +31,7 @@ TINY = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def sweep(tmp_path: Path, **keys: Any) -> Outcome:

@@ -8,18 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import yaml
 from mlflow import MlflowClient
 from sweep_dummy import NAME, STEPS
 
-import experiments
-import experiments.cluster
 from analysis.lineage import Exploit, read_lineage, schedule, winner
 from experiments.runner import Outcome, resume_sweep, run_sweep
 from experiments.spec import make_spec
@@ -29,12 +25,7 @@ ENV_STEPS = "num_env_steps_sampled_lifetime"
 PBT = {"algorithm": "pbt", "perturbation_interval": 2 * STEPS, "quantile_fraction": 0.5}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def data(folder: Path, scheduler: Any, **keys: Any) -> dict[str, Any]:

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from sweep_dummy import NAME, STEPS
 
-import experiments
-import experiments.cluster
 from analysis.lineage import read_lineage
 from experiments.optuna_search import OptunaSearch
 from experiments.pairs import STOPPING, why_not
@@ -36,12 +33,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 RATES = [0.09, 0.05, 0.01]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def run(folder: Path, search: str, scheduler: str, **keys: Any) -> Outcome:

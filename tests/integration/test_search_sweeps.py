@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pandas as pd
 import pytest
-import ray
 from rich.console import Console
 from sweep_dummy import NAME
 
-import experiments.cluster
 from experiments.errors import PreflightError
 from experiments.optuna_search import OptunaSearch
 from experiments.runner import Outcome, load_sweep_spec, resume_sweep, run_sweep
@@ -42,12 +39,7 @@ SHORT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def sweep(tmp_path: Path, **keys: Any) -> Outcome:

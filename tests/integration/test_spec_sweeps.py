@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from sweep_dummy import STEPS
 
-import experiments.cluster
 from experiments import SweepError, run
 from experiments.show_python import python_source
 from experiments.spec import make_spec
@@ -19,12 +16,7 @@ from experiments.spec import make_spec
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:

@@ -8,12 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import yaml
 from sweep_dummy import NAME, STEPS
 
@@ -26,12 +24,7 @@ ROOT = Path(__file__).parents[2]
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ray_here() -> Iterator[None]:
-    with experiments.cluster.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def sweep(tmp_path: Path, **keys: Any) -> Outcome:
