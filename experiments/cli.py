@@ -246,12 +246,22 @@ def evaluate(
         str | None,
         typer.Option("--algo", "--run", help="The algorithm that must have trained the policy."),
     ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(help="Code that the policy names and that may be imported, as module:name."),
+    ] = None,
 ) -> None:
     """Play episodes with a trained policy."""
     from experiments.evaluate import evaluate_folder, show_evaluation
 
     result, environment = evaluate_folder(
-        checkpoint, episodes=episodes, seed=seed, env=env, explore=explore, algo=algo
+        checkpoint,
+        episodes=episodes,
+        seed=seed,
+        env=env,
+        explore=explore,
+        algo=algo,
+        trust=trust or (),
     )
     show_evaluation(result, environment, _output())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,19 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    if (resources.address or "").startswith("ray://"):
+        raise PreflightError(
+            f"resources.address = {resources.address!r} is not supported: the sweep's folder and "
+            "its tracking are where its driver runs; run the command on a node of the cluster, "
+            "e.g. with `ray exec` or `ray job submit`, with --address auto"
+        )
     options: dict[str, Any] = {"log_to_driver": verbosity >= 2, "logging_level": logging.ERROR}
     if resources.address is None:
         options |= {
             "address": "local",
             "num_cpus": resources.num_cpus or usable_cpus(),
             "num_gpus": resources.num_gpus,
+            "resources": dict(resources.custom) or None,
             "include_dashboard": False,
         }
     else:
@@ -98,13 +105,6 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
         ray.shutdown()
 
 
-def nodes() -> list[dict[str, float]]:
-    """The resources of each live node."""
-    import ray
-
-    return [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
-
-
 def local_node(resources: Resources) -> dict[str, float]:
     """The resources that a Ray started on this machine would have, without starting it."""
     gpus = resources.num_gpus
@@ -112,22 +112,8 @@ def local_node(resources: Resources) -> dict[str, float]:
         import torch
 
         gpus = torch.cuda.device_count()
-    return {"CPU": float(resources.num_cpus or usable_cpus()), "GPU": float(gpus)}
-
-
-def total(resources: list[dict[str, float]], name: str) -> float:
-    """The sum of one resource."""
-    return sum(node.get(name, 0.0) for node in resources)
-
-
-def shown(resources: Mapping[str, float]) -> str:
-    """Resources in words, e.g. `4 CPU, 1 GPU`; nothing else is of interest in an error."""
-    amounts = {
-        name: value
-        for name, value in resources.items()
-        if value and not name.startswith(("node:", "memory", "object_store_memory"))
-    }
-    return ", ".join(f"{value:g} {name}" for name, value in amounts.items()) or "nothing"
+    cpus = resources.num_cpus or usable_cpus()
+    return {"CPU": float(cpus), "GPU": float(gpus), **resources.custom}
 
 
 def usable_cpus() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ def evaluate_folder(
     env: str | None = None,
     explore: bool = False,
     algo: str | None = None,
+    trust: Collection[str] = (),
 ) -> tuple[EvaluationResult, str]:
     """Evaluate the policy in a folder.
 
@@ -32,6 +34,7 @@ def evaluate_folder(
         env: The environment; by default the one that the policy was trained on.
         explore: Sample actions instead of taking the most likely.
         algo: The algorithm that must have trained the policy; None: whichever it was.
+        trust: Code that the policy may name, as `module:name`: connectors, a custom model.
 
     Returns:
         The result and the environment's name.
@@ -39,7 +42,8 @@ def evaluate_folder(
     Raises:
         ExperimentError: The folder is missing or a sweep without a policy, another algorithm
             trained it, or no environment is known.
-        ConfigError: The policy is damaged, or the environment is unknown or does not fit.
+        ConfigError: The policy is damaged or names code that is not trusted, or the environment is
+            unknown or does not fit.
     """
     from trainables.core.policy import Policy
     from trainables.runtime.envs import is_name_safe
@@ -55,7 +59,7 @@ def evaluate_folder(
                 f"export its best policy with `tunescape export {folder}`"
             )
         folder = folder / BEST_FOLDER
-    policy = Policy.load(folder)
+    policy = Policy.load(folder, trust=trust)
     trained_by = policy.metadata.get("algorithm")
     if algo is not None and algo != trained_by:
         raise ExperimentError(f"{folder} was trained by {trained_by}, not by {algo}")

@@ -12,7 +12,6 @@ from typing import Any
 
 from experiments.errors import SpecWarning
 from search_spaces.documents import Document, KeyPath
-from search_spaces.domains import is_domain
 from trainables.core.compatibility import REFUSED
 
 _RENAMED: dict[str, KeyPath] = {
@@ -32,13 +31,6 @@ _RENAMED: dict[str, KeyPath] = {
 _ALWAYS = {"no_done_at_end": True, "soft_horizon": False}
 _FRAMEWORKS = ("tf", "tf2", "tfe")
 _FRAMEWORK_KEYS = ("use_pytorch", "eager")
-_EPSILON = ("initial_epsilon", "final_epsilon", "epsilon_timesteps", "warmup_timesteps")
-_EPSILON_DEFAULTS = {
-    "initial_epsilon": 1.0,
-    "final_epsilon": 0.05,
-    "epsilon_timesteps": 10_000,
-    "warmup_timesteps": 0,
-}
 
 
 def modernise(document: Document) -> None:
@@ -57,8 +49,6 @@ def modernise(document: Document) -> None:
     for name, value in _ALWAYS.items():
         if config.get(name) is value:
             del config[name]
-    if document.data.get("trainable") == "DQN":
-        _rename_epsilon(document, config)
 
 
 def _leave_out_frameworks(document: Document, config: dict[str, Any]) -> None:
@@ -115,31 +105,3 @@ def _rename_replay_type(document: Document, config: dict[str, Any]) -> None:
         del config["prioritized_replay"]
         kind = "PrioritizedReplayBuffer" if prioritized else "ReplayBuffer"
         _put(document, ("prioritized_replay",), kind, ("replay_buffer_config", "type"))
-
-
-def _rename_epsilon(document: Document, config: dict[str, Any]) -> None:
-    """Epsilon-greedy exploration as a schedule over environment steps."""
-    exploration = config.get("exploration_config")
-    if not isinstance(exploration, dict):
-        return
-    options = {**exploration}
-    if options.pop("type", "EpsilonGreedy") != "EpsilonGreedy" or set(options) - set(_EPSILON):
-        return  # the setting itself says why it cannot be used
-    if any(is_domain(value) for value in options.values()):
-        raise document.error(
-            ("config", "exploration_config"),
-            "exploration_config: to search it, search epsilon over whole schedules: "
-            "epsilon: {grid_search: [[[0, 1.0], [10000, 0.05]], …]}",
-        )
-    merged = {**_EPSILON_DEFAULTS, **options}
-    for name, value in merged.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise document.error(
-                ("config", "exploration_config", name),
-                f"exploration_config: {name} = {value!r} is not a number",
-            )
-    warm, initial = merged["warmup_timesteps"], merged["initial_epsilon"]
-    schedule = [[0, initial]] + ([[warm, initial]] if warm else [])
-    schedule.append([warm + merged["epsilon_timesteps"], merged["final_epsilon"]])
-    del config["exploration_config"]
-    _put(document, ("exploration_config",), schedule, ("epsilon",))

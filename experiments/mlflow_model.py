@@ -14,12 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
     from mlflow.models import Model, ModelSignature
     from mlflow.tracking import MlflowClient
+    from mlflow.types import Schema
 
     from trainables.core.policy import Policy
 
@@ -151,25 +150,35 @@ def build_model(policy: Policy, folder: Path, work: Path, description: Model) ->
     return target
 
 
-def signature_of(policy: Policy) -> tuple[ModelSignature, np.ndarray]:
+def signature_of(policy: Policy) -> tuple[ModelSignature, Any]:
     """Returns a policy's signature, with a batch of one observation as an example.
 
     Inputs are observations `[B, *shape]`, outputs actions `[B, …]`, both of the type that the
-    environment's spaces have; the parameter `explore` samples actions.
+    environment's spaces have, by name where a space is nested or the policy has a memory (see
+    `trainables.core.serving`); the parameter `explore` samples actions.
     """
     from mlflow.models import ModelSignature
-    from mlflow.types import DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+    from mlflow.types import DataType, ParamSchema, ParamSpec
 
-    space = policy.observation_space
-    space.seed(0)
-    example = np.asarray(space.sample(), dtype=space.dtype)[None]
-    actions = np.asarray(policy.compute_actions(example, explore=False))
+    from trainables.core.serving import example_inputs, serve
+
+    example = example_inputs(policy)
     signature = ModelSignature(
-        inputs=Schema([TensorSpec(example.dtype, (-1, *example.shape[1:]))]),
-        outputs=Schema([TensorSpec(actions.dtype, (-1, *actions.shape[1:]))]),
+        inputs=_schema(example),
+        outputs=_schema(serve(policy, example)),
         params=ParamSchema([ParamSpec("explore", DataType.boolean, False)]),
     )
     return signature, example
+
+
+def _schema(tensors: Any) -> Schema:
+    """Of one array, or of arrays by name; the first axis is the batch."""
+    from mlflow.types import Schema, TensorSpec
+
+    named = tensors if isinstance(tensors, dict) else {None: tensors}
+    return Schema(
+        [TensorSpec(part.dtype, (-1, *part.shape[1:]), name) for name, part in named.items()]
+    )
 
 
 def _requirements() -> list[str]:

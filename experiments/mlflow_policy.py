@@ -6,9 +6,6 @@ JSON and safetensors.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel
 from mlflow.pyfunc.model import PythonModelContext
@@ -23,21 +20,22 @@ class PolicyModel(PythonModel):
 
         self.policy = Policy.load(context.artifacts["policy"])
 
-    def predict(
-        self, context: Any, model_input: np.ndarray, params: dict[str, Any] | None = None
-    ) -> np.ndarray:
+    # MLflow takes type hints for a schema and warns of those that are none: the signature says it.
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
         """The actions for a batch of observations.
 
         Args:
             context: Not used.
-            model_input: Raw observations, `[B, *shape]`.
+            model_input: Raw observations `[B, *shape]`; by name where the space is nested or the
+                policy has a memory, see `trainables.core.serving`.
             params: `explore`: whether actions are sampled instead of the most likely ones.
 
         Returns:
-            Actions for the environment, `[B, …]`.
+            Actions for the environment, `[B, …]`; by name, with the state after them.
         """
-        explore = bool((params or {}).get("explore", False))
-        return np.asarray(self.policy.compute_actions(np.asarray(model_input), explore=explore))
+        from trainables.core.serving import serve
+
+        return serve(self.policy, model_input, bool((params or {}).get("explore", False)))
 
 
 set_model(PolicyModel())

@@ -24,7 +24,8 @@ def storage_dir(spec: SweepSpec) -> Path:
     """The folder that holds the sweeps' folders and MLflow's database."""
     if "://" in spec.storage:
         raise SpecError(
-            f"storage = {spec.storage!r}: remote storage is not supported yet; use a folder"
+            f"storage = {spec.storage!r}: remote storage is not supported; use a folder that "
+            "all nodes share, e.g. a mounted bucket (experiments/cluster.md)"
         )
     return Path(spec.storage).expanduser().absolute()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.cluster import local_node, shown
+from experiments.cluster import local_node
 from experiments.credentials import scrubbed
 from experiments.paths import sweep_dir, tracking_uri
 from experiments.preflight import check_resources, trial_resources
@@ -14,6 +14,7 @@ from experiments.schema import SweepSpec
 from experiments.search_checks import notes
 from experiments.seed_plan import sweep_trainable
 from experiments.spec import dump_spec, spec_space
+from trainables.runtime.feasibility import shown
 
 if TYPE_CHECKING:
     from rich.console import Console

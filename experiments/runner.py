@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cluster import local_node, nodes, ray_session, sweep_environment
+from experiments.cluster import local_node, ray_session, sweep_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.extension import extended, write_spec
 from experiments.pairs import POPULATION, STOPPING
 from experiments.paths import SPEC_FILE, command_line, storage_dir, sweep_dir, tracking_uri
-from experiments.preflight import check_resources, check_storage, check_tracking
+from experiments.preflight import check_resources, check_shared, check_storage, check_tracking
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
 from experiments.search_schema import OptunaSection
@@ -150,7 +150,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     study = study_copy(spec)
     with _closed_unless_begun(study) as unused, ray_session(spec.resources, verbosity=verbosity):
-        check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
+        _check_cluster(spec)
         if spec.scheduler.algorithm == "resource_changing":
             console.print(
                 "resource_changing: every trial has a process of its own (reuse_actors is off)",
@@ -209,7 +209,7 @@ def resume_sweep(
         reachable = _check_tracking(spec, console)
         study = study_copy(spec, resumed=True)
         with _closed_unless_begun(study) as unused, ray_session(resources, verbosity=verbosity):
-            check_resources(sweep_trainable(spec), spec, spec_space(spec), nodes())
+            _check_cluster(spec)
             sweep = restore_tuner(spec, path, errored=errored, console=console, study=study)
             if spec != saved:
                 write_spec(spec, path / SPEC_FILE)
@@ -217,6 +217,11 @@ def resume_sweep(
             unused.pop_all()
             with RefuseRestart():
                 return _fit(spec, sweep, path, _Ways(console, verbosity, errored != "keep"))
+
+
+def _check_cluster(spec: SweepSpec) -> None:
+    check_shared(storage_dir(spec))
+    check_resources(sweep_trainable(spec), spec, spec_space(spec))
 
 
 def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:

@@ -39,6 +39,8 @@ class Resources(Section):
     num_cpus: PositiveInt | None = None
     """CPUs of the Ray on this machine; by default all of them."""
     num_gpus: Annotated[int, Field(ge=0)] | None = None
+    custom: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """Custom resources of the Ray on this machine, e.g. `{simulator: 4}`."""
     reuse_actors: bool = True
     """Whether a trial takes over the process of a finished one: milliseconds, not seconds."""
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.cluster import local_node, nodes
+from experiments.cluster import local_node
 from experiments.preflight import trial_resources
 from experiments.schema import SweepSpec
 from experiments.spec import spec_space
 from experiments.trainable import resolve_trainable
+from trainables.runtime.feasibility import live_nodes
 
 
 def sweep_trainable(spec: SweepSpec) -> Any:
@@ -53,7 +54,7 @@ def _parallel(spec: SweepSpec, trainable: Any) -> int:
     assert spec.seeds is not None
     space = spec_space(spec)
     needed = trial_resources(trainable, spec, space)
-    available = nodes() if ray.is_initialized() else [local_node(spec.resources)]
+    available = live_nodes() if ray.is_initialized() else [local_node(spec.resources)]
     slots = [_fits(needed, node) for node in available]
     trials = min(total_trials(spec, space), spec.max_concurrent or math.inf)
     return processes_for(len(spec.seeds.values), int(trials), slots)

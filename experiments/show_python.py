@@ -60,6 +60,7 @@ def python_source(spec: SweepSpec) -> str:
         ("", Call(print, (best,), {}, "print")),
     ]
     options = spec.resources.model_dump(include={"address", "num_cpus", "num_gpus"})
+    options["resources"] = spec.resources.custom or None
     if any(value is not None for value in options.values()):
         given = {key: value for key, value in options.items() if value is not None}
         statements.insert(0, ("", Call(ray.init, (), given, "ray.init")))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
-from experiments.cluster import nodes, shown, total
-from experiments.preflight import placement_problem
+from trainables.runtime.feasibility import live_nodes, placement_problem, side_by_side, total
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -93,12 +92,12 @@ def standstill(waiting: list[Trial], seconds: float) -> str:
 
     request: Any = waiting[0].placement_group_factory
     bundles = [dict(bundle) for bundle in request.bundles]
-    alive = nodes()
+    alive = live_nodes()
     problem = placement_problem(bundles, request.strategy, alive)
-    needs = " + ".join(f"({shown(bundle)})" for bundle in bundles if any(bundle.values()))
+    needs = side_by_side(bundle for bundle in bundles if any(bundle.values()))
     free = [dict(node) for node in available_resources_per_node().values()]
-    have = " + ".join(f"({shown(node)})" for node in alive) or "no node"
-    left = " + ".join(f"({shown(node)})" for node in free) or "nothing"
+    have = side_by_side(alive) or "no node"
+    left = side_by_side(free) or "nothing"
     text = (
         f"No trial has run for {seconds:.0f} s: {len(waiting)} wait, each for {needs or 'nothing'}"
         f" [{request.strategy}]. The {len(alive)} live nodes have {have}, of which {left} is free. "

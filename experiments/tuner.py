@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cluster import local_node, nodes, prepare_environment, total
+from experiments.cluster import local_node, prepare_environment
 from experiments.credentials import without_credentials
 from experiments.errors import SweepError
 from experiments.paths import (
@@ -21,6 +21,7 @@ from experiments.preflight import trial_resources
 from experiments.schema import SweepSpec
 from experiments.seed_plan import sweep_trainable
 from experiments.spec import dump_spec, spec_data, spec_space
+from trainables.runtime.feasibility import live_nodes, total
 
 if TYPE_CHECKING:
     from ray import tune
@@ -236,7 +237,7 @@ def max_concurrent_trials(spec: SweepSpec, trainable: Any) -> int:
         return spec.max_concurrent
     import ray
 
-    available = nodes() if ray.is_initialized() else [local_node(spec.resources)]
+    available = live_nodes() if ray.is_initialized() else [local_node(spec.resources)]
     needed = trial_resources(trainable, spec, spec_space(spec))
     fits = [total(available, name) // amount for name, amount in needed.items() if amount > 0]
     return max(1, int(min(fits, default=1)))

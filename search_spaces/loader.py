@@ -132,10 +132,12 @@ def _read(name_or_path: str) -> Document:
             presets = known_preset_names()
             hint = nearest(name_or_path.lower(), [*names, *presets])
             if name_or_path in presets:
-                hint = f"; {name_or_path!r} is a preset: write {names[0]}/{name_or_path}, …"
+                having = [name for name in names if name_or_path in preset_names(name)]
+                hint = f"; {name_or_path!r} is a preset: write {having[0]}/{name_or_path}, …"
+            example = f"{names[0]}/{preset_names(names[0])[-1]}"
             raise SpecError(
                 f"unknown search space {name_or_path!r}; allowed: {', '.join(names)}, one of their "
-                f"presets ({names[0]}/{presets[-1]}), or the path of a .yaml file{hint}"
+                f"presets ({example}), or the path of a .yaml file{hint}"
             )
         path = _FOLDER / f"{name_or_path.lower()}.yaml"
     document = load_document(path)

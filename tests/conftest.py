@@ -1,6 +1,7 @@
 """What every test needs: one torch thread, and Ray workers that find the tests' helpers."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 
 # The machine's cores are few, and one thread repeats to the bit.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A process keeps what it was first told of tokens, and the tests have clusters of several kinds.
+os.environ["RAY_AUTH_MODE"] = "disabled"
 # Worker processes inherit the environment, not what pytest has put on sys.path.
 _paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _paths if path)
@@ -15,6 +18,23 @@ os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _paths if path)
 import torch  # noqa: E402 - after the environment is set
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _own_path() -> Iterator[None]:
+    """Take back what a test puts on sys.path: a model that MLflow loads brings code of its own."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_ray_is_left() -> Iterator[None]:
+    """End what an algorithm with actors has started by itself: the next module may want its own."""
+    yield
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        ray.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -108,3 +108,83 @@ def discrete_pendulum(config: dict[str, Any]) -> gym.Env:
 def _with_three_actions(env: gym.Env) -> gym.Env:
     space = gym.spaces.Discrete(3)
     return gym.wrappers.TransformAction(env, lambda a: np.array([a - 1.0], np.float32), space)
+
+
+class RecordEnv(gym.Env):
+    """An image beside a vector, an angle and a number; episodes of 7 steps."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "image": gym.spaces.Box(0, 255, (10, 10, 1), np.uint8),
+            "where": gym.spaces.Tuple(
+                (gym.spaces.Box(-5, 5, (2,), np.float32), gym.spaces.Discrete(8))
+            ),
+        }
+    )
+
+    def __init__(self, discrete: bool = True):
+        box = gym.spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space: gym.Space = gym.spaces.Discrete(3) if discrete else box
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t, self.angle = 0, self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        self.t += 1
+        self.angle = self.angle + np.float32(0.1) * np.float32(np.mean(action))
+        return self._obs(), float(self.angle[0]), self.t == 7, False, {}
+
+    def _obs(self) -> dict[str, Any]:
+        image = np.full((10, 10, 1), 30 * self.t, np.uint8)
+        return {"image": image, "where": (self.angle, self.t)}
+
+    def get_state(self) -> dict[str, Any]:
+        return {"t": self.t, "angle": self.angle}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.t, self.angle = state["t"], np.array(state["angle"], np.float32)
+
+
+class RecallEnv(gym.Env):
+    """Reward 1 for the action that the first observation names, asked for `delay` steps later."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, delay: int = 3):
+        self.delay = delay
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t, self.cue = 0, int(self.np_random.integers(2))
+        return np.array([2 * self.cue - 1], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        self.t += 1
+        ended = self.t > self.delay
+        reward = float(ended and int(action) == self.cue)
+        return np.zeros(1, np.float32), reward, ended, False, {}
+
+
+class CrashingEnv(gym.Env):
+    """Episodes of 4 steps; reward and observation are the step; step 3 of episode 1 raises once."""
+
+    observation_space = gym.spaces.Box(-10, 100, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, config: Any):
+        self.crashes = bool(config.get("crashes")) and config.vector_index == 0
+        self.episode = -1
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.episode, self.t = self.episode + 1, 0
+        return np.zeros(1, np.float32), {"began": self.episode}
+
+    def step(self, action: Any) -> Any:
+        if self.crashes and self.episode == 1 and self.t == 2:
+            raise RuntimeError("crash")
+        self.t += 1
+        return np.full(1, self.t, np.float32), float(self.t), self.t == 4, False, {"t": self.t}

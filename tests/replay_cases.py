@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from trainables.core.batch import Rollout
+from trainables.core.records import ObservationLayout
 from trainables.core.replay_config import ReplayBufferConfig
 from trainables.runtime.replay import ReplayBuffer
 
@@ -16,10 +17,16 @@ SPACE = gym.spaces.Box(-1, 1e6, (4,), np.float32)
 
 
 def make_buffer(
-    num_slots: int = 1, seed: int = 0, space: gym.Space = SPACE, **settings: Any
+    num_slots: int = 1,
+    seed: int = 0,
+    space: gym.Space = SPACE,
+    num_frames: int = 1,
+    **settings: Any,
 ) -> ReplayBuffer:
     config = ReplayBufferConfig(**ReplayBufferConfig.check(settings))
-    return ReplayBuffer(config, space, (), torch.int64, num_slots, np.random.SeedSequence(seed))
+    layout = ObservationLayout(space)
+    seeds = np.random.SeedSequence(seed)
+    return ReplayBuffer(config, layout, (), torch.int64, num_slots, seeds, num_frames)
 
 
 class Stream:
@@ -52,7 +59,8 @@ class Stream:
         columns = [self._column(slot, n, follows[slot]) for slot, n in enumerate(lengths)]
         rollout = Rollout.concatenate(columns)
         for column in vars(rollout).values():
-            column.flags.writeable = False  # as they come from an object store
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False  # as they come from an object store
         return rollout
 
     def _begin(self, slot: int) -> None:

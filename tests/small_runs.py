@@ -24,6 +24,25 @@ _REPLAY: dict[str, Any] = {
 SMALL: dict[str, dict[str, Any]] = {
     "DQN": {**_REPLAY, "noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
     "SAC": _REPLAY,
+    "APPO": {
+        "train_batch_size_per_learner": 128,
+        "rollout_fragment_length": 16,
+        "num_envs_per_env_runner": 4,
+        "minibatch_size": 64,
+        "circular_buffer_num_batches": 3,
+        "circular_buffer_iterations_per_batch": 2,
+        "target_network_update_freq": 0.25,
+        "use_kl_loss": True,
+        "min_sample_timesteps_per_iteration": 256,
+    },
+    "IMPALA": {
+        "train_batch_size_per_learner": 128,
+        "rollout_fragment_length": 16,
+        "num_envs_per_env_runner": 4,
+        "num_epochs": 2,
+        "minibatch_size": 64,
+        "min_sample_timesteps_per_iteration": 256,
+    },
     "PPO": {
         "train_batch_size_per_learner": 256,
         "num_envs_per_env_runner": 4,
@@ -32,6 +51,8 @@ SMALL: dict[str, dict[str, Any]] = {
         "use_kl_loss": True,
     },
 }
+# With actors they take fragments in the order in which these arrive, which no seed decides.
+ASYNCHRONOUS = {"APPO", "IMPALA"}
 # For algorithms with discrete actions only: the same worlds with three actions.
 DISCRETE = {
     "Pendulum-v1": "fakes:discrete_pendulum",
@@ -50,6 +71,9 @@ _NEEDS = {
     "LunarLander": ("Box2D", "box2d"),
     "HalfCheetah": ("mujoco", "mujoco"),
     "Hopper": ("mujoco", "mujoco"),
+    "ALE/": ("ale_py", "atari"),
+    "MinAtar/": ("minatar", "minatar"),
+    "MiniGrid-": ("minigrid", "minigrid"),
 }
 
 

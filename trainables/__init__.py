@@ -9,29 +9,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trainables.algorithm import Algorithm as Algorithm
+    from trainables.appo import APPO as APPO
+    from trainables.appo import APPOConfig as APPOConfig
     from trainables.core.config import AlgorithmConfig as AlgorithmConfig
     from trainables.core.policy import Policy as Policy
     from trainables.dqn import DQN as DQN
     from trainables.dqn import DQNConfig as DQNConfig
+    from trainables.impala import IMPALA as IMPALA
+    from trainables.impala import IMPALAConfig as IMPALAConfig
     from trainables.ppo import PPO as PPO
     from trainables.ppo import PPOConfig as PPOConfig
+    from trainables.runtime.callbacks import Callbacks as Callbacks
+    from trainables.runtime.callbacks import DefaultCallbacks as DefaultCallbacks
+    from trainables.runtime.memory_tracking import (
+        MemoryTrackingCallbacks as MemoryTrackingCallbacks,
+    )
     from trainables.sac import SAC as SAC
     from trainables.sac import SACConfig as SACConfig
 
 _ELSEWHERE = {
     "Algorithm": "trainables.algorithm",
     "AlgorithmConfig": "trainables.core.config",
+    "Callbacks": "trainables.runtime.callbacks",
+    "DefaultCallbacks": "trainables.runtime.callbacks",
+    "MemoryTrackingCallbacks": "trainables.runtime.memory_tracking",
     "Policy": "trainables.core.policy",
 }
-_ALGORITHMS = ("DQN", "PPO", "SAC")
+_ALGORITHMS = ("APPO", "DQN", "IMPALA", "PPO", "SAC")
 
 __all__ = [
+    "APPO",
     "DQN",
+    "IMPALA",
     "PPO",
     "SAC",
+    "APPOConfig",
     "Algorithm",
     "AlgorithmConfig",
+    "Callbacks",
     "DQNConfig",
+    "DefaultCallbacks",
+    "IMPALAConfig",
+    "MemoryTrackingCallbacks",
     "PPOConfig",
     "Policy",
     "SACConfig",

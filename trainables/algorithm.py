@@ -1,6 +1,7 @@
 """`Algorithm`: the loop that Tune drives, and its resources.
 
-How it is saved is in `checkpointing`, what it offers through its policies in `policy_access`.
+How it evaluates is in `evaluating`, how it is saved in `checkpointing`, what it offers through its
+policies in `policy_access`.
 """
 
 from __future__ import annotations
@@ -9,37 +10,56 @@ import logging
 import tempfile
 import time
 from abc import abstractmethod
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
+import gymnasium as gym
 import numpy as np
+import ray
 import torch
 from gymnasium.vector import VectorEnv
 from ray import tune
-from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.tune.tune import _Config
 
 from trainables.checkpointing import Checkpointing, RandomStreams
 from trainables.core.batch import Rollout
+from trainables.core.checkpoint import resolve_callable
 from trainables.core.compatibility import missing_attribute
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.learner import Learner
+from trainables.core.learner_connectors import LearnerConnectors
 from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
 from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
+from trainables.core.spaces import space_mismatch
+from trainables.evaluating import Evaluating
+from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
+from trainables.runtime.bundles import Bundles
 from trainables.runtime.env_runner import draw_seed
 from trainables.runtime.env_runner_group import EnvRunnerGroup
-from trainables.runtime.envs import EnvContext, env_name, make_vector_env
-from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.envs import (
+    EnvContext,
+    env_name,
+    make_vector_env,
+    training_options,
+)
+from trainables.runtime.feasibility import check_cluster
 from trainables.runtime.learner_group import LearnerGroup
+from trainables.runtime.learner_worker import LearnerWorker
 from trainables.runtime.metrics import EpisodeWindow, Timers
+from trainables.runtime.process_environment import ProcessEnvironment, num_threads
+from trainables.runtime.remote_learner_group import RemoteLearnerGroup
+from trainables.runtime.tasks import check_tasks
+from trainables.runtime.video import check_display
 
 logger = logging.getLogger("trainables")
 
 _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) calls its to_dict()
 
 
-class Algorithm(Checkpointing, tune.Trainable):
+class Algorithm(Evaluating, Checkpointing, tune.Trainable):
     """Base of every algorithm: a Tune `Trainable` that samples, learns, evaluates and saves.
 
     A subclass sets `config_class` and writes `training_step`.
@@ -52,10 +72,13 @@ class Algorithm(Checkpointing, tune.Trainable):
         config: The settings in use, read-only.
         policies: By module id.
         env_runners: Samples.
-        learners: Train.
+        learners: Train, see `LearnerGroup.run`.
+        learner_connectors: What happens to rollouts before, by module id.
     """
 
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    # Whether a rollout must have columns of env runners that failed, too.
+    _keeps_columns: ClassVar[bool] = False
     config: AlgorithmConfig  # type: ignore[assignment]  # Tune hands over a dict; setup replaces it
 
     def __init__(
@@ -70,6 +93,7 @@ class Algorithm(Checkpointing, tune.Trainable):
             given["env"] = env
         if logger_creator is not None:
             raise ConfigError("logger_creator is not supported: Tune's callbacks log results")
+        self._environment = ProcessEnvironment()
         super().__init__(given, **kwargs)
 
     # ------------------------------------------------------------------ set up and take down
@@ -82,8 +106,15 @@ class Algorithm(Checkpointing, tune.Trainable):
         logging.getLogger("trainables").setLevel(self.config.log_level)
         torch.set_num_threads(self._num_threads())
         self._zero_counters()
+        self.callbacks = AlgorithmCallbacks(self, self.config, self.episodes.custom)
+        task_fn = self.config.env_task_fn
+        self._task_fn = resolve_callable(task_fn) if isinstance(task_fn, str) else task_fn
+        if self.config.render_env:
+            check_display()
+        Bundles(self.config).check_room()
         env: VectorEnv | None = None
         try:
+            self._environment.set(self.config.extra_python_environs_for_driver)
             env = self._make_env()
             self._seed_entropy = (
                 int(cast(int, np.random.SeedSequence().entropy))
@@ -93,9 +124,12 @@ class Algorithm(Checkpointing, tune.Trainable):
             seeds = self._random_streams()
             self._evaluation_seed = seeds.evaluation
             self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
-            self.learners = LearnerGroup(self._make_learners(), draw_seed(seeds.learner))
+            self.learner_connectors = {m: self._make_learner_connectors() for m in self.policies}
+            self._set_up_learners(draw_seed(seeds.learner))
             self._set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
+            self._set_up_evaluation(self._video_folder())
+            self.callbacks("on_algorithm_init")
         except BaseException:
             # Actors that outlive a failed set-up would keep the trial's bundles for ever.
             self.cleanup()
@@ -106,9 +140,9 @@ class Algorithm(Checkpointing, tune.Trainable):
     def _num_threads(self) -> int:
         """As many as this process has CPUs: a scheduler may have given it more than the config."""
         resources = getattr(self._trial_info, "trial_resources", None)
-        bundles = getattr(resources, "bundles", None)
-        given = bundles[0].get("CPU", 0) if bundles else 0
-        return max(1, int(given), int(self.config.num_cpus_for_main_process))
+        given = getattr(resources, "head_cpus", 0)
+        cpus = max(given, self.config.num_cpus_for_main_process)
+        return num_threads(self.config.extra_python_environs_for_driver, cpus)
 
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
         config = self.config_class.from_dict(given)
@@ -133,9 +167,33 @@ class Algorithm(Checkpointing, tune.Trainable):
         """All slots of the in-process env runner; one slot to read the spaces from with actors."""
         in_process = self.config.num_env_runners == 0
         num_envs = self.config.num_envs_per_env_runner if in_process else 1
-        env = make_vector_env(self.config.env, self.config.env_config, num_envs)
-        self.validate_env(env, EnvContext(self.config.env_config))
+        env = make_vector_env(
+            self.config.env,
+            self.config.env_config_for(training=True),
+            num_envs,
+            num_workers=self.config.num_env_runners,
+            options=training_options(self.config, 0, self._video_folder()),
+        )
+        try:
+            if self.config.env_task_fn is not None:
+                check_tasks(env, env_name(self.config.env))
+            self.validate_env(env, EnvContext(self.config.env_config))
+        except BaseException:
+            env.close()
+            raise
         return env
+
+    def _video_folder(self) -> str | None:
+        """Where `record_env` writes."""
+        record = self.config.record_env
+        if not record:
+            return None
+        if isinstance(record, str):
+            return str(Path(record) / (self._own_trial_id or ""))
+        storage: Any = self._storage
+        is_local = storage is not None and storage.storage_filesystem.type_name == "local"
+        # Ray's own working folder of a trial is a temporary one.
+        return str(Path(storage.trial_fs_path if is_local else self.logdir) / "videos")
 
     @staticmethod
     def validate_env(env: Any, env_context: EnvContext) -> None:
@@ -149,32 +207,76 @@ class Algorithm(Checkpointing, tune.Trainable):
     def _make_policy(self, env: VectorEnv, seed: np.random.SeedSequence) -> Policy:
         config = self.config
         return Policy(
-            config.observation_space or env.single_observation_space,
-            config.action_space or env.single_action_space,
+            self._space_of("observation_space", env.single_observation_space),
+            self._space_of("action_space", env.single_action_space),
             config.full_model,
             module=self.module_options(),
             observation_filter=config.observation_filter,
             normalize_actions=config.normalize_actions,
             clip_actions=config.clip_actions,
+            frame_stack=config.num_frames,
+            action_mask_key=config.action_mask_key,
+            env_to_module_connector=config.env_to_module_connector,
+            module_to_env_connector=config.module_to_env_connector,
             explore=config.explore,
+            exploration=config.full_exploration,
             seed=draw_seed(seed),
             device=_device(config),
         )
+
+    def _space_of(self, setting: str, of_env: gym.Space) -> gym.Space:
+        """The environment's space, or the one that a setting puts in its place."""
+        given: gym.Space | None = self.config[setting]
+        if given is None:
+            return of_env
+        problem = space_mismatch(given, of_env)
+        if problem is not None:
+            raise ConfigError(
+                f"{setting} = {given} does not fit the environment's {of_env}: {problem}; allowed: "
+                "other bounds"
+            )
+        return given
+
+    def _make_learner_connectors(self) -> LearnerConnectors:
+        return LearnerConnectors(self.config.learner_connector, self.config.reward_bound)
 
     def module_options(self) -> dict[str, Any]:
         """What policies are made of: a type in `core.catalog` and its options."""
         return {"type": "actor_critic"}
 
-    def _make_learners(self) -> dict[str, Learner]:
-        return {
-            module_id: self.make_learner(policy.module)
-            for module_id, policy in self.policies.items()
-        }
+    def _set_up_learners(self, seed: int) -> None:
+        config, make_learner = self.config, type(self).make_learner
+        existing: LearnerGroup | None = getattr(self, "learners", None)
+        if isinstance(existing, RemoteLearnerGroup) and existing.fits(config):
+            existing.rebuild(config, self.policies, make_learner, seed)
+            return
+        if existing is not None:
+            existing.stop()
+        if config.num_learners:
+            self.learners = RemoteLearnerGroup(config, self.policies, make_learner, seed)
+            return
+        learners = {m: make_learner(config, policy.module) for m, policy in self.policies.items()}
+        self.learners = LearnerGroup(
+            LearnerWorker(config, self.policies, learners, self.learner_connectors, seed)
+        )
 
-    def make_learner(self, module: PolicyModule) -> Learner:
-        """The learner of a module."""
-        config = self.config
-        return Learner(module, config.full_optimizer, config.grad_clip, config.grad_clip_by)
+    @classmethod
+    def make_learner(cls, config: Any, module: PolicyModule) -> Learner:
+        """The learner of a module, in whatever process it learns.
+
+        Args:
+            config: The algorithm's config.
+            module: Of a policy of that process.
+        """
+        options = cls.learner_options(config, module)
+        return config.learner_type(
+            module, config.full_optimizer, config.grad_clip, config.grad_clip_by, **options
+        )
+
+    @classmethod
+    def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
+        """What else a `Learner` is made with, e.g. groups of parameters and targets."""
+        return {}
 
     def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
         """What else an algorithm needs to learn, e.g. room for experience.
@@ -186,18 +288,31 @@ class Algorithm(Checkpointing, tune.Trainable):
         mine = env if self.config.num_env_runners == 0 else None
         existing: EnvRunnerGroup | None = getattr(self, "env_runners", None)
         if existing is None:
-            self.env_runners = EnvRunnerGroup(self.config, self.get_policy(), mine, seed)
+            self.env_runners = EnvRunnerGroup(
+                self.config, self.get_policy(), mine, seed, self._video_folder()
+            )
         else:
-            existing.rebuild(self.config, self.get_policy(), mine, seed)
+            existing.rebuild(self.config, self.get_policy(), mine, seed, self._video_folder())
+        self.env_runners.on_recreated = self._env_runners_recreated
         if mine is None:
             env.close()
 
+    def _env_runners_recreated(self, indices: list[int]) -> None:
+        self.callbacks(
+            "on_env_runners_recreated",
+            env_runner_group=self.env_runners,
+            env_runner_indices=indices,
+            is_evaluation=False,
+        )
+
     def cleanup(self) -> None:
         """Close environments and end actors. Called by `stop`."""
-        env_runners: EnvRunnerGroup | None = getattr(self, "env_runners", None)
-        if env_runners is not None:
-            env_runners.stop()
-            del self.env_runners
+        self._environment.take_back()
+        with ExitStack() as stack:  # each is stopped even if another one raises
+            for name in ("learners", "eval_env_runner_group", "env_runners"):
+                part = self.__dict__.pop(name, None)
+                if part is not None:
+                    stack.callback(part.stop)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Become a new trial in this process. Tune hangs on False, so it rebuilds or raises."""
@@ -214,29 +329,27 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: AlgorithmConfig | dict[str, Any]) -> Any:
-        """The trial's bundles: the driver with the GPU first, then one for each env runner."""
-        settings = (
-            config if isinstance(config, AlgorithmConfig) else cls.config_class.from_dict(config)
-        )
-        driver = {"CPU": settings.num_cpus_for_main_process, "GPU": settings.num_gpus_per_learner}
-        runner = {
-            "CPU": settings.num_cpus_per_env_runner,
-            **settings.custom_resources_per_env_runner,
-        }
-        bundles = [driver, *[runner] * settings.num_env_runners]
-        return PlacementGroupFactory(
-            [{name: amount for name, amount in bundle.items() if amount} for bundle in bundles],
-            strategy=settings.placement_strategy,
-        )
+        """The trial's bundles: of the driver, env runners, evaluation, learners.
+
+        Raises:
+            ConfigError: if a Ray is joined that can never place them. Tune calls this in its own
+                process, before a trial begins, and would then wait for ever.
+        """
+        request = cls._bundles(config).request()
+        if ray.is_initialized():
+            check_cluster(request.bundles, request.strategy, cls.resource_help(config))
+        return request
 
     @classmethod
     def resource_help(cls, config: AlgorithmConfig | dict[str, Any]) -> str:
         """Which settings decide the resources of a trial."""
-        return (
-            "Driver bundle: num_cpus_for_main_process, num_gpus_per_learner. One bundle for each "
-            "of num_env_runners: num_cpus_per_env_runner, custom_resources_per_env_runner. "
-            f"This config asks for {cls.default_resource_request(config).bundles}."
-        )
+        return f"This config asks for {cls._bundles(config).help()}."
+
+    @classmethod
+    def _bundles(cls, config: AlgorithmConfig | dict[str, Any]) -> Bundles:
+        if not isinstance(config, AlgorithmConfig):
+            config = cls.config_class.from_dict(config)
+        return Bundles(config)
 
     # ------------------------------------------------------------------ the loop
 
@@ -250,6 +363,7 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """One training iteration: `training_step` until the reporting minima are met."""
+        self._begin_evaluation_if_due()
         start, sampled, trained = (
             time.perf_counter(),
             self.num_env_steps_sampled,
@@ -262,9 +376,14 @@ class Algorithm(Checkpointing, tune.Trainable):
             elapsed = time.perf_counter() - start
             if self._iteration_is_full(elapsed, sampled, trained):
                 break
+        self.learners.pull_weights()
+        self.learners.remember()
         metrics |= self.iteration_metrics()
         self._check_finite(metrics)
         num_env_steps = self.num_env_steps_sampled - sampled
+        if self.config.restart_failed_env_runners:
+            self.env_runners.probe()
+            self.env_runners.restore(wait=False)  # they join the others once they are built
         metrics |= self.episodes.metrics()
         metrics |= {
             "num_env_steps_sampled": num_env_steps,
@@ -272,11 +391,23 @@ class Algorithm(Checkpointing, tune.Trainable):
             "num_env_steps_trained_lifetime": self.num_env_steps_trained,
             "num_training_step_calls_lifetime": self.num_training_steps,
             "env_steps_per_second": num_env_steps / elapsed,
-            "num_healthy_workers": self.env_runners.num_env_runners,
+            "num_healthy_workers": self.env_runners.num_healthy_env_runners,
+            "num_env_runner_restarts": self.env_runners.num_restarts,
         }
+        if self.config.num_learners:
+            metrics["num_learner_restarts"] = self.learners.num_restarts
         metrics |= {f"evaluation/{k}": v for k, v in self._evaluate_if_due().items()}
         metrics |= self.timers.metrics()
-        return metrics | _legacy_metrics(metrics)
+        metrics |= self.episodes.custom.metrics()
+        metrics |= _legacy_metrics(metrics)
+        if self._task_fn is not None:
+            last_result = {**metrics, "training_iteration": self.iteration + 1}
+            self.env_runners.choose_tasks(self._task_fn, last_result)
+        return metrics
+
+    def log_result(self, result: dict[str, Any]) -> None:
+        """What Tune does last with a result: callbacks may change it."""
+        self.callbacks.end_iteration(result)
 
     def _iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
         """Whether the minima are met and a first episode has ended.
@@ -309,51 +440,43 @@ class Algorithm(Checkpointing, tune.Trainable):
                 )
 
     def sample(self) -> dict[str, Rollout]:
-        """Rollouts of all env runners by module id; counts their steps and episodes."""
+        """Rollouts of all env runners by module id, through the learner connectors.
+
+        Counts their steps and episodes, whose returns are those of the environment's rewards.
+        """
         with self.timers("sample"):
-            rollouts, episodes = self.env_runners.sample()
+            rollouts, episodes = self.env_runners.sample(all_columns=self._keeps_columns)
         self.episodes.add(episodes)
         self.num_env_steps_sampled += rollouts[DEFAULT_MODULE_ID].num_env_steps
-        return rollouts
+        return {m: self.learner_connectors[m](r, self.policies[m]) for m, r in rollouts.items()}
+
+    def sync_weights(self) -> None:
+        """Give the trial's own policies and all env runners what has been learned."""
+        self.learners.pull_weights()
+        self.env_runners.sync_weights()
+
+    def restore_env_runners(self, env_runner_group: EnvRunnerGroup | None = None) -> list[int]:
+        """Make env runners that have failed again, and wait for them.
+
+        With `restart_failed_env_runners` that happens by itself.
+
+        Args:
+            env_runner_group: Those of training if it is None.
+
+        Returns:
+            Indices of those that were made again.
+        """
+        group = env_runner_group or self.env_runners
+        group.probe()
+        return group.restore()
+
+    restore_workers = restore_env_runners
 
     def scheduled(self, value: float | list[Any]) -> float:
         """The present value of a setting that may be a schedule over environment steps."""
         if not isinstance(value, list):
             return float(value)
         return Schedule(value)(self.num_env_steps_sampled)
-
-    # ------------------------------------------------------------------ evaluation
-
-    def evaluate(self) -> dict[str, float]:
-        """Play `evaluation_duration` episodes (or steps) with the present policy.
-
-        Neither training's random streams nor filter statistics are touched, and every evaluation
-        plays on the same seeds, so that two of them differ by the policy alone.
-        """
-        config = self.config.get_evaluation_config_object()
-        in_episodes = config.evaluation_duration_unit == "episodes"
-        with self.timers("evaluate"):
-            result = evaluate_policy(
-                self.get_policy(),
-                config.env,
-                config.env_config,
-                num_episodes=config.evaluation_duration if in_episodes else None,
-                num_timesteps=None if in_episodes else config.evaluation_duration,
-                seed=self._evaluation_seed,
-                explore=config.explore,
-            )
-        self._evaluation = result.metrics()
-        return dict(self._evaluation)
-
-    def _evaluate_if_due(self) -> dict[str, float]:
-        interval = self.config.evaluation_interval
-        if not interval:
-            return {}
-        due = (self.iteration + 1) % interval == 0
-        attach = self.config.always_attach_evaluation_results
-        if due or (attach and not self._evaluation):
-            return self.evaluate()
-        return self._evaluation if attach else {}
 
     # ------------------------------------------------------------------ for Tune's bookkeeping
 
@@ -408,16 +531,22 @@ def _legacy_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _device(config: AlgorithmConfig) -> torch.device:
-    """The learner's device.
+    """The device of the learner in this process.
 
     Raises:
         ConfigError: if a GPU is asked for and there is none.
     """
-    if not config.num_gpus_per_learner or config.fake_gpus:
+    if not config.num_gpus_per_learner or config.fake_gpus or config.num_learners:
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise ConfigError(
             f"num_gpus_per_learner = {config.num_gpus_per_learner}, but PyTorch sees no GPU here; "
             "set it to 0, or fake_gpus=True to test on the CPU"
         )
-    return torch.device("cuda")
+    count = torch.cuda.device_count()
+    if config.local_gpu_idx >= count:
+        raise ConfigError(
+            f"local_gpu_idx = {config.local_gpu_idx} is not allowed; allowed: 0 to {count - 1}, "
+            "the GPUs that PyTorch sees here"
+        )
+    return torch.device("cuda", config.local_gpu_idx)

@@ -20,11 +20,12 @@ from trainables.core.checkpoint import (
     save_state,
     trusted,
 )
+from trainables.core.learner_connectors import LearnerConnectors
 from trainables.policy_access import PolicyAccess
 from trainables.restoring import RestoresFolders
+from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.env_runner import draw_seed
-from trainables.runtime.envs import env_name, trusted_env
-from trainables.runtime.learner_group import LearnerGroup
+from trainables.runtime.envs import env_name, trusted_env, trusted_task_fn
 from trainables.runtime.metrics import EpisodeWindow
 
 logger = logging.getLogger("trainables")
@@ -45,8 +46,9 @@ class RandomStreams(NamedTuple):
 class Checkpointing(RestoresFolders, PolicyAccess):
     """Part of `Algorithm`: its whole state, in memory and on disk."""
 
-    learners: LearnerGroup
+    learner_connectors: dict[str, LearnerConnectors]
     episodes: EpisodeWindow
+    callbacks: AlgorithmCallbacks
     num_env_steps_trained: int
     num_training_steps: int
     trial_id: str
@@ -64,8 +66,9 @@ class Checkpointing(RestoresFolders, PolicyAccess):
 
     def get_state(self) -> dict[str, Any]:
         """Everything that `from_state` needs to go on exactly."""
+        state = self._state_besides_policies()  # first: policies take over what learners have
         policies = {module_id: policy.get_state() for module_id, policy in self.policies.items()}
-        return {**self._state_besides_policies(), "policies": policies}
+        return {**state, "policies": policies}
 
     def _state_besides_policies(self) -> dict[str, Any]:
         return {
@@ -81,10 +84,13 @@ class Checkpointing(RestoresFolders, PolicyAccess):
                 "num_training_steps": self.num_training_steps,
             },
             "episodes": self.episodes.get_state(),
+            "callbacks": self.callbacks.get_state(),
             "evaluation": self._evaluation,
             "learners": self.learners.get_state(),
             "env_runners": self.env_runners.get_state(),
+            "env_tasks": self.env_runners.tasks,
             "learned": self.get_learned_state(),
+            "learner_connectors": {m: c.get_state() for m, c in self.learner_connectors.items()},
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -93,9 +99,13 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         The same run goes on with its random streams and episodes. A clone (another trial's state,
         as in population-based training) gets new ones.
         """
+        for module_id, connectors in self.learner_connectors.items():  # before anything is changed
+            connectors.check_state(state["learner_connectors"][module_id])
         for module_id, policy in self.policies.items():
             policy.set_state(state["policies"][module_id])
         self.set_learned_state(state["learned"])
+        for module_id, connectors in self.learner_connectors.items():
+            connectors.set_state(state["learner_connectors"][module_id])
         counters = state["counters"]
         self._iteration = counters["iteration"]
         self._time_total = counters["time_total_s"]
@@ -104,11 +114,14 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         self.num_training_steps = counters["num_training_steps"]
         self._timesteps_total = self.num_env_steps_sampled
         self.episodes.set_state(state["episodes"])
+        self.callbacks.set_state(state.get("callbacks", {}))
         self._evaluation = dict(state["evaluation"])
+        # A clone, too, goes on where its donor's curriculum was; resets below begin the task.
+        self.env_runners.set_tasks(state.get("env_tasks", []))
         is_clone = self._is_clone_of(state)
         self.learners.set_state(state["learners"], with_random=not is_clone)
         if is_clone:
-            self._become_another_run()
+            self._become_another_run(int(state["env_runners"]["weights_version"]))
             return
         self._seed_entropy = state["seed_entropy"]
         self._evaluation_seed = self._random_streams().evaluation
@@ -121,9 +134,11 @@ class Checkpointing(RestoresFolders, PolicyAccess):
                 env_name(self.config.env),
             )
 
-    def _become_another_run(self) -> None:
+    def _become_another_run(self, weights_version: int) -> None:
         seeds = self._clone_streams()
         self.learners.reseed(draw_seed(seeds.learner))
+        # Its donor's samples, which it may have, are of these versions.
+        self.env_runners.weights_version = weights_version
         self.env_runners.sync_weights()
         self.env_runners.reseed(seeds.env_runners)
 
@@ -166,6 +181,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         if not isinstance(checkpoint, (str, os.PathLike)):
             raise CheckpointError(f"a checkpoint is a folder, not a {type(checkpoint).__name__}")
         self.set_state(_read_checkpoint(Path(checkpoint)))
+        self.callbacks("on_checkpoint_loaded")
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], trust: Collection[str] = ()) -> Any:
@@ -179,7 +195,9 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         Raises:
             CheckpointError: if it is damaged or names a callable that is not trusted.
         """
-        return cls.from_state(_read_checkpoint(Path(path)), trust, f"checkpoint {path}")
+        algorithm = cls.from_state(_read_checkpoint(Path(path)), trust, f"checkpoint {path}")
+        algorithm.callbacks("on_checkpoint_loaded")
+        return algorithm
 
     @classmethod
     def from_state(
@@ -191,6 +209,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
             raise CheckpointError(f"{what} is of {state['algorithm']}, not of {cls.__name__}")
         settings = trusted(state["config"], trust, what)
         trusted_env(settings.get("env"), trust, what)
+        trusted_task_fn(settings.get("env_task_fn"), trust, what)
         # An evaluation may have an environment of its own.
         trusted_env((settings.get("evaluation_config") or {}).get("env"), trust, what)
         algorithm = algorithm_class(config=settings)

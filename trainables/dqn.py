@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
-from trainables.core.batch import Batch
-from trainables.core.learner import Learner, LossFn, Metrics
+from trainables.core.batch import Batch, tree_of
+from trainables.core.learner import LossFn, Metrics
 from trainables.core.modules import PolicyModule
 from trainables.core.q_network import QNetwork
+from trainables.core.q_sequences import QLogits, SequenceShape, sequence_logits
 from trainables.core.settings import ConfigError, setting
 from trainables.off_policy import OffPolicy, OffPolicyConfig
 
@@ -25,12 +27,22 @@ class DQNConfig(OffPolicyConfig):
     the type "PrioritizedReplayBuffer".
     """
 
+    _custom_model_replaces: ClassVar[tuple[str, ...]] = ()  # `hiddens` have their activation
     model_without: ClassVar[dict[str, str]] = {
         "vf_share_layers": "there is no value function beside Q",
         **dict.fromkeys(
             ("free_log_std", "initial_log_std", "squash_actions"), "its actions are discrete"
         ),
     }
+
+    exploration_types: ClassVar[tuple[str, ...]] = (
+        "EpsilonGreedy",
+        "SoftQ",
+        "Random",
+        "ParameterNoise",
+        "StochasticSampling",
+    )
+    why_no_exploration: ClassVar[str] = "its actions are discrete"
 
     double_q: bool = setting(
         True, "training", "the online network chooses the next action, the target network rates it"
@@ -83,8 +95,8 @@ class DQNConfig(OffPolicyConfig):
     epsilon: float | list[Any] | None = setting(
         None,
         "training",
-        "probability of a uniform action; None: from 1 to 0.05 in 10,000 environment steps, or 0 "
-        "if noisy",
+        "probability of a uniform action; None: what exploration_config says: by default from 1 to "
+        "0.05 in 10,000 environment steps, or 0 if noisy",
         ge=0,
         le=1,
         schedule=True,
@@ -98,6 +110,13 @@ class DQNConfig(OffPolicyConfig):
     td_error_loss_fn: str = setting(
         "huber", "training", "of the TD error if num_atoms = 1", choices=("huber", "mse")
     )
+    burn_in_len: int | None = setting(
+        None,
+        "training",
+        "with a memory: rows before a sequence that only bring its stored state up to date; None: "
+        "as many as are trained on, max_seq_len, as in R2D2",
+        ge=0,
+    )
     adam_epsilon: float | None = setting(
         None, "training", "overrides eps of the optimizer setting", gt=0
     )
@@ -106,7 +125,11 @@ class DQNConfig(OffPolicyConfig):
         5e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
     )
     train_batch_size_per_learner: int = setting(
-        32, "training", "transitions of one gradient step", ge=1
+        32,
+        "training",
+        "transitions of one gradient step; with a memory as many whole sequences of max_seq_len "
+        "rows as it has room for, at least one",
+        ge=1,
     )
     training_intensity: float | None = setting(
         8.0,
@@ -122,10 +145,25 @@ class DQNConfig(OffPolicyConfig):
 
     @property
     def epsilon_schedule(self) -> float | list[Any]:
-        """`epsilon`, or what it is by default."""
+        """The probability of a uniform action, by whichever setting says it."""
+        exploring = self.exploring
         if self.epsilon is not None:
             return self.epsilon
-        return 0.0 if self.noisy else [[0, 1.0], [10_000, 0.05]]
+        if exploring.type == "Random":
+            return 1.0
+        is_own = not self.exploration_config  # then noisy layers are enough
+        if exploring.type != "EpsilonGreedy" or (self.noisy and is_own):
+            return 0.0
+        return exploring.epsilon
+
+    @property
+    def sequences(self) -> SequenceShape | None:
+        """What is drawn from the buffer instead of rows if the networks have a memory."""
+        length = self.sequence_length
+        if not length:
+            return None
+        burn_in = length if self.burn_in_len is None else self.burn_in_len
+        return SequenceShape(burn_in, length, self.n_step_range[1])
 
     @property
     def full_optimizer(self) -> dict[str, Any]:
@@ -134,15 +172,62 @@ class DQNConfig(OffPolicyConfig):
 
     def validate(self) -> None:
         super().validate()
+        self._validate_exploration()
         if self.adam_epsilon is not None and self.full_optimizer.get("type") == "sgd":
             raise ConfigError(
                 f"adam_epsilon = {self.adam_epsilon:g} has no effect on the optimizer type 'sgd'"
+            )
+        if self.model.get("custom_model") and "fcnet_activation" in self.model and not self.hiddens:
+            raise ConfigError(
+                "model setting 'fcnet_activation' has no effect with custom_model and hiddens = []"
+            )
+        if self.burn_in_len is not None and not self.sequence_length:
+            raise ConfigError(
+                f"burn_in_len = {self.burn_in_len} has no effect without a memory: set use_lstm, "
+                "use_gru or use_attention in model"
             )
         if self.num_atoms > 1 and self.v_min >= self.v_max:
             raise ConfigError(
                 f"v_min = {self.v_min:g} is not below v_max = {self.v_max:g}: the atoms are the "
                 "discounted returns between them"
             )
+
+    def _validate_exploration(self) -> None:
+        """What two settings say must agree, and nothing may be without effect."""
+        exploring, kind = self.exploring, self.exploring.type
+        if kind == "EpsilonGreedy":
+            both = self.epsilon is not None and set(self.exploration_config) - {"type"}
+            if both and _points(self.epsilon) != _points(exploring.epsilon):
+                raise ConfigError(
+                    f"epsilon = {self.epsilon!r} is given twice with different values: "
+                    f"exploration_config says {exploring.epsilon!r}"
+                )
+        elif kind != "ParameterNoise" and self.epsilon:
+            raise ConfigError(
+                f"epsilon = {self.epsilon!r} has no effect with exploration_config of the type "
+                f"{kind!r}; leave it out"
+            )
+        tau = self.categorical_distribution_temperature
+        if tau and (kind == "Random" or (kind == "SoftQ" and tau != exploring.temperature)):
+            raise ConfigError(
+                f"categorical_distribution_temperature = {tau:g} does not fit exploration_config "
+                f"= {self.exploration_config!r}; leave it out"
+            )
+        if kind == "ParameterNoise" and self.noisy:
+            raise ConfigError(
+                "exploration_config: type = 'ParameterNoise' is noise on the parameters, and so is "
+                "noisy = True; give one of them"
+            )
+        if kind == "StochasticSampling" and not (self.noisy or tau):
+            raise ConfigError(
+                "exploration_config: type = 'StochasticSampling' has nothing to sample from: Q is "
+                "no distribution; allowed with noisy = True, else use 'SoftQ' or 'EpsilonGreedy'"
+            )
+
+
+def _points(schedule: float | list[Any] | None) -> list[Any]:
+    """A schedule as points, however it is written."""
+    return schedule if isinstance(schedule, list) else [[0, schedule]]
 
 
 class DQN(OffPolicy):
@@ -152,10 +237,8 @@ class DQN(OffPolicy):
     config: DQNConfig
 
     def training_step(self) -> dict[str, float]:
-        epsilon = self.scheduled(self.config.epsilon_schedule)
+        exploration = self.set_exploration()
         lr = self.scheduled(self.config.lr)
-        for policy in self.policies.values():
-            policy.set_exploration(epsilon=epsilon)
         self.remember(self.sample())
         with self.timers("learn"):
             self.learners.set_lr(lr)
@@ -165,7 +248,17 @@ class DQN(OffPolicy):
                 self.learn(module_id, batch)
         self.sync_weights()
         rates = {f"learner/{module_id}/curr_lr": lr for module_id in self.policies}
-        return {"exploration/epsilon": epsilon, **rates}
+        return {**exploration, **rates}
+
+    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
+        super()._set_up_learning(seed)
+        self._epsilon = self.config.epsilon_schedule
+
+    def set_exploration(self) -> dict[str, float]:
+        epsilon = self.scheduled(self._epsilon)
+        for policy in self.policies.values():
+            policy.set_exploration(epsilon=epsilon)
+        return {"exploration/epsilon": epsilon, **super().set_exploration()}
 
     def module_options(self) -> dict[str, Any]:
         config = self.config
@@ -181,24 +274,22 @@ class DQN(OffPolicy):
             "temperature": config.categorical_distribution_temperature,
         }
 
-    def make_learner(self, module: PolicyModule) -> Learner:
-        config = self.config
-        return Learner(
-            module,
-            config.full_optimizer,
-            config.grad_clip,
-            config.grad_clip_by,
-            groups={"q": module.parameters()},
-            targets={"q": module},
-            compile=self._compile_options(),
-        )
+    @classmethod
+    def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
+        return {
+            "groups": {"q": module.parameters()},
+            "targets": {"q": module},
+            "compile": config.compile_options,
+        }
 
     def _target(self, module_id: str) -> QNetwork:
         return self.learners[module_id].targets["q"].network  # type: ignore[return-value]
 
     def make_loss(self, module_id: str) -> LossFn:
         target = self._target(module_id)
-        options = DQNOptions(self.config.double_q, self.config.td_error_loss_fn)
+        config = self.config
+        burn_in = config.sequences.burn_in if config.sequences else 0
+        options = DQNOptions(config.double_q, config.td_error_loss_fn, burn_in)
         return lambda module, batch: dqn_loss(module, target, batch, options)
 
 
@@ -207,6 +298,7 @@ class DQNOptions(NamedTuple):
 
     double_q: bool
     td_error_loss_fn: str
+    burn_in: int = 0
 
 
 def dqn_loss(
@@ -218,15 +310,20 @@ def dqn_loss(
         online: Is trained.
         target: Rates the next actions.
         batch: features, actions, rewards (n-step sums), discounts (gamma^n, 0 after a terminal
-            state), next_features, weights (importance), `[B, …]`.
+            state), next_features, weights (importance), `[B, …]`; of a recurrent network what
+            `q_sequences` makes, of which only valid rows reach the loss.
         options: Which parts of Rainbow.
 
     Returns:
         The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`: the
         absolute TD error, or the cross-entropy.
     """
+    if online.is_recurrent:
+        logits = sequence_logits(online, target, batch, options.burn_in)
+    else:
+        logits = row_logits(online, target, batch, options.double_q)
     loss_of = td_losses if online.num_atoms == 1 else categorical_losses
-    losses, priorities, q_values = loss_of(online, target, batch, options)
+    losses, priorities, q_values = loss_of(online, logits, batch, options)
     loss = (batch["weights"] * losses).mean()
     q_values = q_values.detach()
     return loss, {
@@ -238,15 +335,25 @@ def dqn_loss(
     }
 
 
+def row_logits(online: QNetwork, target: QNetwork, batch: Batch, double_q: bool) -> QLogits:
+    """What both networks say of rows that each stand for themselves."""
+    features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
+    logits = online.logits(features)
+    with torch.no_grad():
+        next_target = target.logits(next_features)
+        next_online = online.logits(next_features) if double_q else next_target
+    return QLogits(logits, next_online, next_target)
+
+
 def td_losses(
-    online: QNetwork, target: QNetwork, batch: Batch, options: DQNOptions
+    online: QNetwork, logits: QLogits, batch: Batch, options: DQNOptions
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Huber or squared TD errors: losses, priorities and Q(s, a) of each row, `[B]`."""
-    q_values = _chosen(online.dist_inputs(batch["features"]), batch["actions"])
+    q_values = _chosen(online.expected(logits.online), batch["actions"])
     with torch.no_grad():
-        next_q = target.dist_inputs(batch["next_features"])  # [B, A]
+        next_q = online.expected(logits.next_target)  # [B, A]
         if options.double_q:
-            next_values = _chosen(next_q, online.dist_inputs(batch["next_features"]).argmax(-1))
+            next_values = _chosen(next_q, online.expected(logits.next_online).argmax(-1))
         else:
             next_values = next_q.amax(-1)
         targets = td_targets(batch["rewards"], batch["discounts"], next_values)
@@ -256,14 +363,13 @@ def td_losses(
 
 
 def categorical_losses(
-    online: QNetwork, target: QNetwork, batch: Batch, options: DQNOptions
+    online: QNetwork, logits: QLogits, batch: Batch, options: DQNOptions
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Cross-entropies of the return's distribution, which are the priorities too, and Q(s, a)."""
-    chosen = _chosen(online.logits(batch["features"]), batch["actions"])  # [B, num_atoms]
+    chosen = _chosen(logits.online, batch["actions"])  # [B, num_atoms]
     with torch.no_grad():
-        next_logits = target.logits(batch["next_features"])  # [B, A, num_atoms]
-        chooser = online.logits(batch["next_features"]) if options.double_q else next_logits
-        next_chosen = _chosen(next_logits, online.expected(chooser).argmax(-1))
+        chooser = logits.next_online if options.double_q else logits.next_target
+        next_chosen = _chosen(logits.next_target, online.expected(chooser).argmax(-1))
         target_probs = project(
             next_chosen.softmax(-1), batch["rewards"], batch["discounts"], online.atoms
         )

@@ -13,34 +13,43 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainables.algorithm import Algorithm
-from trainables.core.batch import Batch, Rollout, as_tensor
+from trainables.core.batch import Batch, Rollout, tree_columns, tree_of
 from trainables.core.clock import Clock, exact
 from trainables.core.config import AlgorithmConfig
-from trainables.core.connectors import clip_rewards
 from trainables.core.learner import CompileOptions, LossFn
+from trainables.core.model_config import MEMORIES, ModelConfig
+from trainables.core.parameter_noise import ParameterNoise
 from trainables.core.policy import Policy
+from trainables.core.q_sequences import SequenceShape, q_sequences
+from trainables.core.recurrent_state import state_arrays
 from trainables.core.replay_config import ReplayBufferConfig
 from trainables.core.settings import ConfigError, Settings, setting
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay import ReplayBuffer
+from trainables.runtime.state_store import StateLayout
 
 logger = logging.getLogger("trainables")
 
 # Batches that are drawn and gathered at once. More would save nothing, and priorities that one
 # update changes are seen by the next draw only.
 _BATCHES_AT_ONCE = 16
-_BYTES_AT_ONCE = 256 * 2**20  # of features
+_BYTES_AT_ONCE = 256 * 2**20  # of observations and features
 _MAX_IDLE_REFILLS = 3
+_ADAPTATION_INTERVAL = 8  # updates; an adaptation costs about a third of one
+_MAX_DRAWS = 100
 
 
 @dataclass
 class OffPolicyConfig(AlgorithmConfig):
     """Settings of algorithms with a replay buffer."""
 
-    without: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"),
-        "every update draws a batch of its own; training_intensity says how many there are",
-    )
+    without: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(
+            ("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"),
+            "every update draws a batch of its own; training_intensity says how many there are",
+        ),
+        "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
+    }
     model_defaults: ClassVar[dict[str, Any]] = {
         "fcnet_hiddens": [256, 256],
         "fcnet_activation": "relu",
@@ -113,6 +122,12 @@ class OffPolicyConfig(AlgorithmConfig):
 
     def validate(self) -> None:
         super().validate()
+        if self.num_learners:
+            raise ConfigError(
+                f"num_learners = {self.num_learners} is not possible with {self._algorithm()}: "
+                "each gradient step draws from the replay buffer in the trial's own process, and "
+                "new priorities must be back before the next draw; allowed: 0"
+            )
         n_step = self.n_step
         if isinstance(n_step, list) and not (len(n_step) == 2 and 1 <= n_step[0] <= n_step[1]):
             raise ConfigError(
@@ -134,10 +149,47 @@ class OffPolicyConfig(AlgorithmConfig):
                 f"the replay buffer, {capacity} (replay_buffer_config)"
             )
 
+        self._validate_memory()
+
+    def _validate_memory(self) -> None:
+        """What does not go with networks that are trained on sequences."""
+        shape = self.sequences
+        if shape is None:
+            return
+        if self.replay.prioritized:
+            raise ConfigError(
+                f"replay_buffer_config: type = {self.replay.type!r} is not possible with a memory "
+                "(model): priorities are kept of single rows, and sequences are drawn uniformly; "
+                "allowed: 'ReplayBuffer'"
+            )
+        if self.torch_compile_learner:
+            raise ConfigError(
+                "torch_compile_learner = True is not possible with a memory (model): its sequences "
+                "are cut where episodes end, so every batch would be another program"
+            )
+        stride, capacity = self.sequence_length, self.replay.capacity
+        needed = shape.num_rows + stride
+        rows = capacity // self.num_slots // stride * stride
+        if rows < needed:
+            raise ConfigError(
+                f"replay_buffer_config: capacity = {capacity} keeps {rows} rows for each of "
+                f"{self.num_slots} slots; sequences need {needed} (max_seq_len, burn_in_len, "
+                f"n_step): raise capacity to {-(-needed // stride) * stride * self.num_slots}"
+            )
+
     @property
     def replay(self) -> ReplayBufferConfig:
         """`replay_buffer_config` as an object."""
         return ReplayBufferConfig(**ReplayBufferConfig.check(self.replay_buffer_config))
+
+    @property
+    def compile_options(self) -> CompileOptions | None:
+        """What the `torch_compile_learner` settings say."""
+        if not self.torch_compile_learner:
+            return None
+        return CompileOptions(
+            self.torch_compile_learner_dynamo_backend, self.torch_compile_learner_dynamo_mode
+        )
 
     @property
     def n_step_range(self) -> tuple[int, int]:
@@ -146,11 +198,38 @@ class OffPolicyConfig(AlgorithmConfig):
         return low, high
 
     @property
+    def sequence_length(self) -> int:
+        """Rows that a memory is trained on in one piece; 0 without one."""
+        model = self.full_model
+        if not any(model.get(name) for name in MEMORIES):
+            return 0
+        # Without a check of the whole dict: it is asked for in every round.
+        return int(model.get("max_seq_len", ModelConfig.max_seq_len))
+
+    @property
+    def state_stride(self) -> int:
+        # The buffer keeps those that it needs.
+        return int(any(self.full_model.get(name) for name in MEMORIES))
+
+    @property
+    def sequences(self) -> SequenceShape | None:
+        """What is drawn from the buffer instead of rows if the networks have a memory."""
+        return None
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences of one gradient step."""
+        return max(1, self.train_batch_size_per_learner // max(1, self.sequence_length))
+
+    @property
     def updates_per_env_step(self) -> Fraction:
         """Gradient steps per environment step, exactly."""
         if self.training_intensity is None:
             return Fraction(1, self.get_rollout_fragment_length() * self.num_slots)
-        return exact(self.training_intensity) / self.train_batch_size_per_learner
+        rows = self.train_batch_size_per_learner
+        if self.sequence_length:
+            rows = self.num_sequences * self.sequence_length
+        return exact(self.training_intensity) / rows
 
     def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
         if self.rollout_fragment_length != "auto":
@@ -173,15 +252,16 @@ class OffPolicy(Algorithm):
 
     config_class = OffPolicyConfig
     config: OffPolicyConfig
+    _keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
 
     def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
         self.num_updates = 0
         self._num_new_steps = self._num_round_steps = 0
         self._num_synced_updates = 0
+        self._exploring = self.config.exploring
         self._updates_at_refill, self._num_idle_refills = -1, 0
         self._make_replays(seed)
-        widest = max(policy.preprocessor.num_features for policy in self.policies.values())
-        batch_bytes = 2 * 4 * widest * self.config.train_batch_size_per_learner
+        batch_bytes = 2 * self.config.train_batch_size_per_learner * self._row_bytes
         self._batches_at_once = max(1, min(_BATCHES_AT_ONCE, _BYTES_AT_ONCE // batch_bytes))
         rate = self.config.updates_per_env_step
         self._update_clock = Clock(rate)
@@ -193,6 +273,15 @@ class OffPolicy(Algorithm):
         self._target_clocks = {m: Clock(target_rate) for m in self.policies}
         self._losses = {m: self.make_loss(m) for m in self.policies}
         self._means = {m: TensorMeans() for m in self.policies}
+
+    @property
+    def _row_bytes(self) -> int:
+        """Bytes of the widest observation and its features; images are both in one."""
+        return max(
+            policy.observations.num_frames * policy.observations.layout.nbytes
+            + 4 * policy.observations.preprocessor.num_features
+            for policy in self.policies.values()
+        )
 
     @abstractmethod
     def make_loss(self, module_id: str) -> LossFn:
@@ -208,24 +297,27 @@ class OffPolicy(Algorithm):
         self.replays = {
             module_id: ReplayBuffer(
                 self._replay_config,
-                policy.observation_space,
+                policy.observations.layout,
                 policy.distribution.action_shape,
                 policy.distribution.action_dtype,
                 self.config.num_slots,
                 child,
+                policy.observations.num_frames,
+                self._state_layout(policy),
             )
             for (module_id, policy), child in zip(
                 self.policies.items(), seed.spawn(len(self.policies)), strict=True
             )
         }
 
-    def _compile_options(self) -> CompileOptions | None:
-        """What the `torch_compile_learner` settings say."""
-        config = self.config
-        if not config.torch_compile_learner:
+    def _state_layout(self, policy: Policy) -> StateLayout | None:
+        """The recurrent states that the buffer keeps: those before the sequences."""
+        if not policy.is_recurrent:
             return None
-        return CompileOptions(
-            config.torch_compile_learner_dynamo_backend, config.torch_compile_learner_dynamo_mode
+        fields = state_arrays(policy.module.initial_state(1))  # frames are in the rows before
+        return StateLayout(
+            self.config.sequence_length,
+            {name: (part.shape[1:], part.dtype) for name, part in fields.items()},
         )
 
     # ------------------------------------------------------------------ experience
@@ -234,10 +326,6 @@ class OffPolicy(Algorithm):
         """Store what was sampled; from now on its share of updates is due."""
         starts = self.config.num_steps_sampled_before_learning_starts
         for module_id, rollout in rollouts.items():
-            if self.config.clip_rewards not in (None, False):
-                rewards = as_tensor(rollout.rewards, self.policies[module_id].device)
-                clipped = clip_rewards(rewards, self.config.clip_rewards)
-                rollout.rewards = clipped.cpu().numpy()
             replay = self.replays[module_id]
             before = max(starts, replay.num_added)
             replay.add(rollout)
@@ -248,13 +336,23 @@ class OffPolicy(Algorithm):
     def learning_has_started(self) -> bool:
         """Whether the buffers hold enough to learn from."""
         starts = self.config.num_steps_sampled_before_learning_starts
-        return all(replay.num_added >= max(1, starts) for replay in self.replays.values())
+        shape = self.config.sequences
+        return all(
+            replay.num_added >= max(1, starts)
+            and (shape is None or replay.num_sequences(shape.num_rows) > 0)
+            for replay in self.replays.values()
+        )
 
     def replayed(self) -> Iterator[tuple[str, Batch]]:
         """A module's id and a batch for every gradient step that is due."""
         config = self.config
         size = config.train_batch_size_per_learner
         due = self._updates_due()
+        if config.sequences is not None:
+            for _ in range(due):
+                for module_id in self.replays:
+                    yield module_id, self._drawn_sequences(module_id, config.sequences)
+            return
         while due:
             count = min(due, self._batches_at_once)
             due -= count
@@ -268,6 +366,24 @@ class OffPolicy(Algorithm):
                 columns = {name: column.split(size) for name, column in batch.items()}
                 for i in range(count):
                     yield module_id, {name: parts[i] for name, parts in columns.items()}
+
+    def _drawn_sequences(self, module_id: str, shape: SequenceShape) -> Batch:
+        """Sequences of which some row can be trained on, see `q_sequences`."""
+        config, policy = self.config, self.policies[module_id]
+        for _ in range(_MAX_DRAWS):
+            drawn = self.replays[module_id].sample_sequences(
+                config.num_sequences, shape.num_rows, n_step=config.n_step_range
+            )
+            if drawn["valid"][shape.burn_in : shape.burn_in + shape.length].any():
+                break
+        else:
+            raise ConfigError(
+                f"no sequence of {shape.length} rows in the replay buffer holds a step to train "
+                "on: raise max_seq_len (model) or replay_buffer_config: capacity"
+            )
+        features = policy.features(tree_of(drawn, "obs"))
+        batch = q_sequences(drawn, features, shape, config.gamma)
+        return {name: column.to(policy.device) for name, column in batch.items()}
 
     def _updates_due(self) -> int:
         if not self.learning_has_started:
@@ -283,9 +399,13 @@ class OffPolicy(Algorithm):
         Override to add columns, e.g. the noise that the loss uses.
         """
         device = policy.device
-        columns = {n: c.to(device) for n, c in batch.items() if n not in ("obs", "next_obs")}
-        columns["features"] = policy.features(batch["obs"])
-        columns["next_features"] = policy.features(batch["next_obs"])
+        columns = {
+            name: column.to(device)
+            for name, column in batch.items()
+            if name.partition("/")[0] not in ("obs", "next_obs")
+        }
+        columns |= tree_columns("features", policy.features(tree_of(batch, "obs")))
+        columns |= tree_columns("next_features", policy.features(tree_of(batch, "next_obs")))
         return columns
 
     # ------------------------------------------------------------------ learning
@@ -304,15 +424,44 @@ class OffPolicy(Algorithm):
                 )
             self.replays[module_id].update(ids.cpu(), {"priorities": new})
         self._means[module_id].add(metrics)
+        self._adapt_exploration(module_id, batch)
         self.num_updates += 1
         self.num_env_steps_trained += len(ids)
         self._update_targets(module_id)
 
+    def set_exploration(self) -> dict[str, float]:
+        """Set what exploring means now, by the environment steps so far; metrics to report."""
+        values: dict[str, Any] = {"uniform": self._explores_uniformly()}
+        if self._exploring.has_scale:
+            values["scale"] = self.scheduled(self._exploring.scale)
+        for policy in self.policies.values():
+            policy.set_exploration(**values)
+        shown = self.get_policy().exploration
+        return {f"exploration/{n}": float(shown[n]) for n in ("scale", "stddev") if n in shown}
+
+    def _explores_uniformly(self) -> bool:
+        if self._exploring.type == "Random":
+            return True
+        return self.num_env_steps_sampled < (self._exploring.random_timesteps or 0)
+
+    def _adapt_exploration(self, module_id: str, batch: Batch) -> None:
+        """Steer the noise on parameters by what it does to actions on replayed observations."""
+        policy = self.policies[module_id]
+        if not isinstance(policy.explorer, ParameterNoise):
+            return
+        if self.num_updates % _ADAPTATION_INTERVAL == 0:
+            stddev = policy.explorer.adapted(
+                policy.module, tree_of(batch, "features"), self.learners.generator
+            )
+            policy.set_exploration(stddev=stddev)
+
     def sync_weights(self) -> None:
         """Give the env runners what has been learned since the last time."""
-        has_filter = any(policy.filter is not None for policy in self.policies.values())
+        has_filter = any(
+            policy.observations.filter is not None for policy in self.policies.values()
+        )
         if has_filter or self.num_updates > self._num_synced_updates:
-            self.env_runners.sync_weights()
+            super().sync_weights()
             self._num_synced_updates = self.num_updates
 
     def _iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:

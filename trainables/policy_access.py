@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from trainables import registry
@@ -15,6 +16,7 @@ from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.envs import env_name
+from trainables.runtime.learner_group import LearnerGroup
 
 
 class PolicyAccess:
@@ -23,6 +25,7 @@ class PolicyAccess:
     config: AlgorithmConfig
     policies: dict[str, Policy]
     env_runners: EnvRunnerGroup
+    learners: LearnerGroup
     num_env_steps_sampled: int
 
     def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
@@ -40,37 +43,39 @@ class PolicyAccess:
     def compute_single_action(
         self,
         observation: Any,
-        state: None = None,
+        state: Mapping[str, Any] | None = None,
         *,
         policy_id: str = DEFAULT_MODULE_ID,
-        explore: bool | None = None,
-        full_fetch: bool = False,
+        **options: Any,
     ) -> Any:
         """The action for one observation; see `Policy.compute_single_action`."""
-        return self.get_policy(policy_id).compute_single_action(
-            observation, state, explore=explore, full_fetch=full_fetch
-        )
+        return self.get_policy(policy_id).compute_single_action(observation, state, **options)
 
     def compute_actions(
         self,
         observations: Any,
-        state: None = None,
+        state: Mapping[str, Any] | None = None,
         *,
         policy_id: str = DEFAULT_MODULE_ID,
         explore: bool | None = None,
-        full_fetch: bool = False,
+        **options: Any,
     ) -> Any:
-        """Actions for a batch `[B, …]`, or by key for a dict of observations."""
+        """Actions for a batch, see `Policy.compute_actions`, or for a dict of observations.
+
+        Returns:
+            Of a dict with other keys than the observation space's: actions by its keys.
+        """
         policy = self.get_policy(policy_id)
-        if not isinstance(observations, dict):
-            return policy.compute_actions(
-                observations, state, explore=explore, full_fetch=full_fetch
+        if not isinstance(observations, dict) or _is_batch(observations, policy):
+            return policy.compute_actions(observations, state, explore=explore, **options)
+        if policy.has_state or state or options.get("full_fetch"):
+            raise ConfigError(
+                "state and full_fetch need a batch of observations, not a dict of them"
             )
-        if full_fetch:
-            raise ConfigError("full_fetch=True needs a batch of observations, not a dict")
-        batch = np.stack(list(observations.values()))
-        actions = policy.compute_actions(batch, state, explore=explore)
-        return dict(zip(observations, actions, strict=True))
+        return {
+            key: policy.compute_single_action(obs, explore=explore)
+            for key, obs in observations.items()
+        }
 
     def get_weights(
         self, policies: Collection[str] | None = None
@@ -79,9 +84,10 @@ class PolicyAccess:
         return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
 
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
-        """Set weights by policy id, here and on all env runners."""
+        """Set weights by policy id, here, on learners and on all env runners."""
         for policy_id, policy_weights in weights.items():
             self.get_policy(policy_id).set_weights(policy_weights)
+        self.learners.push_policies()
         self.env_runners.sync_weights()
 
     def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
@@ -90,7 +96,7 @@ class PolicyAccess:
         policy.metadata = {
             "algorithm": registry.name_of(type(self)),
             "env": env_name(self.config.env),
-            "env_config": self.config.env_config,
+            "env_config": self.config.env_config_for(training=False),
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "tunescape_version": registry.VERSION,
         }
@@ -121,3 +127,9 @@ class PolicyAccess:
                 f"export format {unknown[0]!r} is unknown; known: {', '.join(exporters)}"
             )
         return {name: str(exporters[name](export_dir)) for name in export_formats}
+
+
+def _is_batch(observations: dict[Any, Any], policy: Policy) -> bool:
+    """Whether a dict is a batch of Dict observations, not observations by some other key."""
+    space = policy.observation_space
+    return isinstance(space, gym.spaces.Dict) and set(observations) == set(space.spaces)

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
-from trainables.core.batch import Batch, Rollout, as_tensor
+from trainables.core.batch import Batch, Rollout, as_tensor, tree_columns
 from trainables.core.config import AlgorithmConfig
-from trainables.core.connectors import clip_rewards
 from trainables.core.distributions import Distribution
-from trainables.core.learner import Metrics
+from trainables.core.features import map_tensors
+from trainables.core.frame_stack import FRAMES
+from trainables.core.learner import LossFn, Metrics
+from trainables.core.minibatches import minibatches, normalized, row_ids
 from trainables.core.modules import ModuleOutput
 from trainables.core.policy import Policy
+from trainables.core.ranks import ALONE, Ranks
 from trainables.core.returns import discounted_returns, explained_variance, gae
+from trainables.core.rollout_outputs import HOST, rollout_outputs
+from trainables.core.sequences import sequence_batch, sequences_kept, unrolled, valid_rows
 from trainables.core.settings import ConfigError, setting
+from trainables.runtime.learner_worker import LearnerWorker
 
 
 @dataclass
 class PPOConfig(AlgorithmConfig):
     """Settings of PPO. The defaults are the paper's style, not those of any other library."""
+
+    without: ClassVar[dict[str, str]] = {
+        "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
+    }
 
     use_critic: bool = setting(
         True,
@@ -61,7 +71,10 @@ class PPOConfig(AlgorithmConfig):
         0.0, "training", "weight of the entropy bonus, c2", ge=0, schedule=True
     )
     normalize_advantages: bool = setting(
-        True, "training", "advantages of each minibatch get mean 0 and standard deviation 1"
+        True,
+        "training",
+        "advantages of each minibatch get mean 0 and standard deviation 1; with a memory (model) "
+        "those of the train batch: rows of a few sequences are too much alike",
     )
     # What differs from the base class by default.
     num_epochs: int = setting(10, "training", "passes over the train batch", ge=1)
@@ -102,50 +115,28 @@ class PPO(Algorithm):
     def training_step(self) -> dict[str, float]:
         rollouts = self.sample()  # {module id: Rollout [T, N]}
         with self.timers("learn"):
-            batches = {
-                m: with_advantages(r, self.policies[m], self.config) for m, r in rollouts.items()
-            }
-            losses = {m: self._loss(self.policies[m].distribution) for m in batches}
-            self.learners.set_lr(self.scheduled(self.config.lr))
-            results = self.learners.update(
-                batches,
-                losses,
-                num_epochs=self.config.num_epochs,
-                minibatch_size=self.config.minibatch_size,
-                shuffle=self.config.shuffle_batch_per_epoch,
-            )
+            lr, coefficients = self.scheduled(self.config.lr), self._coefficients()
+            results = self.learners.run(ppo_update, rollouts, lr, coefficients)
         self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
-        self.env_runners.sync_weights()
-        return self._metrics(batches, results)
+        self.sync_weights()
+        return self._metrics(results)
 
-    def _loss(self, distribution: Distribution) -> Any:
+    def _coefficients(self) -> PPOCoefficients:
         config = self.config
-        coefficients = PPOCoefficients(
+        return PPOCoefficients(
             clip=self.scheduled(config.clip_param),
             entropy=self.scheduled(config.entropy_coeff),
             kl=self.kl_coeff if config.use_kl_loss else 0.0,
             value=config.vf_loss_coeff if config.use_critic else 0.0,
             value_clip=config.vf_clip_param,
-            normalize_advantages=config.normalize_advantages,
-        )
-        return lambda module, batch: ppo_loss(
-            module(batch["features"]), batch, distribution, coefficients
         )
 
-    def _metrics(
-        self, batches: dict[str, Batch], results: dict[str, dict[str, float]]
-    ) -> dict[str, float]:
+    def _metrics(self, results: dict[str, dict[str, float]]) -> dict[str, float]:
         config = self.config
         metrics: dict[str, float] = {}
         for module_id, result in results.items():
-            batch = batches[module_id]
-            if config.use_critic:
-                result["vf_explained_var"] = explained_variance(
-                    batch["values"], batch["value_targets"]
-                ).item()
             if config.use_kl_loss:
                 result["curr_kl_coeff"] = self.kl_coeff
-                result["kl_after_update"] = policy_divergence(batch, self.policies[module_id])
                 self.kl_coeff = adapted_kl_coeff(
                     self.kl_coeff, result["kl_after_update"], config.kl_target
                 )
@@ -161,37 +152,112 @@ class PPO(Algorithm):
         self.kl_coeff = float(state["kl_coeff"])
 
 
+def ppo_update(
+    worker: LearnerWorker, rollouts: dict[str, Rollout], lr: float, coefficients: PPOCoefficients
+) -> dict[str, dict[str, float]]:
+    """Several epochs of minibatch steps on fresh samples.
+
+    Args:
+        worker: What is trained.
+        rollouts: `[T, N]` by module id; of several learners each has slots of its own.
+        lr: Learning rate.
+        coefficients: Of the loss.
+
+    Returns:
+        What losses report, means over all steps, and what is known afterwards, by module id.
+    """
+    config: PPOConfig = worker.config
+    worker.set_lr(lr)
+    results = {}
+    for module_id, rollout in rollouts.items():
+        policy = worker.policies[module_id]
+        batch = with_advantages(rollout, policy, config, worker.ranks)
+        # Of a few sequences the rows are too much alike: with a memory all are normalised at once.
+        in_minibatches = config.normalize_advantages and not policy.is_recurrent
+        results[module_id] = worker.learners[module_id].update(
+            batch,
+            make_loss(policy, coefficients),
+            num_epochs=config.num_epochs,
+            minibatch_size=items_per_step(config),
+            generator=worker.generator if config.shuffle_batch_per_epoch else None,
+            normalize=("advantages",) if in_minibatches else (),
+            ids=batch.pop("ids", None),
+        )
+        results[module_id] |= diagnostics(batch, policy, config, worker.ranks)
+    return results
+
+
+def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
+    """`ppo_loss` of a policy's module and a batch."""
+    distribution = policy.distribution
+    return lambda module, batch: ppo_loss(*unrolled(module, batch), distribution, coefficients)
+
+
+def items_per_step(config: PPOConfig) -> int | None:
+    """Rows of a gradient step, or sequences where the policy has a memory."""
+    size = config.minibatch_size
+    if size is None or not config.state_stride:
+        return size
+    return max(1, size // config.state_stride)
+
+
+def diagnostics(
+    batch: Batch, policy: Policy, config: PPOConfig, ranks: Ranks = ALONE
+) -> dict[str, float]:
+    """How well the values fitted, and how far the policy has moved, over all ranks' rows."""
+    found = {}
+    if config.use_critic:
+        rows = valid_rows(batch)
+        values, targets = (
+            torch.cat(ranks.gather(rows[name])) for name in ("values", "value_targets")
+        )
+        found["vf_explained_var"] = explained_variance(values, targets).item()
+    if config.use_kl_loss:
+        divergences = policy_divergence(batch, policy, items_per_step(config))
+        found["kl_after_update"] = torch.cat(ranks.gather(divergences)).mean().item()
+    return found
+
+
 @torch.no_grad()
-def with_advantages(rollout: Rollout, policy: Policy, config: PPOConfig) -> Batch:
+def with_advantages(
+    rollout: Rollout, policy: Policy, config: PPOConfig, ranks: Ranks = ALONE
+) -> Batch:
     """The rows of a rollout that are trained on, with advantages and value targets.
 
     Args:
         rollout: `[T, N]`.
         policy: The policy that sampled it; its filter statistics are still the same.
         config: gamma, lambda and what estimator to use.
+        ranks: Who has the rows of other slots.
 
     Returns:
-        Columns `[B, …]`, B the number of valid rows: features, actions, logp, advantages, values,
-        value_targets, and dist_inputs if the KL penalty needs them.
+        Columns `[B, …]` in host memory, B the number of valid rows: features, actions, logp,
+        advantages, values, value_targets, and dist_inputs if the KL penalty needs them; with other
+        ranks also ids, see `row_ids`. Of a recurrent policy sequences, see `sequence_batch`, and
+        advantages that are normalised already.
     """
     tensor = {
-        name: as_tensor(getattr(rollout, name), policy.device)
-        for name in ("obs", "actions", "logp", "rewards", "terminated", "continues", "valid")
+        name: as_tensor(getattr(rollout, name), HOST)
+        for name in ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_first")
     }
-    features = policy.features(tensor["obs"])  # [T+1, N, F]: also of the last successors
-    rewards = clip_rewards(tensor["rewards"], config.clip_rewards)
-    terminated, continues = tensor["terminated"], tensor["continues"]
+    features, output = rollout_outputs(
+        policy,
+        rollout,
+        config.minibatch_size,
+        dist_inputs=config.use_kl_loss,
+        values=config.use_critic,
+    )
+    rewards, terminated, continues = (tensor[k] for k in ("rewards", "terminated", "continues"))
     if config.use_critic:
-        all_values = policy.module.value(features)
-        values, next_values = all_values[:-1], all_values[1:]
+        values, next_values = output.values[:-1], output.values[1:]
         lambda_ = config.lambda_ if config.use_gae else 1.0
         advantages = gae(rewards, values, next_values, terminated, continues, config.gamma, lambda_)
     else:
         values = torch.zeros_like(rewards)
         # Without a critic there is nothing to bootstrap from where a fragment or episode is cut.
         advantages = discounted_returns(rewards, values, terminated, continues, config.gamma)
+    features = map_tensors(lambda part: part[:-1], features)
     columns = {
-        "features": features[:-1],
         "actions": tensor["actions"],
         "logp": tensor["logp"],
         "advantages": advantages,
@@ -199,10 +265,30 @@ def with_advantages(rollout: Rollout, policy: Policy, config: PPOConfig) -> Batc
         "value_targets": advantages + values,
     }
     if config.use_kl_loss:
-        columns["dist_inputs"] = policy.module.dist_inputs(features[:-1])
-    valid = tensor["valid"].flatten().nonzero().squeeze(1)
-    # Feed-forward losses do not depend on order, so invalid rows are left out rather than masked.
-    return {name: column.flatten(0, 1).index_select(0, valid) for name, column in columns.items()}
+        columns["dist_inputs"] = output.dist_inputs[:-1]
+    valid = tensor["valid"]
+    if policy.is_recurrent:
+        if config.normalize_advantages:
+            everyones = torch.cat(ranks.gather(advantages[valid]))
+            columns["advantages"] = normalized(advantages, everyones)
+        columns |= {"valid": valid, "is_first": tensor["is_first"][:-1]}
+        batch = sequence_batch(columns, features, _states(rollout), rollout.state_stride)
+        kept = sequences_kept(valid, rollout.state_stride)
+    else:
+        columns |= tree_columns("features", features)
+        rows = valid.flatten().nonzero().squeeze(1)
+        # Losses of rows do not depend on order, so invalid ones are left out rather than masked.
+        batch = {name: part.flatten(0, 1).index_select(0, rows) for name, part in columns.items()}
+        kept = valid
+    if ranks.size > 1:
+        batch["ids"] = row_ids(kept, ranks)
+    return batch
+
+
+def _states(rollout: Rollout) -> dict[str, Tensor]:
+    """The recurrent states before the sequences, `[S, N, …]` by name."""
+    states = rollout.states or {}
+    return {name: as_tensor(part, HOST) for name, part in states.items() if name != FRAMES}
 
 
 class PPOCoefficients(NamedTuple):
@@ -213,7 +299,6 @@ class PPOCoefficients(NamedTuple):
     kl: float
     value: float
     value_clip: float | None
-    normalize_advantages: bool
 
 
 def ppo_loss(
@@ -235,9 +320,6 @@ def ppo_loss(
     """
     logp, entropy = distribution.logp_and_entropy(output.dist_inputs, batch["actions"])
     advantages = batch["advantages"]
-    if coefficients.normalize_advantages and len(advantages) > 1:
-        std, mean = torch.std_mean(advantages)
-        advantages = (advantages - mean) / (std + 1e-8)
     log_ratio = logp - batch["logp"]
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - coefficients.clip, 1 + coefficients.clip)
@@ -274,10 +356,23 @@ def ppo_loss(
 
 
 @torch.no_grad()
-def policy_divergence(batch: Batch, policy: Policy) -> float:
-    """Mean KL divergence of the present policy from the one that sampled the batch, nats."""
-    inputs = policy.module.dist_inputs(batch["features"])
-    return policy.distribution.kl(batch["dist_inputs"], inputs).mean().item()
+def policy_divergence(batch: Batch, policy: Policy, items_at_once: int | None = None) -> Tensor:
+    """KL divergence of the present policy from the one that sampled each row, nats, `[M]`.
+
+    Args:
+        batch: Of `with_advantages`.
+        policy: As it is now.
+        items_at_once: Rows, or sequences, that are on the policy's device at the same time; on the
+            CPU all are.
+    """
+    if policy.device == HOST:
+        items_at_once = None
+    parts = []
+    for part in minibatches(batch, 1, items_at_once, None):
+        here = {name: column.to(policy.device) for name, column in part.items()}
+        output, rows = unrolled(policy.module, here)
+        parts.append(policy.distribution.kl(rows["dist_inputs"], output.dist_inputs))
+    return torch.cat(parts).to(HOST)
 
 
 def adapted_kl_coeff(kl_coeff: float, kl: float, kl_target: float) -> float:

@@ -17,7 +17,8 @@ from trainables import registry
 from trainables.algorithm import Algorithm
 from trainables.core import compatibility
 from trainables.core.config import AlgorithmConfig
-from trainables.core.model_config import ModelConfig, OptimizerConfig
+from trainables.core.exploration_config import ExplorationConfig
+from trainables.core.model_config import ALIASES, ModelConfig, OptimizerConfig
 from trainables.core.replay_config import ReplayBufferConfig
 from trainables.core.settings import Setting
 
@@ -33,9 +34,10 @@ def reference_table() -> str:
     """The whole table as Markdown."""
     blocks = [_section(section) for section in _sections()]
     blocks += [_algorithm(name) for name in registry.algorithm_names()]
-    blocks.append(_nested("model", ModelConfig.settings(), compatibility.MODEL_PLANNED))
-    blocks.append(_nested("optimizer", OptimizerConfig.settings(), {}))
-    blocks.append(_nested("replay_buffer_config", ReplayBufferConfig.settings(), {}))
+    blocks.append(_model())
+    blocks.append(_nested("optimizer", OptimizerConfig.settings()))
+    blocks.append(_nested("exploration_config", ExplorationConfig.settings()))
+    blocks.append(_nested("replay_buffer_config", ReplayBufferConfig.settings()))
     blocks.append(_methods())
     return "\n\n".join(blocks) + "\n"
 
@@ -80,8 +82,18 @@ def _algorithm(name: str) -> str:
     return _table(f"### {name}: `.training()`", _HEADER, rows)
 
 
-def _nested(name: str, known: Mapping[str, Setting], planned: Mapping[str, str]) -> str:
-    rows = [_setting(declared) for declared in known.values()] + _grouped("planned", planned)
+def _model() -> str:
+    rows = [_row(f"`{old}`", f"alias of {_code(new)}", "", "", "") for old, new in ALIASES.items()]
+    rows += _grouped("refused", compatibility.MODEL_REFUSED)
+    return _nested("model", ModelConfig.settings(), rows)
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _nested(name: str, known: Mapping[str, Setting], more: Iterable[str] = ()) -> str:
+    rows = [*(_setting(declared) for declared in known.values()), *more]
     return _table(f"### the dict `{name}`", _HEADER, rows)
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 from trainables.core.settings import ConfigError
 
-_MODULES = {"DQN": "trainables.dqn", "PPO": "trainables.ppo", "SAC": "trainables.sac"}
+_MODULES = {
+    "APPO": "trainables.appo",
+    "DQN": "trainables.dqn",
+    "IMPALA": "trainables.impala",
+    "PPO": "trainables.ppo",
+    "SAC": "trainables.sac",
+}
 _registered: dict[str, Any] = {}  # what Tune knows from this process
 
 try:

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from trainables.core.batch import Batch
-from trainables.core.distributions import LOG_STD_MIN, SquashedGaussian
-from trainables.core.learner import Learner, LossFn, Metrics
+from trainables.core.batch import Batch, tree_of
+from trainables.core.distributions import ILLEGAL, LOG_STD_MIN, SquashedGaussian
+from trainables.core.learner import LossFn, Metrics
 from trainables.core.model_config import ModelConfig
 from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
@@ -27,6 +27,11 @@ _OPTIMIZATION_CONFIG = {
 }
 
 
+# Of the greatest entropy that discrete actions can have; Christodoulou (2019) has 0.98, most
+# implementations this.
+_ENTROPY_SHARE = 0.89
+
+
 @dataclass
 class SACConfig(OffPolicyConfig):
     """Settings of SAC, for bounded continuous and for discrete actions."""
@@ -37,6 +42,18 @@ class SACConfig(OffPolicyConfig):
         "squash_actions": "its Gaussian is always squashed",
     }
 
+    without_memory: ClassVar[str | None] = (
+        "its policy and Q-functions learn from single steps out of the replay buffer; PPO and DQN "
+        "train on sequences"
+    )
+    exploration_types: ClassVar[tuple[str, ...]] = (
+        "StochasticSampling",
+        "Random",
+        "GaussianNoise",
+        "OrnsteinUhlenbeckNoise",
+        "ParameterNoise",
+    )
+    why_no_exploration: ClassVar[str] = "its actions are not chosen by their values"
     composites: ClassVar[dict[str, str]] = {"optimization_config": "actor_lr, critic_lr, alpha_lr"}
 
     twin_q: bool = setting(
@@ -82,7 +99,7 @@ class SACConfig(OffPolicyConfig):
     random_warmup: bool = setting(
         True,
         "training",
-        "uniform actions until learning starts, instead of the policy's",
+        "uniform actions until learning starts, unless exploration_config has random_timesteps",
         fixed="it only counts at the start of a run",
     )
     _deterministic_loss: bool = setting(
@@ -163,11 +180,7 @@ class SAC(OffPolicy):
     config: SACConfig
 
     def training_step(self) -> dict[str, float]:
-        # A resumed run that refills its buffer does so with what it has learned.
-        starting = not self.num_updates and not self.learning_has_started
-        uniform = self.config.random_warmup and starting
-        for policy in self.policies.values():
-            policy.set_exploration(uniform=uniform)
+        exploration = self.set_exploration()
         self.remember(self.sample())
         rates = self.learning_rates()
         with self.timers("learn"):
@@ -175,11 +188,19 @@ class SAC(OffPolicy):
             for module_id, batch in self.replayed():
                 self.learn(module_id, batch)
         self.sync_weights()
-        return {
+        present = {
             f"learner/{module_id}/curr_{name}_lr": rate
             for module_id in self.policies
             for name, rate in rates.items()
         }
+        return {**exploration, **present}
+
+    def _explores_uniformly(self) -> bool:
+        if self._exploring.random_timesteps is not None:
+            return super()._explores_uniformly()
+        # A resumed run that refills its buffer does so with what it has learned.
+        starting = not self.num_updates and not self.learning_has_started
+        return (self.config.random_warmup and starting) or super()._explores_uniformly()
 
     def learning_rates(self) -> dict[str, float]:
         """The present rates of policy, Q-functions and log alpha."""
@@ -197,23 +218,19 @@ class SAC(OffPolicy):
             "initial_alpha": config.initial_alpha,
         }
 
-    def make_learner(self, module: PolicyModule) -> Learner:
+    @classmethod
+    def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
         assert isinstance(module, SoftActorCritic)
-        config = self.config
-        return Learner(
-            module,
-            config.full_optimizer,
-            config.grad_clip,
-            config.grad_clip_by,
-            groups={
+        return {
+            "groups": {
                 "actor": module.actor.parameters(),
                 "critic": module.critic.parameters(),
                 "alpha": [module.log_alpha],
             },
-            targets={"critic": module.critic},
-            undecayed=("alpha",),
-            compile=self._compile_options(),
-        )
+            "targets": {"critic": module.critic},
+            "undecayed": ("alpha",),
+            "compile": config.compile_options,
+        }
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
         columns = super().prepare(policy, batch)
@@ -238,7 +255,10 @@ class SAC(OffPolicy):
                 module, target, batch, distribution, float(target_entropy)
             )
         self._refuse_gaussian_settings()
-        return lambda module, batch: discrete_sac_loss(module, target, batch, float(target_entropy))
+        has_mask = self.policies[module_id].observations.preprocessor.spec.num_mask > 0
+        of_legal = entropy == "auto" and has_mask  # of as many actions as each row allows
+        goal = None if of_legal else float(target_entropy)
+        return lambda module, batch: discrete_sac_loss(module, target, batch, goal)
 
     def _refuse_gaussian_settings(self) -> None:
         """What would be ignored where actions are discrete."""
@@ -251,14 +271,11 @@ class SAC(OffPolicy):
 
 
 def auto_entropy(policy: Policy) -> float:
-    """Target entropy: -d for d continuous dimensions, a share of the maximum for n actions.
-
-    The share is that of common implementations; Christodoulou (2019) has 0.98.
-    """
+    """Target entropy: -d for d continuous dimensions, a share of the maximum for n actions."""
     distribution = policy.distribution
     if isinstance(distribution, SquashedGaussian):
         return -float(math.prod(distribution.action_shape))
-    return 0.89 * math.log(distribution.num_inputs)
+    return _ENTROPY_SHARE * math.log(distribution.num_inputs)
 
 
 def sac_loss(
@@ -285,18 +302,19 @@ def sac_loss(
     Returns:
         The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`.
     """
+    features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
     alpha = module.log_alpha.detach().exp()
     with torch.no_grad():
-        next_inputs = module.actor(batch["next_features"])
+        next_inputs = module.dist_inputs(next_features)
         next_actions, next_logp = distribution.rsample(next_inputs, batch["next_noise"])
-        next_q = target(batch["next_features"], next_actions).amin(0).squeeze(-1)
+        next_q = target(next_features, next_actions).amin(0).squeeze(-1)
         next_values = next_q - alpha * next_logp  # soft state values, eq. 3
         targets = batch["rewards"] + batch["discounts"] * next_values
-    q_values = module.critic(batch["features"], batch["actions"]).squeeze(-1)  # [E, B]
+    q_values = module.critic(features, batch["actions"]).squeeze(-1)  # [E, B]
     critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
 
-    actions, logp = distribution.rsample(module.actor(batch["features"]), batch["noise"])
-    q_of_policy = module.critic(batch["features"], actions, freeze=True).amin(0).squeeze(-1)
+    actions, logp = distribution.rsample(module.dist_inputs(features), batch["noise"])
+    q_of_policy = module.critic(features, actions, freeze=True).amin(0).squeeze(-1)
     actor_loss = (alpha * logp - q_of_policy).mean()
     alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
     loss = critic_loss + actor_loss + alpha_loss
@@ -304,7 +322,7 @@ def sac_loss(
 
 
 def discrete_sac_loss(
-    module: SoftActorCritic, target: QFunctions, batch: Batch, target_entropy: float
+    module: SoftActorCritic, target: QFunctions, batch: Batch, target_entropy: float | None
 ) -> tuple[Tensor, Metrics]:
     """The same three losses where expectations over the actions are sums (Christodoulou, 2019).
 
@@ -312,29 +330,46 @@ def discrete_sac_loss(
         module: Is trained.
         target: Slow copy of the Q-functions.
         batch: As for `sac_loss`, with actions `[B]` and no noise.
-        target_entropy: Entropy that alpha is steered to, nats.
+        target_entropy: Entropy that alpha is steered to, nats; None: a share of the greatest one
+            over the actions that each row allows.
 
     Returns:
         As `sac_loss`.
     """
+    features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
     alpha = module.log_alpha.detach().exp()
     with torch.no_grad():
-        next_log_probs = module.actor(batch["next_features"]).log_softmax(-1)
-        next_q = target(batch["next_features"]).amin(0)  # [B, A]
-        next_values = (next_log_probs.exp() * (next_q - alpha * next_log_probs)).sum(-1)
+        next_log_probs, next_probs = _legal_probs(module.dist_inputs(next_features))
+        next_q = target(next_features).amin(0)  # [B, A]
+        next_values = (next_probs * (next_q - alpha * next_log_probs)).sum(-1)
         targets = batch["rewards"] + batch["discounts"] * next_values
-    all_q = module.critic(batch["features"])  # [E, B, A]
+    all_q = module.critic(features)  # [E, B, A]
     index = batch["actions"].view(1, -1, 1).expand(len(all_q), -1, 1)
     q_values = all_q.gather(-1, index).squeeze(-1)  # [E, B]
     critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
 
-    log_probs = module.actor(batch["features"]).log_softmax(-1)
-    probs = log_probs.exp()
+    inputs = module.dist_inputs(features)
+    log_probs, probs = _legal_probs(inputs)
     actor_loss = (probs * (alpha * log_probs - all_q.detach().amin(0))).sum(-1).mean()
     entropy = -(probs * log_probs).sum(-1)
-    alpha_loss = temperature_loss(module.log_alpha, entropy, target_entropy)
+    goal = _legal_entropy(inputs) if target_entropy is None else target_entropy
+    alpha_loss = temperature_loss(module.log_alpha, entropy, goal)
     loss = critic_loss + actor_loss + alpha_loss
     return loss, _metrics(critic_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
+
+
+def _legal_probs(inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and probabilities of actions by their logits, `[B, A]`.
+
+    Both are 0 for an illegal action, so that it counts nowhere and nothing is infinite.
+    """
+    log_probs = inputs.log_softmax(-1)
+    return log_probs.masked_fill(inputs == ILLEGAL, 0.0), log_probs.exp()
+
+
+def _legal_entropy(inputs: Tensor) -> Tensor:
+    """Target entropy of each row: the share of the greatest over its legal actions, `[B]`."""
+    return _ENTROPY_SHARE * (inputs != ILLEGAL).sum(-1).log()
 
 
 def q_loss(q_values: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -353,7 +388,7 @@ def q_loss(q_values: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, 
     return loss, errors.detach().abs().mean(0)
 
 
-def temperature_loss(log_alpha: Tensor, entropy: Tensor, target_entropy: float) -> Tensor:
+def temperature_loss(log_alpha: Tensor, entropy: Tensor, target_entropy: float | Tensor) -> Tensor:
     """Alpha falls while the policy's entropy `[B]` is above its target, and rises below it.
 
     Of log alpha instead of alpha, as most implementations: the step does not vanish with alpha.

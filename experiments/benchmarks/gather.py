@@ -26,6 +26,7 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         "sb3": ("peer_sb3.py",),
         "rllib": ("peer_rllib.py",),
     },
+    "minatar": {"ours": ("ours_minatar.py",), "sb3": ("peer_sb3_minatar.py",)},
     **{
         algorithm: {
             "ours": ("ours_off_policy.py", algorithm),
@@ -36,12 +37,30 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         }
         for algorithm in ("dqn", "sac")
     },
+    **{
+        algorithm: {
+            "ours": ("ours_actors.py", algorithm),
+            "rllib": ("peer_rllib_actors.py", algorithm),
+        }
+        for algorithm in ("impala", "appo")
+    },
+    "ppo_actors": {
+        "ours": ("ours_actors.py", "ppo"),
+        "evaluating": ("ours_actors.py", "ppo"),
+    },
 }
 """By algorithm and contestant: the script, and what its command line starts with."""
-TITLES = {"ppo": "PPO on CartPole", "dqn": "DQN on CartPole", "sac": "SAC on Pendulum"}
+TITLES = {
+    "ppo": "PPO on CartPole",
+    "dqn": "DQN on CartPole",
+    "sac": "SAC on Pendulum",
+    "impala": "IMPALA on CartPole",
+    "appo": "APPO on CartPole",
+}
 LABELS = {
     "ours": "Tunescape",
     "compiled": "Tunescape, compiled",
+    "evaluating": "Tunescape, evaluating",
     "bare": "bare loop",
     "sb3": "Stable-Baselines3",
     "rllib": "RLlib",
@@ -72,12 +91,13 @@ def arguments(description: str | None, contestants: Sequence[str]) -> argparse.A
 
 
 def chosen(args: argparse.Namespace, contestants: Sequence[str]) -> list[str]:
-    """The contestants to measure; peers only with their interpreter.
+    """The contestants to measure, of those that know the algorithm; peers with an interpreter.
 
     Raises:
         SystemExit: The peers' interpreter does not exist, or peers are asked for without one.
     """
-    names = [n for n in contestants if args.only is None or n in args.only]
+    known = SCRIPTS.get(getattr(args, "algorithm", ""), contestants)
+    names = [n for n in contestants if n in known and (args.only is None or n in args.only)]
     if args.peers_python is None:
         if args.only and any(n in PEERS for n in args.only):
             raise SystemExit("--only names a peer: give --peers-python PATH (see README.md)")
@@ -131,14 +151,17 @@ def rounds(
     count: int,
     task: Callable[[str, int], Result],
     show: Callable[[Result], str],
+    peer_count: int | None = None,
 ) -> dict[str, list[Result]]:
-    """Measures every contestant once a round, one after the other.
+    """Measures every contestant once a round, one after the other; peers in the first rounds only.
 
     Interleaved, so that a slow minute of the machine hits all of them alike.
     """
     results: dict[str, list[Result]] = {name: [] for name in names}
     for number in range(count):
         for name in names:
+            if name in PEERS and peer_count is not None and number >= peer_count:
+                continue
             result = task(name, number)
             results[name].append(result)
             console.print(f"round {number + 1}/{count}  {LABELS[name]:<18} {show(result)}")

@@ -1,4 +1,4 @@
-"""What the off-policy contestants share: equal settings, measuring loops, the command line.
+"""What contestants of all algorithms but PPO share: settings, measuring loops, the command line.
 
 The contestants' scripts import it as their neighbour (`import off_policy`), since the peers'
 environment knows nothing of this package; it needs gymnasium and the standard library only.
@@ -62,6 +62,26 @@ class SACSettings:
 
 
 @dataclass(frozen=True)
+class ActorSettings:
+    """IMPALA and APPO on CartPole with env runners; the equal settings of `throughput.py`.
+
+    Two separate networks of two hidden layers of 64 tanh units; all else by each one's defaults.
+    """
+
+    env: str = "CartPole-v1"
+    env_runners: int = 2
+    learners: int = 0
+    """Processes that learn; 0: the driver does."""
+    slots: int = 16
+    fragment: int = 50
+    """Steps of each slot in a sample."""
+    batch_size: int = 800
+    """Environment steps of a train batch: one sample."""
+    lr: float = 5e-4
+    max_grad_norm: float = 40.0
+
+
+@dataclass(frozen=True)
 class Score:
     """A return to reach, as the mean of the last training episodes."""
 
@@ -69,7 +89,12 @@ class Score:
     episodes: int
 
 
-SCORES = {"dqn": Score(450.0, 100), "sac": Score(-250.0, 20)}
+SCORES = {
+    "dqn": Score(450.0, 100),
+    "sac": Score(-250.0, 20),
+    "impala": Score(450.0, 100),
+    "appo": Score(450.0, 100),
+}
 
 
 @dataclass(frozen=True)
@@ -123,7 +148,7 @@ def rates(before: Mark, after: Mark) -> Result:
         "seconds": seconds,
         "env_steps_per_second": env_steps / seconds,
         "updates_per_second": updates / seconds,
-        "update_ms": update_seconds / updates * 1e3 if updates else float("nan"),
+        "update_ms": update_seconds / updates * 1e3 if updates else None,
     }
 
 
@@ -232,6 +257,8 @@ def parser(
     tasks: Sequence[str],
     *,
     compiles: bool = False,
+    actors: bool = False,
+    evaluates: bool = False,
 ) -> argparse.ArgumentParser:
     """The contestants' command line: an algorithm where there are several, a task, its options."""
     made = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
@@ -248,6 +275,13 @@ def parser(
             command.add_argument("--slots", type=int, default=1, help="environments in step")
         if compiles:
             command.add_argument("--compile", action="store_true", help="torch_compile_learner")
+        if evaluates:
+            command.add_argument("--evaluate", action="store_true", help="beside the training")
+        if actors:
+            s = ActorSettings()
+            command.add_argument("--env-runners", type=int, default=s.env_runners)
+            command.add_argument("--learners", type=int, default=s.learners)
+            command.add_argument("--slots", type=int, default=s.slots)
     if "time-to-score" in tasks:
         command = commands.add_parser("time-to-score")
         command.add_argument("--target", type=float, help="return to reach")
@@ -259,6 +293,11 @@ def parser(
     for command in commands.choices.values():
         command.add_argument("--seed", type=int, default=0)
     return made
+
+
+def actor_settings(args: argparse.Namespace) -> ActorSettings:
+    """The equal settings, with the numbers of processes and slots of the command line."""
+    return ActorSettings(env_runners=args.env_runners, learners=args.learners, slots=args.slots)
 
 
 def target(args: argparse.Namespace) -> float:

@@ -27,7 +27,7 @@ def equal_dqn(slots: int) -> DQNConfig:
     s = DQNSettings()
     return (
         DQNConfig()
-        .environment(s.env)
+        .environment(s.env, disable_env_checking=True)  # its steps would be recorded
         .env_runners(num_envs_per_env_runner=slots)
         .training(
             train_batch_size_per_learner=s.batch_size,
@@ -54,7 +54,7 @@ def equal_sac(settings: SACSettings, slots: int = 1) -> SACConfig:
     s = settings
     return (
         SACConfig()
-        .environment(s.env)
+        .environment(s.env, disable_env_checking=True)  # its steps would be recorded
         .env_runners(num_envs_per_env_runner=slots)
         .training(
             train_batch_size_per_learner=s.batch_size,

@@ -15,6 +15,7 @@ from small_runs import DISCRETE, DISCRETE_ONLY, SMALL, settings_of, suited, with
 from trainables import Algorithm, Policy
 from trainables.core.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, name_of
+from trainables.runtime.feasibility import placement_problem
 
 WALK = "fakes:limited_walk"
 
@@ -289,7 +290,18 @@ def test_bundles(name: str) -> None:
     assert request.bundles == [{"CPU": 1, "GPU": 0.5}, runner, runner]
     assert request.strategy == "SPREAD"
     assert algorithm.default_resource_request(settings_of(name)).bundles == [{"CPU": 1}]
-    assert "num_env_runners" in algorithm.resource_help(settings_of(name))
+    assert "num_env_runners" in algorithm.resource_help(settings_of(name, num_env_runners=2))
+
+
+@algorithms
+def test_four_trials_share_a_gpu(name: str) -> None:
+    """A fraction of a GPU goes into the driver's bundle, with fake GPUs too."""
+    request = get_algorithm(name).default_resource_request(
+        settings_of(name, num_gpus_per_learner=0.25, fake_gpus=True)
+    )
+    assert request.bundles == [{"CPU": 1, "GPU": 0.25}]
+    assert placement_problem(request.bundles * 4, "PACK", [{"CPU": 4, "GPU": 1}]) is None
+    assert placement_problem(request.bundles * 5, "PACK", [{"CPU": 8, "GPU": 1}]) is not None
 
 
 @algorithms
@@ -367,7 +379,7 @@ def test_under_pbt_the_mutated_settings_win_and_learned_state_is_the_donors(
         rates = {v for k, v in result.items() if "/curr_" in k and k.endswith("lr")}
         assert rates == {5e-4}
         assert result["training_iteration"] == 2
-        groups = clone.learners.learners["default_policy"].optimizer.param_groups
+        groups = clone.learners["default_policy"].optimizer.param_groups
         assert all(group["lr"] == 5e-4 for group in groups)
 
 

@@ -43,6 +43,28 @@ REPLAYED: dict[str, tuple[Any, dict[str, Any]]] = {
     "target_network_update_freq": (128, {}),
     "replay_buffer_config.beta": (1.0, {}),
 }
+
+
+def exploring(kind: str, new: dict[str, Any], **more: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """Options of one type of exploration that do not wait for a schedule to come to them."""
+    given = {"exploration_config": {"type": kind, **more.pop("options", {})}, **more}
+    return {f"exploration_config.{name}": (value, given) for name, value in new.items()}
+
+
+GREEDY = {
+    "initial_epsilon": 0.1,
+    "final_epsilon": 0.9,
+    "warmup_timesteps": 5000,
+    "epsilon_timesteps": 100,
+    "epsilon_schedule": 0.9,
+}
+SCALE = {"initial_scale": 5.0, "final_scale": 5.0, "scale_timesteps": 50, "scale_schedule": 5.0}
+OU = {"ou_theta": 0.5, "ou_sigma": 2.0, "ou_base_scale": 1.0, "ou_dt": 0.25}
+REMEMBERING = {
+    "model": {"use_lstm": True, "lstm_cell_size": 8, "fcnet_hiddens": [8], "max_seq_len": 4},
+    "replay_buffer_config": {"capacity": 2000},
+}
+REPLAYING = {"replay_proportion": 1.0, "replay_buffer_num_slots": 4}
 # The new value of each setting, and what else must be set for it to matter.
 MUTATED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
     "PPO": {
@@ -61,13 +83,65 @@ MUTATED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "entropy_coeff": (0.1, {}),
         "normalize_advantages": (False, {}),
     },
+    "APPO": {
+        **SHARED,
+        "train_batch_size_per_learner": (512, {}),
+        "num_epochs": (3, {}),
+        "minibatch_size": (32, {}),
+        "shuffle_batch_per_epoch": (False, {}),
+        "vtrace": (False, {}),
+        "vtrace_clip_rho_threshold": (0.5, {}),
+        "vtrace_clip_pg_rho_threshold": (0.5, {}),
+        "use_gae": (False, {"vtrace": False, "lambda_": 0.5}),
+        "lambda_": (0.5, {}),
+        "clip_param": (0.001, {}),
+        "target_worker_clipping": (0.5, {}),
+        "use_kl_loss": (False, {}),
+        "kl_target": (1e-9, {}),
+        "vf_loss_coeff": (0.1, {}),
+        "entropy_coeff": (0.1, {}),
+        "target_network_update_freq": (4.0, {}),
+        "tau": (0.5, {}),
+        "circular_buffer_num_batches": (1, {}),
+        "circular_buffer_iterations_per_batch": (3, {}),
+        "broadcast_interval": (3, {"observation_filter": "MeanStdFilter"}),
+        "_lr_vf": (5e-3, {"_separate_vf_optimizer": True}),
+    },
+    "IMPALA": {
+        **SHARED,
+        "train_batch_size_per_learner": (512, {}),
+        "num_epochs": (3, {}),
+        "minibatch_size": (32, {}),
+        "shuffle_batch_per_epoch": (False, {}),
+        "vtrace": (False, {}),
+        "vtrace_clip_rho_threshold": (0.5, {}),
+        "vtrace_clip_pg_rho_threshold": (0.5, {}),
+        "lambda_": (0.5, {}),
+        "vf_loss_coeff": (0.1, {}),
+        "entropy_coeff": (0.1, {}),
+        "loss_reduction": ("sum", {}),
+        "replay_proportion": (2.0, REPLAYING),
+        "replay_buffer_num_slots": (1, REPLAYING),
+        "broadcast_interval": (1000, {"observation_filter": "MeanStdFilter"}),
+        "_lr_vf": (5e-3, {"_separate_vf_optimizer": True}),
+    },
     "DQN": {
+        "burn_in_len": (1, REMEMBERING),
         **REPLAYED,
         "double_q": (False, {}),
         "epsilon": (0.9, {}),
         "categorical_distribution_temperature": (5.0, {}),
         "td_error_loss_fn": ("mse", {"num_atoms": 1}),
         "adam_epsilon": (0.01, {}),
+        **exploring("EpsilonGreedy", GREEDY),
+        **exploring("SoftQ", {"temperature": 50.0}),
+        **exploring(
+            "ParameterNoise",
+            {"target_distance": 1e9},
+            noisy=False,
+            categorical_distribution_temperature=1.0,
+            min_sample_timesteps_per_iteration=512,  # a step of sigma shows in few actions
+        ),
     },
     "SAC": {
         **REPLAYED,
@@ -76,6 +150,9 @@ MUTATED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "critic_lr": (5e-3, {}),
         "alpha_lr": (5e-3, {}),
         "_deterministic_loss": (True, {}),
+        **exploring("OrnsteinUhlenbeckNoise", {**SCALE, **OU, "base": "mode"}),
+        **exploring("GaussianNoise", {"stddev": 2.0}),
+        **exploring("ParameterNoise", {"target_distance": 1e-9}),
     },
 }
 CASES = [(name, setting) for name in algorithm_names() for setting in MUTATED[name]]
@@ -83,7 +160,7 @@ CASES = [(name, setting) for name in algorithm_names() for setting in MUTATED[na
 
 def base(name: str, **more: Any) -> dict[str, Any]:
     frequent: dict[str, Any] = {}
-    if name != "PPO":  # in few steps
+    if name in ("DQN", "SAC"):  # in few steps
         frequent = {"target_network_update_freq": 16, "tau": 0.9}
         frequent["min_sample_timesteps_per_iteration"] = 64
     env = "Pendulum-v1" if name == "SAC" else "CartPole-v1"
@@ -206,4 +283,4 @@ def test_the_live_objects_have_the_mutated_values(
     for group in learner.optimizer.param_groups:
         assert (group["lr"], group["eps"], group["betas"][0]) == (2e-3, 0.02, 0.3)
     assert learner._grad_clip == 0.25
-    assert set(asked) == (set() if name == "PPO" else {0.7})
+    assert set(asked) == ({0.7} if name in ("DQN", "SAC") else set())

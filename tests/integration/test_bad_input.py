@@ -57,7 +57,7 @@ def spec_file(tmp_path: Path, **changes: Any) -> str:
         ({"stop": {"episode_reward": 1}}, ["spec.yaml:6", "did you mean 'episode_re"]),
         ({"seeds": 0}, ["spec.yaml:", "seeds = 0", "above 0"]),
         ({"search_space": "pop"}, ["spec.yaml:", "'pop'", "ppo"]),
-        ({"storage": "s3://bucket/x"}, ["s3://bucket/x", "not supported yet"]),
+        ({"storage": "s3://bucket/x"}, ["s3://bucket/x", "remote storage is not supported"]),
         (
             {
                 "config": {
@@ -66,7 +66,7 @@ def spec_file(tmp_path: Path, **changes: Any) -> str:
                     "train_batch_size_per_learner": 10**6,
                 }
             },
-            ["a trial can never start", "4097 CPU", "the nodes have", "num_env_runners"],
+            ["this can never start", "4097 CPU", "the nodes have", "num_env_runners"],
         ),
     ],
 )

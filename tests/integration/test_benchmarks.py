@@ -12,7 +12,17 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from experiments.benchmarks import compiled, gather, halfcheetah, throughput, time_to_score
+from experiments.benchmarks import (
+    compiled,
+    evaluation_cost,
+    gather,
+    halfcheetah,
+    memory_soak,
+    recurrent,
+    scaling,
+    throughput,
+    time_to_score,
+)
 from experiments.benchmarks.off_policy import Recorded, greedy_returns
 from experiments.benchmarks.trial_overhead import overheads
 from experiments.spec import load_spec
@@ -149,6 +159,70 @@ def test_only_one_contestant_is_compiled(
     assert set(json.loads((tmp_path / "compiled.json").read_text())["results"]) == {"dqn", "sac"}
 
 
+def test_fewer_seeds_of_peers_than_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(name: str, _: object, *given: object, algorithm: str) -> dict[str, Any]:
+        assert algorithm == "impala" and "--target=450.0" in given
+        seconds = {"ours": 10.0, "rllib": 300.5}[name]
+        result = {"seconds": seconds, "setup_seconds": 1.0, "env_steps": 9, "return": 60.0}
+        return {**result, "reached": name == "ours"}
+
+    monkeypatch.setattr(time_to_score, "measure", measure)
+    given = ["--algorithm", "impala", "--peer-seeds", "2", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["time_to_score", *given, "--peers-python", sys.executable])
+    time_to_score.main()
+    shown = capsys.readouterr().out
+    assert "2/2" in shown and "30.00" in shown and "ok (>= 4)" in shown
+    results = json.loads((tmp_path / "time_to_score_impala.json").read_text())["results"]
+    assert {name: len(runs) for name, runs in results.items()} == {"ours": 5, "rllib": 2}
+    assert results["rllib"][0]["charged_seconds"] == 300.0
+
+
+def test_scaling_shows_measurement_and_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(name: str, _: object, *given: Any, algorithm: str) -> dict[str, Any]:
+        count = given[given.index("--env-runners") + 1]
+        costs = {"driver_cpu_us": 25.0, "env_runner_cpu_us": 50.0, "learn_us": 20.0}
+        return {"env_steps_per_second": 10_000.0 * (1 + count), **costs}
+
+    monkeypatch.setattr(scaling, "measure", measure)
+    monkeypatch.setattr(sys, "argv", ["scaling", "--rounds", "1", "--out", str(tmp_path)])
+    scaling.main()
+    assert "30,000" in capsys.readouterr().out
+    record = json.loads((tmp_path / "scaling.json").read_text())["results"]
+    assert set(record["measured"]["ppo"]) == {"0", "1", "2"}
+    assert record["modelled"]["impala"]["16"] == 40_000  # learning sets the pace
+    assert record["modelled"]["ppo"]["2"] == 20_000
+
+
+def test_the_cost_of_an_evaluation_is_of_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Rounds differ much more than an evaluation costs.
+    def measure(name: str, _: object, *given: Any, algorithm: str) -> dict[str, Any]:
+        assert (name == "evaluating") == ("--evaluate" in given)
+        speed = 1000.0 * (1 + given[given.index("--seed") + 1])
+        return {
+            "env_steps_per_second": speed * (0.95 if name == "evaluating" else 1),
+            "driver_cpu_us": 40.0,
+        }
+
+    monkeypatch.setattr(evaluation_cost, "measure", measure)
+    monkeypatch.setattr(sys, "argv", ["evaluation_cost", "--out", str(tmp_path)])
+    evaluation_cost.main()
+    assert "5.0%" in (shown := capsys.readouterr().out) and "ok (<= 0.1)" in shown
+
+
+def test_memory_is_drawn(tmp_path: Path) -> None:
+    points = [[float(t), 100.0 + t / 60] for t in range(0, 1200, 5)]
+    samples = {"object store": points, "driver, own": points, "driver, resident": points}
+    slopes = {name: memory_soak.slope(points, 300) for name in samples}
+    memory_soak.draw(samples, slopes, 5.0, tmp_path / "soak.png")
+    assert (tmp_path / "soak.png").stat().st_size > 10_000
+
+
 def test_halfcheetah_draws_what_it_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +256,26 @@ def test_overheads_are_what_lies_between_results() -> None:
     assert overheads(ends) == pytest.approx([0.75, 0.5])
 
 
+def test_speed_of_memories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--out", str(tmp_path), "speed", "--rounds", "1", "--steps", "1024"]
+    monkeypatch.setattr(sys, "argv", ["recurrent", *given])
+    recurrent.main()
+    assert "<= 3" in capsys.readouterr().out
+    record = json.loads((tmp_path / "recurrent_speed.json").read_text())
+    assert set(record["results"]) == set(recurrent.NETWORKS)
+    assert all(result["env_steps"] >= 1024 for [result] in record["results"].values())
+
+
+def test_scores_of_memories(tmp_path: Path) -> None:
+    result = recurrent.shown_run(("LSTM", 0, 2048, recurrent.TRIALS[0]), "trial")
+    assert result["network"] == "LSTM" and result["curve"][-1][0] >= 2048
+    assert 8 <= result["greedy"] <= 500
+    recurrent.draw({"LSTM": [result, result]}, tmp_path / "scores.png")
+    assert (tmp_path / "scores.png").stat().st_size > 10_000
+
+
 def test_a_contestant_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit, match=r"bare loop gave no result \(exit code 2\)"):
         gather.measure("bare", None, "no-such-task")
@@ -204,7 +298,7 @@ def test_peers_need_their_interpreter(
 
 def test_the_peers_scripts_are_python() -> None:
     # They cannot be imported here: RLlib and Stable-Baselines3 are in their own environment.
-    scripts = {scripts[name][0] for scripts in gather.SCRIPTS.values() for name in gather.PEERS}
+    scripts = {of[name][0] for of in gather.SCRIPTS.values() for name in gather.PEERS if name in of}
     paths = [str(gather.HERE / script) for script in scripts]
-    assert len(paths) == 4
+    assert len(paths) == 6
     subprocess.run([sys.executable, "-m", "py_compile", *paths], check=True)

@@ -249,7 +249,8 @@ def test_a_server_killed_in_mid_sweep_delays_nothing_and_gets_the_rest_later(
     )
     dropped = int(parent.data.tags["tunescape.dropped_metrics"])
     submitted = 4 * (12 * 50 + 3) + 2  # and the best so far, twice
-    assert found + dropped == submitted  # every value is there, or counted as lost
+    # Every value is there, or counted as lost; what the server had just written as it died, both.
+    assert submitted <= found + dropped <= submitted + 4 * 3
     assert 0 < dropped <= submitted - 1000 + 200  # what had no room; a batch is dropped whole
     assert f"{dropped} metric values of this sweep could not be written" in caplog.text
 

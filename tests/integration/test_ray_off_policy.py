@@ -71,6 +71,20 @@ def test_replay_ratio_and_exploration_of_two_env_runners() -> None:
         assert epsilons == [0, 0]
 
 
+def test_remote_env_runners_have_the_present_values_of_exploration() -> None:
+    exploration = {"type": "OrnsteinUhlenbeckNoise", "random_timesteps": 70, "scale_timesteps": 100}
+    settings = {"env": "Pendulum-v1", "env_config": {}, "exploration_config": exploration}
+    with SAC(TINY | settings) as algo:
+        for _ in range(2):
+            scale = algo.training_step()["exploration/scale"]
+        seen = algo.env_runners.foreach_env_runner(
+            lambda runner: (runner.policy.explorer.scale, runner.policy.explorer.uniform)  # type: ignore[attr-defined]
+        )
+        assert 0.02 < scale < 1 and seen == [(scale, False)] * 2
+        noises = algo.env_runners.foreach_env_runner(lambda runner: runner._explored["x"].numpy())
+        assert np.abs(noises[0] - noises[1]).min() > 0  # each runner has noise of its own
+
+
 def test_the_warm_up_of_a_remote_env_runner_is_uniform_from_the_first_step() -> None:
     settings = {
         "env": "fakes:limited_walk",

@@ -44,12 +44,17 @@ def test_the_examples_tell_one_story(
 
     monkeypatch.chdir(tmp_path)
     [spec] = blocks("yaml")
-    sweep, analysis, policy = blocks("python")
+    sweep, memory, large, analysis, policy = blocks("python")
     Path("cartpole.yaml").write_text(spec, encoding="utf-8")
     small = ["num_samples=2", "stop.num_env_steps_sampled_lifetime=4000"]
     run(load_spec("cartpole.yaml", small))
 
     names: dict[str, object] = {"observation": np.zeros(4, np.float32)}
+    exec(memory, names)
+    assert names["algo"].get_policy().is_recurrent  # type: ignore[attr-defined]
+    names["algo"].stop()  # type: ignore[attr-defined]
+    exec(large, names)
+    names["large"].validate()  # type: ignore[attr-defined]
     exec(analysis, names)
     assert len(names["curves"]) > 0  # type: ignore[arg-type]
     exec(policy, names)
@@ -68,6 +73,11 @@ def test_every_shipped_spec_runs_for_one_iteration(path: Path) -> None:
     if extra := missing_extra(path.read_text()):
         pytest.skip(f"needs the extra {extra}")
     spec = load_spec(str(path))
-    with get_algorithm(spec.trainable)(config=dict(spec.config)) as algo:
+    config = dict(spec.config)
+    if str(config["env"]).startswith("ALE/"):  # a game takes minutes
+        short = {"max_num_frames_per_episode": 400}
+        config |= {"env_config": config["env_config"] | short, "num_epochs": 1}
+        config |= {"train_batch_size_per_learner": 512}
+    with get_algorithm(spec.trainable)(config=config) as algo:
         result = algo.train()
     assert np.isfinite(result[spec.objective.metric])

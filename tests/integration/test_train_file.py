@@ -141,7 +141,7 @@ def test_evaluate_refuses_the_policy_of_another_algorithm(
     from trainables.core.policy import Policy
 
     policy = types.SimpleNamespace(metadata={"algorithm": "PPO", "env": "CartPole-v1"})
-    monkeypatch.setattr(Policy, "load", lambda folder: policy)
+    monkeypatch.setattr(Policy, "load", lambda folder, **_: policy)
     arguments = ["evaluate", str(tmp_path), "--env", "Nowhere-v0", "--algo"]
     status, _, errors = run([*arguments, "DQN"], monkeypatch, capsys)
     assert status == 2 and "was trained by PPO, not by DQN" in errors

@@ -255,7 +255,7 @@ def test_a_standstill_is_told_with_the_right_numbers(
         thread.join()
     assert result.metrics is not None and result.metrics["training_iteration"] == 4
     assert "1 wait, each for (1 CPU) [PACK]" in caplog.text
-    assert "The 2 live nodes have (1 CPU) + (1 CPU)" in caplog.text
+    assert "The 2 live nodes have 2 x (1 CPU)" in caplog.text
     assert "Something else holds the rest" in caplog.text
 
 

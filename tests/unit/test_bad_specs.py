@@ -75,7 +75,7 @@ def test_the_good_one_is_read(tmp_path: Path) -> None:
         ("grace_period: 1000", "max_t: 0", 10, "scheduler.max_t = 0", "greater than 0"),
         ("grace_period: 1000", "grace_period: 0", 10, "grace_period = 0", "greater than 0"),
         ("grace_period: 1000", "reduction_factor: 1", 10, "reduction_factor = 1", "than 1"),
-        ("PPO", "PPOO", 2, "trainable", "did you mean PPO?"),
+        ("PPO", "PPOO", 2, "trainable", "did you mean PPO"),
         ("CartPole-v1", "CartPol-v1", 4, "config.env", "did you mean CartPole-v1"),
         ("tpe", "tppe", 9, "search", "did you mean 'tpe'?"),
         ("asha,", "asah,", 10, "scheduler", "did you mean 'asha'?"),

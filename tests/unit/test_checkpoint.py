@@ -31,7 +31,7 @@ from trainables.core.checkpoint import (
     trusted,
 )
 from trainables.core.settings import ConfigError
-from trainables.core.spaces import space_to_json
+from trainables.core.space_json import space_to_json
 
 Box, Discrete, MultiDiscrete = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete
 
@@ -167,7 +167,7 @@ def test_any_tree_comes_back(tmp_path_factory: Any, tree: Any) -> None:
     assert same(round_trip(tmp_path_factory.getbasetemp() / "tree", tree), tree)
 
 
-@pytest.mark.parametrize("value", [{1, 2}, b"bytes", object(), 1j, Path("x"), gym.spaces.Dict()])
+@pytest.mark.parametrize("value", [{1, 2}, b"bytes", object(), 1j, Path("x"), gym.spaces.Text(3)])
 def test_what_cannot_be_saved_is_named(tmp_path: Path, value: Any) -> None:
     with pytest.raises(ConfigError, match=type(value).__name__):
         round_trip(tmp_path, {"a": [value]})
@@ -430,6 +430,7 @@ CALLABLE = {"__callable__": "os:system"}
         {"env_config": {"__items__": [[1, CALLABLE]]}},
         {"evaluation_config": {"env": CALLABLE}},
         {"evaluation_config": {"env": "os:system"}},
+        {"custom_evaluation_function": "os:system"},
     ],
     ids=str,
 )

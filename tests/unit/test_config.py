@@ -164,8 +164,8 @@ def test_nested_dicts_are_checked() -> None:
         PPOConfig().training(model={"fcnet_hidden": [8]})
     with raises(r"fcnet_activation = 'tahn' is not allowed; allowed: one of 'tanh'"):
         PPOConfig().training(model={"fcnet_activation": "tahn"})
-    with raises(r"model setting 'use_lstm' is not supported yet \(recurrent and attention models"):
-        PPOConfig().training(model={"use_lstm": True})
+    with raises(r"model setting 'framestack' is not supported: use frame_stack of .environment"):
+        PPOConfig().training(model={"framestack": True})
     with raises(r"unknown optimizer setting 'lr' of OptimizerConfig"):
         PPOConfig().training(optimizer={"lr": 0.1})
     with raises(r"beta1 = 1 is not allowed; allowed: float, >= 0, < 1"):
@@ -493,6 +493,7 @@ def test_fragments_by_hand() -> None:
             r"rollout_fragment_length = 100 x 8 slots samples 800 steps, the train batch is 2048: "
             r"set rollout_fragment_length='auto' or train_batch_size_per_learner=800",
         ),
+        ({"video_interval": 5}, "video_interval = 5 has no effect without record_env"),
         ({"use_critic": False}, "use_gae = True needs a value function: set use_critic=True"),
         ({"gamma": tune.uniform(0, 1)}, "gamma: a search domain can be swept"),
     ],
@@ -511,6 +512,7 @@ def test_validate(values: dict[str, Any], message: str) -> None:
         {"use_critic": False, "use_gae": False},
         {"minibatch_size": None},
         {"clip_rewards": [-1, 1]},
+        {"video_interval": 5, "record_env": True},
     ],
 )
 def test_valid(values: dict[str, Any]) -> None:

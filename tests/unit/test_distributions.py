@@ -11,6 +11,8 @@ from torch import distributions as td
 from trainables.core.distributions import (
     Categorical,
     DiagGaussian,
+    Distribution,
+    MultiBernoulli,
     MultiCategorical,
     SquashedGaussian,
     distribution_for,
@@ -132,7 +134,75 @@ def test_the_mode_is_the_most_likely(distribution: Any) -> None:
     assert mode.shape[1:] == distribution.action_shape
 
 
-def test_unsupported_spaces() -> None:
-    for space in (gym.spaces.MultiBinary(3), gym.spaces.Box(0, 9, (2,), np.int64)):
-        with pytest.raises(ConfigError, match="action space"):
-            distribution_for(space)
+def test_bits_are_independent_bernoullis() -> None:
+    mine, p, q = MultiBernoulli((2, 3)), torch.randn(ROWS, 6), torch.randn(ROWS, 6)
+    theirs_p, theirs_q = (td.Independent(td.Bernoulli(logits=x), 1) for x in (p, q))
+    actions = mine.sample(p)
+    assert actions.shape == (ROWS, 2, 3) and actions.dtype == torch.int64
+    flat = actions.reshape(ROWS, 6).float()
+    torch.testing.assert_close(mine.logp(p, actions), theirs_p.log_prob(flat))
+    torch.testing.assert_close(mine.entropy(p), theirs_p.entropy())
+    torch.testing.assert_close(mine.kl(p, q), td.kl_divergence(theirs_p, theirs_q))
+    assert torch.equal(mine.encode(actions), flat)
+    assert torch.equal(mine.mode(p).reshape(ROWS, 6), (p > 0).long())
+
+
+def test_the_frequencies_of_bits() -> None:
+    inputs = torch.tensor([0.9, 0.5, 0.05]).logit().expand(200_000, 3)
+    for draw, shares in (("sample", [0.9, 0.5, 0.05]), ("uniform", [0.5] * 3)):
+        draws = getattr(MultiBernoulli((3,)), draw)(inputs, torch.Generator().manual_seed(1))
+        error = (draws.float().mean(0) - torch.tensor(shares)).abs().max()
+        assert error < 5 * (0.25 / 200_000) ** 0.5  # five standard errors of a share of 0.5
+
+
+def test_encoded_actions() -> None:
+    def encoded(distribution: Distribution, actions: list[Any]) -> list[float]:
+        rows = distribution.encode(torch.tensor([actions], dtype=distribution.action_dtype))
+        assert rows.shape == (1, distribution.num_encoded) and rows.dtype == torch.float32
+        return rows[0].tolist()
+
+    assert Categorical(3).encode(torch.tensor([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert encoded(MultiCategorical([2, 3]), [1, 0]) == [0, 1, 1, 0, 0]
+    assert encoded(MultiCategorical([2, 1, 2], (3, 1)), [[1], [0], [0]]) == [0, 1, 1, 1, 0]
+    assert encoded(MultiBernoulli((2,)), [1, 0]) == [1, 0]
+    assert encoded(DiagGaussian((2,)), [3.0, -1.0]) == [3, -1]
+    assert encoded(SquashedGaussian((1,)), [0.5]) == pytest.approx([np.tanh(0.5)])
+
+
+@pytest.mark.parametrize(
+    ("space", "kind", "num_inputs", "num_mask", "action_shape"),
+    [
+        (gym.spaces.Discrete(3, start=-5), Categorical, 3, 3, ()),
+        (gym.spaces.MultiDiscrete([[2, 3], [4, 1]]), MultiCategorical, 10, 10, (2, 2)),
+        (gym.spaces.MultiBinary([2, 2]), MultiBernoulli, 4, 8, (2, 2)),
+        (gym.spaces.Box(0, 1, (2, 3), np.float64), DiagGaussian, 12, 0, (2, 3)),
+        (gym.spaces.Box(0, 1, (), np.float16), DiagGaussian, 2, 0, ()),
+        (gym.spaces.Box(-2, 2, (3,), np.int8), MultiCategorical, 15, 15, (3,)),
+        (gym.spaces.Box(0, 255, (1,), np.uint8), MultiCategorical, 256, 256, (1,)),
+        (gym.spaces.Box(0, 1, (2,), np.bool_), MultiCategorical, 4, 4, (2,)),
+    ],
+)
+def test_the_distribution_of_each_space(
+    space: gym.Space, kind: type, num_inputs: int, num_mask: int, action_shape: tuple[int, ...]
+) -> None:
+    distribution = distribution_for(space)
+    assert type(distribution) is kind
+    assert (distribution.num_inputs, distribution.num_mask) == (num_inputs, num_mask)
+    assert distribution.action_shape == action_shape
+    sample = distribution.sample(torch.zeros(5, num_inputs))
+    assert sample.shape == (5, *action_shape) and sample.dtype == distribution.action_dtype
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (gym.spaces.Text(3), "Text.*supported: Box, Discrete"),
+        (gym.spaces.Box(0, 256, (2,), np.int64), "a choice of at most 256, here 257"),
+        (gym.spaces.Box(-np.inf, 1, (2,), np.int64), "a choice of at most 256"),
+        (gym.spaces.Box(0, 1, (2, 0)), "it has no elements"),
+        (gym.spaces.Dict(a=gym.spaces.Box(0, 999, (), np.int32)), "at 'a' .* here 1000"),
+    ],
+)
+def test_unsupported_spaces(space: gym.Space, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"(?s)^action space .*{message}"):
+        distribution_for(space)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from trainables.core.batch import Batch
 from trainables.core.exploration import EpsilonGreedy
+from trainables.core.features import FeatureSpec
 from trainables.core.q_network import QNetwork
 from trainables.dqn import DQNOptions, dqn_loss, project
 
@@ -101,7 +102,9 @@ def test_projection_keeps_the_mean_of_what_stays_inside() -> None:
 def tabular(values: list[list[float]]) -> QNetwork:
     """Q(s, a) = values[s][a] of one-hot states."""
     table = torch.tensor(values)
-    network = QNetwork(len(table), EpsilonGreedy(table.shape[1]), {"fcnet_hiddens": []})
+    network = QNetwork(
+        FeatureSpec(len(table)), EpsilonGreedy(table.shape[1]), {"fcnet_hiddens": []}
+    )
     head: Any = network.advantage[0]
     with torch.no_grad():
         head.weight.copy_(table.T)
@@ -157,7 +160,7 @@ def test_losses_of_td_errors_a_half_three_and_one(loss_fn: str, losses: list[flo
 def network(seed: int, **options: Any) -> QNetwork:
     generator = torch.Generator().manual_seed(seed)
     model = {"fcnet_hiddens": [16], "fcnet_activation": "tanh", "fcnet_initializer": "default"}
-    return QNetwork(3, EpsilonGreedy(4), model, generator, **options).double()
+    return QNetwork(FeatureSpec(3), EpsilonGreedy(4), model, generator, **options).double()
 
 
 def random_batch(rows: int = 40, seed: int = 0) -> Batch:

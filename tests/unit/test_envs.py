@@ -143,7 +143,8 @@ def test_module_and_name() -> None:
     assert make_vector_env("fakes:EndlessEnv", {"horizon": 6}, 2).num_envs == 2
     env = make_vector_env("fakes:limited_walk", {}, 1)
     assert isinstance(env, SyncVectorEnv)
-    assert isinstance(env.envs[0], gym.wrappers.TimeLimit)
+    assert isinstance(env.envs[0], gym.Wrapper)
+    assert isinstance(env.envs[0].env, gym.wrappers.TimeLimit)
     refused("fakes:NotThere", "'fakes:NotThere' cannot be found: .*has no attribute 'NotThere'")
     refused("no_such_module:Env", "'no_such_module:Env' cannot be found: No module named")
 

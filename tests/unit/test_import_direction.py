@@ -22,6 +22,7 @@ BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry
 # What algorithm.py is put together from.
 PARTS_OF_ALGORITHM = (
     "trainables.checkpointing",
+    "trainables.evaluating",
     "trainables.policy_access",
     "trainables.restoring",
 )
@@ -48,7 +49,7 @@ MAY_IMPORT = {
 }
 # The algorithms that extend another one.
 EXTENDS = {
-    "appo": ("impala",),
+    "appo": ("impala", "ppo"),
     "cql": ("sac",),
     "curiosity": ("ppo", "dqn"),
     "bc": ("marwil",),

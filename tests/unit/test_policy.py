@@ -50,11 +50,11 @@ def sample(space: gym.Space, count: int, seed: int = 0) -> np.ndarray:
 def with_filter(space: gym.Space, **more: Any) -> Policy:
     """A policy whose filter has seen some frames."""
     policy = Policy(space, Discrete(3), observation_filter="MeanStdFilter", seed=0, **more)
-    moments = RunningMoments(policy.preprocessor.num_features)
+    moments = RunningMoments(policy.observations.preprocessor.num_features)
     rng = np.random.default_rng(0)
-    moments.update(rng.normal(3.0, 2.0, (100, policy.preprocessor.num_features)))
-    assert policy.filter is not None
-    policy.filter.merge(moments)
+    moments.update(rng.normal(3.0, 2.0, (100, policy.observations.preprocessor.num_features)))
+    assert policy.observations.filter is not None
+    policy.observations.filter.merge(moments)
     return policy
 
 
@@ -87,21 +87,15 @@ def test_every_space(tmp_path: Path, observation_space: gym.Space, action_space:
 @pytest.mark.parametrize(
     ("observation_space", "action_space", "named"),
     [
-        (Box(0, 1, (2, 2, 2)), Discrete(2), "observation space Box"),
-        (gym.spaces.Dict({"a": Discrete(2)}), Discrete(2), "observation space Dict"),
-        (gym.spaces.Tuple([Discrete(2)]), Discrete(2), "observation space Tuple"),
-        (MultiDiscrete([[2, 2], [2, 2]]), Discrete(2), "observation space MultiDiscrete"),
         (gym.spaces.Text(3), Discrete(2), "observation space Text"),
-        (Discrete(2), gym.spaces.Dict({"a": Discrete(2)}), "action space Dict"),
-        (Discrete(2), gym.spaces.MultiBinary(3), "action space MultiBinary"),
-        (Discrete(2), MultiDiscrete([[2, 2], [2, 2]]), "action space MultiDiscrete"),
+        (Discrete(2), gym.spaces.Text(3), "action space Text"),
     ],
     ids=str,
 )
 def test_unsupported_spaces(
     observation_space: gym.Space, action_space: gym.Space, named: str
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"(?s){named}.* is not supported yet; supported: "):
+    with pytest.raises(ConfigError, match=rf"(?s){named}.* is not supported.*; supported: "):
         Policy(observation_space, action_space)
 
 
@@ -121,7 +115,7 @@ def test_offset_actions() -> None:
     """The distribution counts from 0, the environment from `start`."""
     policy = Policy(Box(-1, 1, (2,)), Discrete(3, start=10), seed=0)
     obs = sample(policy.observation_space, 50)
-    stored, actions, _ = policy.act(obs, True, torch.Generator().manual_seed(0))
+    stored, actions, _, _ = policy.act(obs, True, torch.Generator().manual_seed(0))
     assert set(stored.tolist()) == {0, 1, 2}
     np.testing.assert_array_equal(actions, stored.numpy() + 10)
 
@@ -133,7 +127,7 @@ def test_full_fetch() -> None:
     policy = Policy(Box(-1, 1, (4,)), Discrete(3), seed=0)
     batch = sample(policy.observation_space, 5)
     actions, state, extra = policy.compute_actions(batch, explore=False, full_fetch=True)
-    assert state == []
+    assert state == {}
     logits, values = extra["action_dist_inputs"], extra["vf_preds"]
     assert (logits.shape, values.shape, extra["action_logp"].shape) == ((5, 3), (5,), (5,))
     np.testing.assert_array_equal(actions, logits.argmax(-1))
@@ -141,7 +135,7 @@ def test_full_fetch() -> None:
     np.testing.assert_allclose(extra["action_logp"], expected, rtol=1e-5)
     np.testing.assert_allclose(values, policy.value(batch), rtol=1e-5)
     action, state, one = policy.compute_single_action(batch[2], explore=False, full_fetch=True)
-    assert action == actions[2] and state == []
+    assert action == actions[2] and state == {}
     np.testing.assert_allclose(one["action_dist_inputs"], logits[2], rtol=1e-5, atol=1e-7)
     assert one["vf_preds"].shape == one["action_logp"].shape == ()
 
@@ -163,19 +157,19 @@ def test_explore_default_and_seed() -> None:
 
 def test_shape_errors() -> None:
     policy = Policy(Box(-1, 1, (4,)), Discrete(3))
-    with pytest.raises(ConfigError, match=r"observations have shape \(3,\), the .* has \(4,\)"):
+    with pytest.raises(ConfigError, match=r"observation has shape \(3,\), not \(4,\)"):
         policy.compute_single_action(np.zeros(3))
-    with pytest.raises(ConfigError, match=r"observations have shape \(1, 4\), the .* has \(4,\)"):
+    with pytest.raises(ConfigError, match=r"observation has shape \(1, 4\), not \(4,\)"):
         policy.compute_single_action(np.zeros((1, 4)))
-    with pytest.raises(ConfigError, match=r"observations have shape \(\), the .* has \(4,\)"):
+    with pytest.raises(ConfigError, match=r"observation has shape \(4,\), not \(batch, 4\)"):
         policy.compute_actions(np.zeros(4))
-    with pytest.raises(ConfigError, match=r"observations have shape \(\), the .* has \(4,\)"):
+    with pytest.raises(ConfigError, match="observation is object, not numbers"):
         policy.compute_single_action({"obs": np.zeros(4)})
-    with pytest.raises(ConfigError, match="state is not supported yet: this policy is not recurr"):
-        policy.compute_actions(np.zeros((1, 4)), state=[1])
-    with pytest.raises(ConfigError, match="observations are object, not numbers"):
+    with pytest.raises(ConfigError, match=r"does not fit the policy's .*: it is not recurrent"):
+        policy.compute_actions(np.zeros((1, 4)), state={"h": np.zeros((1, 2))})
+    with pytest.raises(ConfigError, match="observation is object, not numbers"):
         Policy(Discrete(3), Discrete(2)).compute_single_action(None)
-    with pytest.raises(ConfigError, match="observations are <U4, not numbers"):
+    with pytest.raises(ConfigError, match="observation is <U4, not numbers"):
         Policy(Discrete(3), Discrete(2)).compute_single_action("left")
 
 
@@ -280,7 +274,7 @@ def test_the_filter_travels_with_the_policy(tmp_path: Path, space: gym.Space) ->
     loaded = Policy.load(policy.save(tmp_path))
     obs = sample(space, 30)
     flat = obs.reshape(30, -1).astype(np.float64)
-    moments = policy.filter.moments  # type: ignore[union-attr]
+    moments = policy.observations.filter.moments  # type: ignore[union-attr]
     expected = np.clip((flat - moments.mean) / moments.std, -10, 10)
     for one in (policy, loaded):
         np.testing.assert_allclose(one.features(obs), expected, rtol=1e-4, atol=1e-5)

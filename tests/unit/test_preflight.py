@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 from sweep_dummy import NAME, Dummy
 
+from experiments.cluster import ray_session
 from experiments.errors import PreflightError
 from experiments.preflight import (
     check_resources,
     check_storage,
     check_tracking,
-    placement_problem,
 )
+from experiments.schema import Resources
 from experiments.spec import make_spec, spec_space
+from trainables.runtime.feasibility import placement_problem
 
 ONE, TWO = {"CPU": 1.0}, {"CPU": 2.0}
 
@@ -29,7 +31,7 @@ ONE, TWO = {"CPU": 1.0}, {"CPU": 2.0}
         ([ONE], "PACK", [ONE], None),
         ([{}, ONE], "PACK", [ONE], None),
         ([], "PACK", [], None),
-        ([TWO], "PACK", [ONE, ONE], "needs 2 CPU; the nodes have (1 CPU) + (1 CPU)"),
+        ([TWO], "PACK", [ONE, ONE], "needs 2 CPU; the nodes have 2 x (1 CPU)"),
         ([ONE, ONE, ONE], "PACK", [TWO], "it needs 3 CPU"),
         ([{"GPU": 1.0}], "PACK", [TWO], "needs 1 GPU"),
         ([{"CPU": 1.0, "GPU": 0.5}], "PACK", [{"CPU": 1.0, "GPU": 1.0}], None),
@@ -37,10 +39,13 @@ ONE, TWO = {"CPU": 1.0}, {"CPU": 2.0}
         ([TWO, ONE, ONE, TWO], "PACK", [{"CPU": 3.0}, {"CPU": 3.0}], None),
         ([ONE, ONE], "STRICT_PACK", [ONE, ONE], "needs 2 CPU on one node"),
         ([ONE, ONE], "STRICT_PACK", [ONE, TWO], None),
-        ([ONE, ONE], "STRICT_SPREAD", [TWO], "needs 2 nodes; there are 1"),
+        ([ONE, ONE], "STRICT_SPREAD", [TWO], "needs 2 nodes (STRICT_SPREAD); there are 1"),
         ([ONE, ONE], "STRICT_SPREAD", [TWO, ONE], None),
         ([ONE, TWO, TWO], "STRICT_SPREAD", [ONE, ONE, {"CPU": 4.0}], "do not fit"),
         ([ONE], "SPREAD", [], "no node"),
+        ([ONE] * 2000, "PACK", [{"CPU": 1000.0}] * 2, None),
+        ([ONE] * 2001, "PACK", [{"CPU": 1000.0}] * 2, "it needs 2001 CPU"),
+        ([ONE, {"arm": 1.0}], "PACK", [ONE, TWO], "needs 1 arm; the nodes have (1 CPU) + (2 CPU)"),
     ],
 )
 def test_placement(
@@ -65,6 +70,15 @@ def test_a_searched_setting_may_ask_for_too_much() -> None:
     )
     with pytest.raises(PreflightError, match="it needs 10 CPU; the nodes have"):
         check_resources(Dummy, searched, spec_space(searched), [TWO])
+
+
+def test_a_cluster_is_not_joined_from_outside() -> None:
+    """Its nodes could not see the sweep's folder."""
+    with (
+        pytest.raises(PreflightError, match=r"'ray://head:10001' is not supported: .*--address"),
+        ray_session(Resources(address="ray://head:10001")),
+    ):
+        pass
 
 
 def test_storage(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ PRIORITIZED = {"type": "PrioritizedReplayBuffer"}
         ({"capcity": 100}, "unknown replay_buffer_config setting 'capcity'.*capacity"),
         ({"storage": "zip"}, "storage = 'zip'.*'native', 'uint8', 'compressed'"),
         ({"_enable_replay_buffer_api": False}, "_enable_replay_buffer_api = False.*True"),
-        ({"replay_sequence_length": 20}, "replay_sequence_length = 20.*1 here.*recurrent"),
+        ({"replay_sequence_length": 20}, "replay_sequence_length = 20.*1 here.*max_seq_len"),
         ({"storage_unit": "episodes"}, "storage_unit = 'episodes'.*'timesteps'"),
         ({"replay_batch_size": 32}, "replay_batch_size.*train_batch_size_per_learner"),
         ({"learning_starts": 9}, "learning_starts.*num_steps_sampled_before_learning_starts"),

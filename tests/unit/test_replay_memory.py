@@ -1,5 +1,7 @@
 """What a replay buffer of frames takes from the system, in a process of its own.
 
+They are drawn in stacks of 4.
+
 Run as a script with a capacity, it prints the measured numbers.
 """
 
@@ -39,13 +41,13 @@ def measure(capacity: int, kind: str, num_slots: int = 8) -> dict[str, float]:
         return made
 
     # Libraries' own first-time memory is not the buffer's.
-    warm_up = make_buffer(num_slots, space=space, capacity=1000, type=kind)
+    warm_up = make_buffer(num_slots, space=space, capacity=1000, type=kind, num_frames=4)
     warm_up.add(rollout())
     warm_up.sample(64, gamma=0.99, n_step=3)
     del warm_up
 
     start = resident_bytes()
-    buffer = make_buffer(num_slots, space=space, capacity=capacity, type=kind)
+    buffer = make_buffer(num_slots, space=space, capacity=capacity, type=kind, num_frames=4)
     empty = resident_bytes() - start
     written = 0
     while written < 1.2 * capacity:  # round the ring
@@ -64,7 +66,7 @@ def measure(capacity: int, kind: str, num_slots: int = 8) -> dict[str, float]:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer"])
-def test_a_buffer_of_frames_takes_one_frame_a_row(kind: str) -> None:
+def test_a_buffer_of_stacked_frames_takes_one_frame_a_row(kind: str) -> None:
     done = subprocess.run(
         [sys.executable, __file__, "20000", kind],
         capture_output=True,

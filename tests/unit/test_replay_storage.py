@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from replay_cases import Stream, check_windows, fill, make_buffer
 
+from trainables.core.records import ObservationLayout
 from trainables.core.settings import ConfigError
 from trainables.runtime.observation_store import make_observation_store
 
@@ -28,7 +29,7 @@ def random_obs(space: gym.Space, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize("storage", ["native", "compressed"])
 @pytest.mark.parametrize("space", SPACES)
 def test_what_is_written_is_read(storage: str, space: gym.Space) -> None:
-    store = make_observation_store(storage, space, 20)
+    store = make_observation_store(storage, ObservationLayout(space), 20)
     first, second = random_obs(space, 15), random_obs(space, 8)[::-1]
     store.write(0, first)
     store.write(12, second)  # over the end of the first
@@ -49,7 +50,7 @@ def test_compressed_windows_equal_the_slow_reference(num_slots: int) -> None:
 
 def test_compressed_bytes_are_counted_as_they_come_and_go() -> None:
     space = gym.spaces.Box(0, 255, (84, 84), np.uint8)
-    store = make_observation_store("compressed", space, 50)
+    store = make_observation_store("compressed", ObservationLayout(space), 50)
     empty = store.nbytes
     rng = np.random.default_rng(0)
     flat = np.zeros((50, 84, 84), np.uint8)
@@ -70,7 +71,7 @@ def test_compressed_bytes_are_counted_as_they_come_and_go() -> None:
 def test_quantized_floats_are_off_by_half_a_level_at_most(dtype: Any) -> None:
     low, high = np.array([-1, 0, 5], dtype), np.array([1, 1000, 5], dtype)
     space = gym.spaces.Box(low, high, dtype=dtype)
-    store = make_observation_store("uint8", space, 1000)
+    store = make_observation_store("uint8", ObservationLayout(space), 1000)
     obs = random_obs(space, 1000)
     obs[0], obs[1] = low, high
     store.write(0, obs)
@@ -87,7 +88,7 @@ def test_quantized_floats_are_off_by_half_a_level_at_most(dtype: Any) -> None:
 
 def test_uint8_frames_are_native_in_uint8_storage() -> None:
     space = gym.spaces.Box(0, 255, (84, 84), np.uint8)
-    store = make_observation_store("uint8", space, 10)
+    store = make_observation_store("uint8", ObservationLayout(space), 10)
     obs = random_obs(space, 10)
     store.write(0, obs)
     np.testing.assert_array_equal(store.read(np.arange(10)), obs)

@@ -71,7 +71,12 @@ def test_new_names() -> None:
         "n_step": 3,
         "train_batch_size_per_learner": 64,
         "evaluation_interval": 1,
-        "epsilon": [[0, 1.0], [500, 1.0], [5500, 0.02]],
+        "exploration_config": {
+            "type": "EpsilonGreedy",
+            "final_epsilon": 0.02,
+            "epsilon_timesteps": 5000,
+            "warmup_timesteps": 500,
+        },
         "replay_buffer_config": {"type": "PrioritizedEpisodeReplayBuffer", "capacity": 30000},
         "num_steps_sampled_before_learning_starts": 600,
     }
@@ -131,16 +136,16 @@ def message(tmp_path: Path, data: dict[str, Any]) -> str:
         ({"config": {"framework": "jax"}}, "framework = 'jax' is not supported; .*PyTorch"),
         ({"config": {"batch_mode": "complete_episodes"}}, "batch_mode = 'complete_episodes'"),
         (
-            {"run": "DQN", "config": {"exploration_config": {"type": "SoftQ"}}},
-            "exploration_config = .*SoftQ.* is not supported",
+            {"run": "DQN", "config": {"exploration_config": {"type": "SoftP"}}},
+            "yaml:7: .*exploration_config: type = 'SoftP' is unknown; .* did you mean 'SoftQ'",
         ),
         (
             {"run": "DQN", "config": {"exploration_config": {"final_epsilon": "low"}}},
-            "yaml:8: exploration_config: final_epsilon = 'low' is not a number",
+            "yaml:8: .*final_epsilon = 'low' is not allowed; allowed: float",
         ),
         (
-            {"run": "DQN", "config": {"exploration_config": {"final_epsilon": {"grid": [0]}}}},
-            "search epsilon over whole schedules",
+            {"run": "SAC", "config": {"exploration_config": {"type": "SoftQ"}}},
+            "type = 'SoftQ' is not supported by SAC: .* allowed: StochasticSampling, Random",
         ),
         (
             {"run": "DQN", "config": {"buffer_size": 1, "replay_buffer_config": {"capacity": 2}}},

@@ -68,13 +68,12 @@ def test_a_sweep_that_does_not_begin_closes_the_copy_of_its_study(
 def test_a_sweep_begun_while_the_checks_ran_is_not_overwritten(
     spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nodes() -> list[dict[str, float]]:
+    def check(_: SweepSpec) -> None:
         sweep_dir(spec).mkdir(parents=True)  # by another process, which has ended since
         (sweep_dir(spec) / SPEC_FILE).write_text("of the other")
-        return [{"CPU": 8.0}]
 
     monkeypatch.setattr(runner, "ray_session", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(runner, "nodes", nodes)
+    monkeypatch.setattr(runner, "_check_cluster", check)
     monkeypatch.setattr(experiments.tuner, "prepare_tuner", lambda *_, **__: pytest.fail("begun"))
     with pytest.raises(PreflightError, match="never overwritten"):
         run_sweep(spec)

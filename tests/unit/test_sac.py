@@ -12,6 +12,7 @@ from torch import distributions as td
 
 from trainables.core.batch import Batch
 from trainables.core.distributions import LOG_STD_MAX, LOG_STD_MIN, Categorical, SquashedGaussian
+from trainables.core.features import FeatureSpec
 from trainables.core.policy import Policy
 from trainables.core.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.sac import auto_entropy, discrete_sac_loss, q_loss, sac_loss, temperature_loss
@@ -77,7 +78,12 @@ def make_module(discrete: bool, **options: Any) -> tuple[SoftActorCritic, QFunct
     model = {"fcnet_hiddens": [8], "fcnet_activation": "tanh", "fcnet_initializer": "default"}
     modules = [
         SoftActorCritic(
-            3, distribution, model, torch.Generator().manual_seed(s), initial_alpha=0.3, **options
+            FeatureSpec(3),
+            distribution,
+            model,
+            torch.Generator().manual_seed(s),
+            initial_alpha=0.3,
+            **options,
         ).double()
         for s in (8, 9)
     ]
@@ -211,8 +217,10 @@ def test_one_backward_pass_equals_three_separate_ones(discrete: bool, twin_q: bo
 
 def test_soft_target_value_by_hand() -> None:
     """Two equally likely actions, minima (1, 3) of the target functions: V = 2 + alpha log 2."""
-    module = SoftActorCritic(1, Categorical(2), {"fcnet_hiddens": []}, initial_alpha=0.5)
-    target = SoftActorCritic(1, Categorical(2), {"fcnet_hiddens": []}).critic
+    module = SoftActorCritic(
+        FeatureSpec(1), Categorical(2), {"fcnet_hiddens": []}, initial_alpha=0.5
+    )
+    target = SoftActorCritic(FeatureSpec(1), Categorical(2), {"fcnet_hiddens": []}).critic
     with torch.no_grad():
         for parameter in (*module.actor.parameters(), *module.critic.parameters()):
             parameter.zero_()
@@ -257,7 +265,9 @@ def test_alpha_falls_while_entropy_is_above_its_target(entropy: float, falls: bo
 
 def test_actor_climbs_q_and_entropy() -> None:
     """One action is worth more: its logit gains. At equal worth, the entropy rises."""
-    module = SoftActorCritic(1, Categorical(2), {"fcnet_hiddens": []}, initial_alpha=0.5)
+    module = SoftActorCritic(
+        FeatureSpec(1), Categorical(2), {"fcnet_hiddens": []}, initial_alpha=0.5
+    )
     last: Any = module.actor[-1]
     x = torch.ones(1, 1)
     batch = {"features": x, "next_features": x, "actions": torch.zeros(1, dtype=torch.int64)}

@@ -10,7 +10,8 @@ from fakes import EncodingVectorEnv
 from gymnasium.vector import SyncVectorEnv
 
 from trainables import PPOConfig
-from trainables.core.batch import Rollout, minibatches
+from trainables.core.batch import Rollout
+from trainables.core.minibatches import minibatches
 from trainables.core.policy import Policy
 from trainables.runtime.env_runner import EnvRunner, reset_vector_env
 from trainables.runtime.envs import make_vector_env
@@ -105,9 +106,9 @@ def test_gymnasium_resets_on_the_next_step_as_assumed() -> None:
 
 def test_filter_counts_each_frame_once_and_is_frozen_while_sampling() -> None:
     runner = make_runner(EncodingVectorEnv(), observation_filter="MeanStdFilter")
-    assert runner.policy.filter is not None
+    assert runner.policy.observations.filter is not None
     rollouts = [sample(runner, 7), sample(runner, 4)]
-    assert runner.policy.filter.moments.count == 0
+    assert runner.policy.observations.filter.moments.count == 0
     moments = runner.take_filter_moments()
     frames = np.concatenate([r.obs[:-1].reshape(-1, 4) for r in rollouts]).astype(np.float64)
     assert moments.count == len(frames) == 11 * 3

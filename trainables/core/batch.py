@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from trainables.core.features import Features
 
 Batch = dict[str, Tensor]
 """Columns by name, each `[B, ...]`: what a loss sees."""
@@ -23,7 +25,7 @@ class Rollout:
     observation; its action is ignored by the environment and it is not `valid`.
 
     Attributes:
-        obs: Raw observations, `[T+1, N, ...]`.
+        obs: Raw observations as `ObservationLayout` stores them, `[T+1, N, ...]`.
         actions: Actions as the distribution sampled them, `[T, N, ...]`.
         rewards: `[T, N]`, float32.
         terminated: A terminal state was reached, `[T, N]`, bool.
@@ -35,6 +37,10 @@ class Rollout:
         weights_version: Version of the weights that acted, `[N]`, int64.
         follows: This column goes on where the same column of the previous rollout ended, `[N]`,
             bool. False after a reset that no row shows: new episodes, a restored run.
+        states: Recurrent states before the rows 0, `state_stride`, 2 `state_stride`, … of the
+            columns, `[S, N, ...]` by name, zeros where the row begins an episode; None of a
+            feed-forward policy.
+        state_stride: Rows from one stored state to the next.
     """
 
     obs: np.ndarray
@@ -47,11 +53,51 @@ class Rollout:
     continues: np.ndarray
     weights_version: np.ndarray
     follows: np.ndarray
+    states: dict[str, np.ndarray] | None = None
+    state_stride: int = 0
+
+    @property
+    def is_first(self) -> np.ndarray:
+        """Rows that begin an episode amid their column, `[T+1, N]`, bool.
+
+        The row after one that only resets. Row 0 is none: the state stored with it says all.
+        """
+        return np.concatenate([np.zeros_like(self.valid[:1]), ~self.valid])
 
     @property
     def num_env_steps(self) -> int:
         """Environment steps in it: rows that only reset do not count."""
         return int(self.valid.sum())
+
+    def without_steps(self) -> Rollout:
+        """One of the same shape of which no row is valid: nobody stepped."""
+        nothing = np.zeros_like(self.valid)
+        return replace(
+            self,
+            rewards=np.zeros_like(self.rewards),
+            terminated=nothing,
+            truncated=nothing,
+            valid=nothing,
+            continues=nothing,
+            follows=np.zeros_like(self.follows),
+        )
+
+    def slots(self, first: int, last: int) -> Rollout:
+        """The columns of some slots, those from `first` to before `last`."""
+        part = slice(first, last)
+        columns: dict[str, Any] = {
+            field.name: getattr(self, field.name)[:, part]
+            for field in fields(Rollout)
+            if field.name not in ("weights_version", "follows", "states", "state_stride")
+        }
+        if self.states is not None:
+            columns["states"] = {name: state[:, part] for name, state in self.states.items()}
+        return replace(
+            self,
+            **columns,
+            weights_version=self.weights_version[part],
+            follows=self.follows[part],
+        )
 
     @staticmethod
     def concatenate(rollouts: Sequence[Rollout]) -> Rollout:
@@ -59,8 +105,13 @@ class Rollout:
         if len(rollouts) == 1:
             return rollouts[0]
         length = max(len(rollout.rewards) for rollout in rollouts)
-        columns = {}
+        columns: dict[str, Any] = {
+            "states": _concatenated_states([rollout.states for rollout in rollouts]),
+            "state_stride": rollouts[0].state_stride,
+        }
         for field in fields(Rollout):
+            if field.name in columns:
+                continue
             parts = [getattr(rollout, field.name) for rollout in rollouts]
             if field.name in ("weights_version", "follows"):
                 columns[field.name] = np.concatenate(parts)
@@ -68,6 +119,19 @@ class Rollout:
             rows = length + 1 if field.name == "obs" else length
             columns[field.name] = np.concatenate([_pad(part, rows) for part in parts], axis=1)
         return Rollout(**columns)
+
+
+def _concatenated_states(
+    states: Sequence[dict[str, np.ndarray] | None],
+) -> dict[str, np.ndarray] | None:
+    present = [state for state in states if state is not None]
+    if not present:
+        return None
+    count = max(len(part) for state in present for part in state.values())
+    return {
+        name: np.concatenate([_pad(state[name], count) for state in present], axis=1)
+        for name in present[0]
+    }
 
 
 def _pad(column: np.ndarray, rows: int) -> np.ndarray:
@@ -89,31 +153,16 @@ def as_tensor(array: np.ndarray, device: torch.device) -> Tensor:
     return torch.from_numpy(array).to(device)
 
 
-def minibatches(
-    batch: Batch,
-    num_epochs: int,
-    minibatch_size: int | None,
-    generator: torch.Generator | None,
-) -> Iterator[Batch]:
-    """Yield minibatches of all rows, `num_epochs` times, by one permutation an epoch.
+def tree_columns(name: str, tree: Features) -> Batch:
+    """A tree of tensors as columns of a batch: `name`, or `name/…` for the entries of a dict."""
+    if isinstance(tree, Tensor):
+        return {name: tree}
+    return {f"{name}/{key}": part for key, part in tree.items()}
 
-    Rows are divided evenly: a batch of 2,040 in minibatches of 256 gives 8 of 255, never a
-    remnant of a few rows whose advantage statistics would be noise.
 
-    Args:
-        batch: Columns `[B, ...]`.
-        num_epochs: Passes over the rows.
-        minibatch_size: Rows of a minibatch at most; None takes all.
-        generator: CPU generator of the permutations; None keeps the order.
-    """
-    rows = len(next(iter(batch.values())))
-    count = 1 if minibatch_size is None else -(-rows // minibatch_size)
-    bounds = [rows * i // count for i in range(count + 1)]
-    for _ in range(num_epochs):
-        shuffled = batch
-        if generator is not None and count > 1:
-            # One gather a column and epoch; the minibatches are then views of it.
-            order = torch.randperm(rows, generator=generator)
-            shuffled = {k: v.index_select(0, order.to(v.device)) for k, v in batch.items()}
-        for start, end in pairwise(bounds):
-            yield {name: column[start:end] for name, column in shuffled.items()}
+def tree_of(batch: Batch, name: str) -> Features:
+    """The tree of tensors that `tree_columns` made columns of."""
+    if name in batch:
+        return batch[name]
+    prefix = f"{name}/"
+    return {k.removeprefix(prefix): v for k, v in batch.items() if k.startswith(prefix)}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any, NamedTuple
+
+from trainables.core.checkpoint import resolve_callable
 from trainables.core.modules import ActorCritic, PolicyModule
 from trainables.core.q_network import QNetwork
 from trainables.core.settings import ConfigError
@@ -14,12 +18,39 @@ MODULES: dict[str, type[PolicyModule]] = {
 }
 
 
-def module_class(name: str) -> type[PolicyModule]:
-    """The module of a name.
+class ModuleChoice(NamedTuple):
+    """A module's class, and what it is made with besides features and distribution."""
+
+    module_class: type[PolicyModule]
+    model: dict[str, Any]
+    options: dict[str, Any]
+
+
+def chosen_module(module: dict[str, Any], model: dict[str, Any]) -> ModuleChoice:
+    """What a policy is made of.
+
+    Args:
+        module: `{"type": a name in MODULES, **options}`.
+        model: The `model` dict of the config. Its `custom_model` may be a subclass of the named
+            module, which then takes its place, with `custom_model_config` as further options. Any
+            other custom model takes the place of the encoder, see `make_encoder`.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is no such module, or the custom one is of another algorithm.
     """
+    options = dict(module)
+    name = options.pop("type")
     if name not in MODULES:
         raise ConfigError(f"module type {name!r} is unknown; known: {', '.join(MODULES)}")
-    return MODULES[name]
+    base, named = MODULES[name], model.get("custom_model")
+    custom = resolve_callable(named) if isinstance(named, str) else named
+    if not (inspect.isclass(custom) and issubclass(custom, PolicyModule)):
+        return ModuleChoice(base, model, options)
+    if not issubclass(custom, base):
+        raise ConfigError(
+            f"custom_model = {custom.__qualname__!r} is not allowed; allowed: a subclass of "
+            f"{base.__name__}, or a torch.nn.Module that takes the place of the encoder"
+        )
+    own = model.get("custom_model_config", {})
+    rest = {k: v for k, v in model.items() if k not in ("custom_model", "custom_model_config")}
+    return ModuleChoice(custom, rest, {**options, **own})

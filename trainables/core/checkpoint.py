@@ -22,8 +22,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from trainables.core.callback_settings import CALLBACK_SETTINGS
 from trainables.core.settings import ConfigError
-from trainables.core.spaces import space_from_json, space_to_json
+from trainables.core.space_json import space_from_json, space_to_json
 
 FORMAT_VERSION = 1
 CHECKPOINT_FILE = "checkpoint.json"
@@ -214,6 +215,19 @@ def resolve_callable(name: str) -> Any:
     return found
 
 
+# Settings whose text is the name of a callable, too.
+_NAME_CALLABLES = (
+    "custom_model",
+    "env_runner_cls",
+    "env_to_module_connector",
+    "module_to_env_connector",
+    "learner_connector",
+    *CALLBACK_SETTINGS,
+    "custom_evaluation_function",
+    "learner_class",
+)
+
+
 def trusted(value: Any, trust: Collection[str], what: str) -> Any:
     """A value from a checkpoint with the callables in it that `trust` allows.
 
@@ -221,14 +235,30 @@ def trusted(value: Any, trust: Collection[str], what: str) -> Any:
         CheckpointError: naming the callable that is not trusted.
     """
     if isinstance(value, UntrustedName):
-        if str(value) not in trust:
-            raise CheckpointError(
-                f"{what} names the callable {str(value)!r}, which loading would run; if you trust "
-                f"it, pass trust=[{str(value)!r}]"
-            )
+        _check_trust(value, trust, what)
         return resolve_callable(str(value))
     if isinstance(value, dict):
+        for setting in _NAME_CALLABLES:
+            for name in _names(value.get(setting)):
+                _check_trust(name, trust, what)
         return {key: trusted(item, trust, what) for key, item in value.items()}
     if isinstance(value, list):
         return [trusted(item, trust, what) for item in value]
     return value
+
+
+def _names(value: Any) -> list[str]:
+    """Names in a setting that names callables: as text, as the `type` of a dict, or in a list."""
+    if isinstance(value, list):
+        return [name for item in value for name in _names(item)]
+    if isinstance(value, dict):
+        return _names(value.get("type"))
+    return [value] if isinstance(value, str) else []
+
+
+def _check_trust(name: str, trust: Collection[str], what: str) -> None:
+    if str(name) not in trust:
+        raise CheckpointError(
+            f"{what} names the callable {str(name)!r}, which loading would run; if you trust it, "
+            f"pass trust=[{str(name)!r}]"
+        )

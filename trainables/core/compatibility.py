@@ -17,11 +17,22 @@ ALIASES: dict[str, str] = {
     "num_rollout_workers": "num_env_runners",
     "num_envs_per_worker": "num_envs_per_env_runner",
     "num_cpus_per_worker": "num_cpus_per_env_runner",
+    "num_gpus_per_worker": "num_gpus_per_env_runner",
     "custom_resources_per_worker": "custom_resources_per_env_runner",
+    "worker_cls": "env_runner_cls",
+    "max_requests_in_flight_per_sampler_worker": "max_requests_in_flight_per_env_runner",
+    "validate_workers_after_construction": "validate_env_runners_after_construction",
+    "ignore_worker_failures": "ignore_env_runner_failures",
+    "recreate_failed_workers": "restart_failed_env_runners",
+    "num_consecutive_worker_failures_tolerance": "num_consecutive_env_runner_failures_tolerance",
+    "worker_health_probe_timeout_s": "env_runner_health_probe_timeout_s",
+    "worker_restore_timeout_s": "env_runner_restore_timeout_s",
     "num_cpus_for_driver": "num_cpus_for_main_process",
     "num_cpus_for_local_worker": "num_cpus_for_main_process",
     "num_gpus": "num_gpus_per_learner",
     "num_gpus_per_learner_worker": "num_gpus_per_learner",
+    "num_cpus_per_learner_worker": "num_cpus_per_learner",
+    "num_learner_workers": "num_learners",
     "_fake_gpus": "fake_gpus",
     "train_batch_size": "train_batch_size_per_learner",
     "num_sgd_iter": "num_epochs",
@@ -32,9 +43,18 @@ ALIASES: dict[str, str] = {
     "entropy_coeff_schedule": "entropy_coeff",
     "model_config": "model",
     "evaluation_num_episodes": "evaluation_duration",
+    "evaluation_num_workers": "evaluation_num_env_runners",
     "min_iter_time_s": "min_time_s_per_iteration",
     "timesteps_per_iteration": "min_sample_timesteps_per_iteration",
+    "monitor": "record_env",
+    "callbacks": "callbacks_class",
     "metrics_smoothing_episodes": "metrics_num_episodes_for_smoothing",
+}
+
+# The section of an older name where it is another than its setting's.
+ALIAS_SECTIONS: dict[str, str] = {
+    "max_requests_in_flight_per_sampler_worker": "training",
+    "worker_cls": "debugging",
 }
 
 METHOD_ALIASES: dict[str, str] = {"rollouts": "env_runners"}
@@ -51,39 +71,14 @@ class Constant(NamedTuple):
 
 CONSTANTS: dict[str, Constant] = {
     "framework": Constant("framework", "torch", "everything here is PyTorch"),
-    "num_learners": Constant(
-        "learners", 0, "the learner runs in the trial's own process so far", later=True
-    ),
-    "num_learner_workers": Constant("learners", 0, "an older name of num_learners"),
-    "evaluation_num_env_runners": Constant(
-        "evaluation", 0, "evaluation runs in the trial's own process so far", later=True
-    ),
-    "evaluation_num_workers": Constant(
-        "evaluation", 0, "an older name of evaluation_num_env_runners"
-    ),
-    "evaluation_parallel_to_training": Constant(
-        "evaluation", False, "evaluation runs between training iterations so far", later=True
-    ),
     "enable_async_evaluation": Constant(
-        "evaluation", False, "evaluation runs between training iterations so far", later=True
-    ),
-    "exploration_config": Constant(
-        "exploration",
-        {"type": "StochasticSampling"},
-        "a policy explores by sampling; DQN has epsilon, noisy and "
-        "categorical_distribution_temperature",
+        "evaluation", True, "actors that evaluate never wait for each other"
     ),
     "batch_mode": Constant(
         "env_runners", "truncate_episodes", "fragments of fixed length; values bootstrap at the cut"
     ),
     "create_env_on_local_worker": Constant(
         "env_runners", False, "with env-runner actors the main process samples nothing"
-    ),
-    "remote_worker_envs": Constant(
-        "env_runners",
-        False,
-        "sub-environments are stepped in the env runner's process so far",
-        later=True,
     ),
     "enable_connectors": Constant("env_runners", True, "a Policy holds the connectors"),
     "use_worker_filter_stats": Constant(
@@ -96,33 +91,29 @@ CONSTANTS: dict[str, Constant] = {
         "env_runners", True, "filter statistics of all env runners are merged"
     ),
     "preprocessor_pref": Constant(
-        "env_runners", None, "the space decides: one-hot for discrete, flat float32 for boxes"
+        "env_runners",
+        "deepmind",
+        "Atari games are preprocessed so, unless is_atari is False; of others the space decides",
+    ),
+    "num_aggregation_workers": Constant(
+        "training", 0, "the learner puts fragments side by side itself: they are columns already"
+    ),
+    "num_aggregator_actors_per_learner": Constant(
+        "learners", 0, "the learner puts fragments side by side itself: they are columns already"
+    ),
+    "minibatch_buffer_size": Constant(
+        "training",
+        1,
+        "passes over a train batch follow each other; replay_proportion brings fragments back",
     ),
     "compress_observations": Constant("env_runners", False, "rollouts cross processes zero-copy"),
-    "sample_async": Constant("env_runners", False, "sampling is synchronous so far", later=True),
-    "restart_failed_sub_environments": Constant(
-        "fault_tolerance",
+    "sample_async": Constant(
+        "env_runners", False, "the algorithm decides: IMPALA and APPO sample asynchronously"
+    ),
+    "keep_per_episode_custom_metrics": Constant(
+        "reporting",
         False,
-        "an environment's error ends the trial with its cause so far",
-        later=True,
-    ),
-    "ignore_env_runner_failures": Constant(
-        "fault_tolerance",
-        False,
-        "a dead env runner ends the trial with its cause so far",
-        later=True,
-    ),
-    "ignore_worker_failures": Constant(
-        "fault_tolerance", False, "an older name of ignore_env_runner_failures"
-    ),
-    "restart_failed_env_runners": Constant(
-        "fault_tolerance",
-        False,
-        "a dead env runner ends the trial with its cause so far",
-        later=True,
-    ),
-    "recreate_failed_workers": Constant(
-        "fault_tolerance", False, "an older name of restart_failed_env_runners"
+        "results are flat numbers, which every logger takes; on_episode_end can write the others",
     ),
     "enable_rl_module_and_learner": Constant("api_stack", True, "there is one API stack"),
     "enable_env_runner_and_connector_v2": Constant("api_stack", True, "there is one API stack"),
@@ -162,50 +153,6 @@ def _refused(section: str, why: str, names: str) -> dict[str, Refused]:
 
 
 PLANNED: dict[str, Planned] = {
-    **_planned("environment", "curricula", "env_task_fn"),
-    **_planned("environment", "rendering during training", "render_env monitor"),
-    **_planned("environment", "environment checking", "disable_env_checking"),
-    **_planned("environment", "Atari wrapping", "is_atari"),
-    **_planned("environment", "action masks", "action_mask_key"),
-    **_planned(
-        "env_runners",
-        "custom connectors and env runners",
-        "env_to_module_connector module_to_env_connector env_runner_cls",
-    ),
-    **_planned("debugging", "custom connectors and env runners", "worker_cls"),
-    **_planned("env_runners", "environments in processes of their own", "remote_env_batch_wait_ms"),
-    **_planned(
-        "env_runners",
-        "asynchronous sampling",
-        "max_requests_in_flight_per_env_runner sample_timeout_s",
-    ),
-    **_planned("training", "asynchronous sampling", "max_requests_in_flight_per_sampler_worker"),
-    **_planned(
-        "env_runners",
-        "env runners with GPUs",
-        "num_gpus_per_env_runner num_gpus_per_worker",
-    ),
-    **_planned(
-        "fault_tolerance",
-        "fault-tolerant env runners",
-        "num_consecutive_env_runner_failures_tolerance num_consecutive_worker_failures_tolerance "
-        "validate_env_runners_after_construction validate_workers_after_construction "
-        "env_runner_health_probe_timeout_s worker_health_probe_timeout_s "
-        "env_runner_restore_timeout_s worker_restore_timeout_s",
-    ),
-    **_planned("training", "learners and learner connectors of your own", "learner_class"),
-    **_planned("training", "custom connectors", "learner_connector"),
-    **_planned(
-        "learners",
-        "learner actors",
-        "num_cpus_per_learner num_cpus_per_learner_worker local_gpu_idx "
-        "num_aggregator_actors_per_learner",
-    ),
-    **_planned(
-        "evaluation",
-        "evaluation workers",
-        "evaluation_sample_timeout_s custom_evaluation_function",
-    ),
     **_planned(
         "evaluation",
         "offline evaluation",
@@ -225,8 +172,6 @@ PLANNED: dict[str, Planned] = {
         "observation_fn count_steps_by replay_mode algorithm_config_overrides_per_module "
         "policy_states_are_swappable multiagent",
     ),
-    **_planned("callbacks", "callbacks", "callbacks_class"),
-    **_planned("reporting", "custom metrics", "keep_per_episode_custom_metrics"),
     **_planned("checkpointing", "multi-agent training", "checkpoint_trainable_policies_only"),
     **_planned(
         "framework",
@@ -240,25 +185,10 @@ PLANNED: dict[str, Planned] = {
         "torch_compile_learner_what_to_compile "
         "torch_compile_worker torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode",
     ),
-    **_planned(
-        "python_environment",
-        "environment variables per process",
-        "extra_python_environs_for_driver extra_python_environs_for_worker",
-    ),
-    **_planned("rl_module", "custom modules", "rl_module_spec"),
-    **_planned("training", "recurrent and attention models", "burn_in_len"),
 }
 
 # Settings of `.training()` that only algorithms have which are not there yet.
 ALGORITHMS_PLANNED: dict[str, str] = {
-    "IMPALA": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold "
-    "num_gpu_loader_threads num_multi_gpu_tower_stacks minibatch_buffer_size replay_proportion "
-    "replay_buffer_num_slots learner_queue_size learner_queue_timeout timeout_s_sampler_manager "
-    "timeout_s_aggregator_manager broadcast_interval opt_type decay momentum epsilon "
-    "_separate_vf_optimizer _lr_vf num_aggregation_workers "
-    "max_requests_in_flight_per_aggregator_worker",
-    "APPO": "vtrace target_network_update_freq tau target_worker_clipping "
-    "circular_buffer_num_batches circular_buffer_iterations_per_batch target_update_frequency",
     "MARWIL": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
     "moving_average_sqd_adv_norm_start vf_coeff",
     "BC": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
@@ -272,10 +202,20 @@ ALGORITHMS_PLANNED: dict[str, str] = {
 ALGORITHMS_HAVE: dict[str, str] = {
     "PPO": "use_critic use_gae lambda_ use_kl_loss kl_coeff kl_target clip_param vf_loss_coeff "
     "vf_clip_param entropy_coeff",
+    "APPO": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold use_gae lambda_ "
+    "clip_param use_kl_loss kl_coeff kl_target vf_loss_coeff entropy_coeff tau "
+    "target_network_update_freq target_worker_clipping circular_buffer_num_batches "
+    "circular_buffer_iterations_per_batch replay_proportion replay_buffer_num_slots "
+    "store_buffer_in_checkpoints learner_queue_size learner_queue_timeout broadcast_interval "
+    "opt_type decay momentum epsilon _separate_vf_optimizer _lr_vf",
     "DQN": "target_network_update_freq replay_buffer_config store_buffer_in_checkpoints epsilon "
     "adam_epsilon num_steps_sampled_before_learning_starts tau num_atoms v_min v_max noisy sigma0 "
     "dueling hiddens double_q n_step training_intensity td_error_loss_fn "
-    "categorical_distribution_temperature",
+    "categorical_distribution_temperature burn_in_len",
+    "IMPALA": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold lambda_ "
+    "vf_loss_coeff entropy_coeff replay_proportion replay_buffer_num_slots learner_queue_size "
+    "learner_queue_timeout broadcast_interval opt_type decay momentum epsilon "
+    "_separate_vf_optimizer _lr_vf",
     "SAC": "twin_q q_model_config policy_model_config tau initial_alpha target_entropy n_step "
     "store_buffer_in_checkpoints replay_buffer_config training_intensity optimization_config "
     "actor_lr critic_lr alpha_lr target_network_update_freq _deterministic_loss "
@@ -344,32 +284,54 @@ REFUSED: dict[str, Refused] = {
     ),
     **_refused(
         "training",
+        "a batch is moved to the GPU in one piece, by the learner itself",
+        "num_gpu_loader_threads num_multi_gpu_tower_stacks",
+    ),
+    **_refused(
+        "training",
+        "samples are taken as they arrive, and awaited for learner_queue_timeout at most",
+        "timeout_s_sampler_manager",
+    ),
+    **_refused(
+        "training",
+        "there are no aggregation workers: the learner puts fragments side by side itself",
+        "timeout_s_aggregator_manager max_requests_in_flight_per_aggregator_worker",
+    ),
+    **_refused(
+        "training",
+        "use target_network_update_freq",
+        "target_update_frequency",
+    ),
+    **_refused(
+        "training",
+        "there is none with circular_buffer_num_batches=1 and "
+        "circular_buffer_iterations_per_batch=1",
+        "use_circular_buffer",
+    ),
+    **_refused(
+        "training",
         "PyTorch's Beta sampler takes no generator, so a run could not be repeated",
         "_use_beta_distribution",
     ),
     **_refused(
         "training", "give it with the networks: model={'vf_share_layers': …}", "vf_share_layers"
     ),
+    **_refused("rl_module", "use model={'custom_model': 'module:Class'}", "rl_module_spec"),
 }
 
-# The dict given as `model`: what is not a setting of ModelConfig yet.
-MODEL_PLANNED: dict[str, str] = {
-    **dict.fromkeys(("conv_filters", "conv_activation", "dim", "grayscale"), "image encoders"),
+# The dict given as `model`: what will not be a setting of ModelConfig.
+MODEL_REFUSED: dict[str, str] = {
+    "custom_action_dist": "the action space decides; squash_actions and free_log_std vary it",
     **dict.fromkeys(
-        (
-            "use_lstm",
-            "lstm_cell_size",
-            "max_seq_len",
-            "lstm_use_prev_action",
-            "lstm_use_prev_reward",
-            "use_attention",
-        ),
-        "recurrent and attention models",
+        ("post_fcnet_hiddens", "post_fcnet_activation"),
+        "fcnet_hiddens and fcnet_activation are those behind the convolutions",
     ),
-    **dict.fromkeys(
-        ("custom_model", "custom_model_config", "custom_action_dist"), "custom modules"
-    ),
-    **dict.fromkeys(("framestack", "zero_mean"), "Atari wrapping"),
+    "no_final_linear": "every network ends in a linear layer of the width that is needed",
+    "dim": "give it with the game: env_config={'img_height': 84, 'img_width': 84}",
+    "grayscale": "give it with the game: env_config={'grayscale': True}",
+    "framestack": "use frame_stack of .environment(): 4 is True, 1 is False",
+    "zero_mean": "images of bytes are divided by 255 on the device; scale_images turns it off",
+    "_time_major": "sequences are always time-major",
 }
 
 # Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.
@@ -378,7 +340,6 @@ METHODS_PLANNED: dict[str, str] = {
     "remove_policy": "multi-agent training",
     "get_multi_agent_setup": "multi-agent training",
     "multiagent": "multi-agent training",
-    "restore_workers": "fault-tolerant env runners",
 }
 METHODS_REFUSED: dict[str, str] = {
     "import_policy_model_from_h5": _TF,

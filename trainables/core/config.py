@@ -7,31 +7,69 @@ An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import gymnasium as gym
-
 from trainables.core import compatibility
-from trainables.core.model_config import ModelConfig, OptimizerConfig
+from trainables.core.atari import (
+    ENVPOOL_ARGUMENTS,
+    FRAME_STACK,
+    LIFE_LOSS,
+    PREPROCESS,
+    is_ale,
+    is_envpool,
+)
+from trainables.core.callback_settings import CALLBACK_SETTINGS, CallbackSettings, check_callbacks
+from trainables.core.checkpoint import resolve_callable
+from trainables.core.environment_settings import EnvironmentSettings
+from trainables.core.evaluation_settings import EvaluationSettings
+from trainables.core.exploration_config import OPTIONS, ExplorationConfig
+from trainables.core.given_connectors import check_connectors
+from trainables.core.learner import Learner
+from trainables.core.model_config import MEMORIES, ModelConfig, OptimizerConfig
+from trainables.core.reporting_settings import ReportingSettings
+from trainables.core.resource_settings import ResourceSettings, check_variables
+from trainables.core.sampling_settings import SamplingSettings
 from trainables.core.sections import Section
 from trainables.core.settings import (
     ConfigError,
     Settings,
     contains_search_domain,
     is_search_domain,
-    setting,
 )
+from trainables.core.training_settings import TrainingSettings
 
 DEFAULT_MODULE_ID = "default_policy"
 
 # What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
-EVALUATION_SETTINGS = ("env", "env_config", "explore")
+EVALUATION_SETTINGS = ("env", "env_config", "explore", "num_envs_per_env_runner")
+
+# What has no effect where a failure ends the trial, and where there are no env-runner actors.
+_OF_TOLERANCE = (
+    "num_consecutive_env_runner_failures_tolerance",
+    "env_runner_health_probe_timeout_s",
+)
+_OF_ENV_RUNNER_ACTORS = (
+    "ignore_env_runner_failures",
+    "restart_failed_env_runners",
+    "sample_timeout_s",
+    *_OF_TOLERANCE,
+)
+
+CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "learner_connector")
 
 
 @dataclass
-class AlgorithmConfig(Settings):
+class AlgorithmConfig(  # the last base's settings are listed first
+    CallbackSettings,
+    ReportingSettings,
+    EvaluationSettings,
+    ResourceSettings,
+    TrainingSettings,
+    SamplingSettings,
+    EnvironmentSettings,
+):
     """Settings that every algorithm has, each in its section.
 
     A value may be a Tune search domain; such a config is a `param_space`, not one to build from.
@@ -47,168 +85,17 @@ class AlgorithmConfig(Settings):
     # Settings of this class, and of `model`, that an algorithm does without, each with the reason.
     without: ClassVar[dict[str, str]] = {}
     model_without: ClassVar[dict[str, str]] = {}
+    # Settings of the hidden layers that a custom model takes the place of.
+    _custom_model_replaces: ClassVar[tuple[str, ...]] = ("fcnet_activation",)
+    # Why it cannot train networks with a memory, if it cannot.
+    without_memory: ClassVar[str | None] = None
     # Older names that stand for several settings, with these; `check` expands them.
     composites: ClassVar[dict[str, str]] = {}
+    # Types of exploration that it can have, the first by default, and why it has no others.
+    exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
+    why_no_exploration: ClassVar[str] = "it learns from actions that its policy sampled"
     # Whether it learns from the log-probabilities of what was done.
     uses_logp: ClassVar[bool] = True
-
-    # environment
-    env: str | type | Callable[..., Any] | None = setting(
-        None,
-        "environment",
-        "gymnasium id, name given to tune.register_env, class, callable, 'module:name', "
-        "or 'envpool:' and an EnvPool id",
-    )
-    env_config: dict[str, Any] = setting(
-        {}, "environment", "what the environment is made with: keyword arguments, or an EnvContext"
-    )
-    observation_space: gym.Space | None = setting(
-        None, "environment", "overrides the environment's own observation space"
-    )
-    action_space: gym.Space | None = setting(
-        None, "environment", "overrides the environment's own action space"
-    )
-    clip_rewards: bool | float | list[float] | None = setting(
-        None,
-        "environment",
-        "what the learner sees of a reward: True its sign, c clipped to [-c, c], [a, b] to [a, b]",
-    )
-    normalize_actions: bool = setting(
-        True,
-        "environment",
-        "learn in [-1, 1] and stretch to the bounds of a bounded Box (then clip)",
-    )
-    clip_actions: bool = setting(
-        False, "environment", "clip Box actions to the environment's bounds without stretching"
-    )
-
-    # env_runners
-    num_env_runners: int = setting(
-        0, "env_runners", "env-runner actors; 0 samples in the trial's own process", ge=0
-    )
-    num_envs_per_env_runner: int = setting(
-        8, "env_runners", "environment slots that an env runner steps together", ge=1
-    )
-    rollout_fragment_length: int | str = setting(
-        "auto", "env_runners", "steps per slot and sample; 'auto' fits the train batch", ge=1
-    )
-    observation_filter: str = setting(
-        "NoFilter",
-        "env_runners",
-        "MeanStdFilter scales each observation element by running mean and standard deviation",
-        choices=("NoFilter", "MeanStdFilter"),
-    )
-    num_cpus_per_env_runner: int | float = setting(
-        1, "env_runners", "CPUs of an env-runner actor", ge=0
-    )
-    custom_resources_per_env_runner: dict[str, Any] = setting(
-        {}, "env_runners", "custom Ray resources of an env-runner actor"
-    )
-
-    # training
-    gamma: float = setting(0.99, "training", "discount factor, gamma", ge=0, le=1)
-    lr: float | list[Any] = setting(
-        3e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
-    )
-    train_batch_size_per_learner: int = setting(
-        2048, "training", "environment steps per training iteration", ge=1
-    )
-    num_epochs: int = setting(1, "training", "passes over the train batch", ge=1)
-    minibatch_size: int | None = setting(
-        None, "training", "rows of one gradient step; None takes the whole batch", ge=1
-    )
-    shuffle_batch_per_epoch: bool = setting(True, "training", "a new permutation of rows per epoch")
-    grad_clip: float | None = setting(None, "training", "bound of the gradient clipping", gt=0)
-    grad_clip_by: str = setting(
-        "global_norm",
-        "training",
-        "clip elements by value, each tensor by its norm, or all by their global norm",
-        choices=("value", "norm", "global_norm"),
-    )
-    model: dict[str, Any] = setting(
-        {},
-        "training",
-        "settings of the networks, see ModelConfig",
-        fixed="it is what the networks are built of",
-    )
-    optimizer: dict[str, Any] = setting(
-        {}, "training", "settings of the optimiser, see OptimizerConfig"
-    )
-
-    # learners and resources
-    num_gpus_per_learner: int | float = setting(
-        0, "learners", "GPUs of the learner, in the driver bundle; may be a fraction", ge=0
-    )
-    num_cpus_for_main_process: int | float = setting(
-        1, "resources", "CPUs of the trial's own process, the driver bundle", ge=0
-    )
-    fake_gpus: bool = setting(
-        False, "resources", "request GPUs but compute on the CPU, to test on a machine without one"
-    )
-    placement_strategy: str = setting(
-        "PACK",
-        "resources",
-        "how Ray places the trial's bundles on nodes",
-        choices=("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"),
-    )
-
-    # exploration and evaluation
-    explore: bool = setting(True, "exploration", "sample actions; False takes the most likely ones")
-    evaluation_interval: int | None = setting(
-        None, "evaluation", "training iterations between evaluations; None or 0: never", ge=0
-    )
-    evaluation_duration: int = setting(10, "evaluation", "length of an evaluation", ge=1)
-    evaluation_duration_unit: str = setting(
-        "episodes",
-        "evaluation",
-        "unit of evaluation_duration",
-        choices=("episodes", "timesteps"),
-    )
-    evaluation_config: dict[str, Any] = setting(
-        {"explore": False},
-        "evaluation",
-        "what differs in an evaluation: env, env_config, explore",
-    )
-    always_attach_evaluation_results: bool = setting(
-        True,
-        "evaluation",
-        "every result carries the latest evaluation (the first one follows iteration 1)",
-    )
-
-    # reporting, checkpointing, debugging
-    metrics_num_episodes_for_smoothing: int = setting(
-        100, "reporting", "episode statistics cover at least this many last episodes", ge=1
-    )
-    min_time_s_per_iteration: float | None = setting(
-        None, "reporting", "seconds that train() lasts at least", ge=0
-    )
-    min_train_timesteps_per_iteration: int | None = setting(
-        None, "reporting", "environment steps that train() trains on at least", ge=0
-    )
-    min_sample_timesteps_per_iteration: int | None = setting(
-        None, "reporting", "environment steps that train() samples at least", ge=0
-    )
-    max_env_steps_without_episode: int = setting(
-        1_000_000,
-        "reporting",
-        "environment steps after which a first episode must have ended",
-        ge=1,
-    )
-    export_native_model_files: bool = setting(
-        False, "checkpointing", "checkpoints also hold each policy as a torch.export program"
-    )
-    log_level: str = setting(
-        "WARN",
-        "debugging",
-        "level of the loggers of trainables",
-        choices=("DEBUG", "INFO", "WARN", "ERROR"),
-    )
-    log_sys_usage: bool = setting(
-        False, "debugging", "results carry CPU and memory use (needs psutil)"
-    )
-    seed: int | None = setting(
-        None, "debugging", "root of every random stream; None draws one", ge=0
-    )
 
     environment = Section("Set the environment and what happens to rewards and actions.", "env")
     env_runners = Section("Set how environments are sampled.")
@@ -224,11 +111,11 @@ class AlgorithmConfig(Settings):
     rl_module = Section("Set the module; `model_config` is another name of `model`.")
     api_stack = Section("There is one API stack: only True is accepted.")
     experimental = Section("Flags of the reference, accepted where they mean what is always so.")
-    fault_tolerance = Section("Fault tolerance: not supported yet.")
+    fault_tolerance = Section("Set what happens when environments fail.")
     offline_data = Section("Offline data: not supported yet.")
     multi_agent = Section("Multi-agent training: not supported yet.")
-    callbacks = Section("Callbacks: not supported yet.", "callbacks_class")
-    python_environment = Section("Environment variables per process: not supported yet.")
+    callbacks = Section("Set what is called as the algorithm runs.", "callbacks_class")
+    python_environment = Section("Set environment variables of a trial's processes.")
 
     # ------------------------------------------------------------------ setting values
 
@@ -250,6 +137,7 @@ class AlgorithmConfig(Settings):
             if nested is not None and isinstance(value, dict) and not is_search_domain(value):
                 checked[name] = nested.check(value)
         cls._check_model(checked.get("model"))
+        cls._check_exploration(checked.get("exploration_config"))
         overrides = checked.get("evaluation_config")
         if isinstance(overrides, dict) and not is_search_domain(overrides):
             checked["evaluation_config"] = cls._check_evaluation(overrides)
@@ -258,10 +146,18 @@ class AlgorithmConfig(Settings):
     @classmethod
     def nested_settings(cls) -> dict[str, type[Settings]]:
         """The settings that are dicts of settings."""
-        return {"model": ModelConfig, "optimizer": OptimizerConfig}
+        return {
+            "model": ModelConfig,
+            "optimizer": OptimizerConfig,
+            "exploration_config": ExplorationConfig,
+        }
 
     @classmethod
     def why_fixed(cls, path: Sequence[str]) -> str | None:
+        if path[0] == "exploration_config" and len(path) > 1:
+            why = cls._why_no_option(path[1])
+            if why is not None:
+                return why
         return cls.without.get(path[0]) or super().why_fixed(path)
 
     @classmethod
@@ -274,16 +170,107 @@ class AlgorithmConfig(Settings):
 
     @classmethod
     def _check_model(cls, model: Any) -> None:
-        for name in model if isinstance(model, dict) else ():
+        """Refuse what would be ignored, or what the algorithm cannot train, in a `model` dict."""
+        if not isinstance(model, dict):
+            return
+        for name in model:
             if name in cls.model_without:
                 raise ConfigError(
                     f"model setting {name!r} has no effect on {cls._algorithm()}: "
                     f"{cls.model_without[name]}"
                 )
+        for name in MEMORIES:
+            if cls.without_memory is not None and model.get(name):
+                raise ConfigError(
+                    f"model setting {name} = {model[name]!r} is not possible with "
+                    f"{cls._algorithm()}: {cls.without_memory}"
+                )
+        ModelConfig.check_given(model, cls._custom_model_replaces)
+
+    @classmethod
+    def _check_exploration(cls, given: Any) -> None:
+        if not isinstance(given, dict) or is_search_domain(given):
+            return
+        kind = given.get("type")
+        if isinstance(kind, str) and kind not in cls.exploration_types:
+            raise ConfigError(
+                f"exploration_config: type = {kind!r} is not supported by {cls._algorithm()}: "
+                f"{cls.why_no_exploration}; allowed: {', '.join(cls.exploration_types)}"
+            )
+        for name in given:
+            why = cls._why_no_option(name)
+            if why is not None:
+                raise ConfigError(f"exploration_config: {name!r}: {why}")
+        if cls.uses_logp and given.get("random_timesteps"):
+            raise ConfigError(
+                f"exploration_config: random_timesteps = {given['random_timesteps']!r} is not "
+                f"supported by {cls._algorithm()}: {cls.why_no_exploration}"
+            )
+
+    @classmethod
+    def _why_no_option(cls, name: str) -> str | None:
+        """Why an option of `exploration_config` is none of the algorithm's; None if it is one."""
+        options = {option for kind in cls.exploration_types for option in OPTIONS[kind]}
+        if name in ("type", *options):
+            return None
+        return f"{cls._algorithm()} does not explore so: {cls.why_no_exploration}"
+
+    @property
+    def full_exploration(self) -> dict[str, Any]:
+        """`exploration_config` with its type, also where that is the algorithm's own."""
+        kind = self.exploration_config.get("type") or self.exploration_types[0]
+        return {**self.exploration_config, "type": kind}
+
+    @property
+    def exploring(self) -> ExplorationConfig:
+        """`full_exploration` as an object."""
+        return ExplorationConfig(**ExplorationConfig.check(self.full_exploration))
 
     @classmethod
     def _algorithm(cls) -> str:
         return cls.__name__.removesuffix("Config")
+
+    @property
+    def plays_atari(self) -> bool:
+        """Whether the environment is an Atari game that is preprocessed."""
+        return is_ale(self.env) if self.is_atari is None else self.is_atari
+
+    @property
+    def num_frames(self) -> int:
+        """How many observations a policy sees as one."""
+        if self.frame_stack is not None:
+            return self.frame_stack
+        return FRAME_STACK if self.plays_atari else 1
+
+    @property
+    def reward_bound(self) -> bool | float | list[float]:
+        """What the learner sees of a reward: `clip_rewards`, or what it stands for."""
+        return self.plays_atari if self.clip_rewards is None else self.clip_rewards
+
+    def env_config_for(self, *, training: bool) -> dict[str, Any]:
+        """`env_config` with what other settings say of the environment."""
+        if not self.plays_atari:
+            return {PREPROCESS: False, **self.env_config} if is_ale(self.env) else self.env_config
+        more = ENVPOOL_ARGUMENTS if is_envpool(self.env) else {}
+        return {LIFE_LOSS: training, **more, **self.env_config}
+
+    @property
+    def learner_type(self) -> type[Learner]:
+        """`learner_class`, found by its name if need be.
+
+        Raises:
+            ConfigError: if it is no subclass of `Learner`.
+        """
+        given = self.learner_class
+        if given is None:
+            return Learner
+        found = resolve_callable(given) if isinstance(given, str) else given
+        if not (isinstance(found, type) and issubclass(found, Learner)):
+            raise ConfigError(
+                f"learner_class = {given!r} is not allowed; allowed: a subclass of "
+                "trainables.core.learner.Learner, or its name as 'module:Name'"
+            )
+        return found
 
     @property
     def full_model(self) -> dict[str, Any]:
@@ -321,7 +308,8 @@ class AlgorithmConfig(Settings):
         for name in values:
             home = _home_section(name, known)
             near = {section, *_SAME_SECTION.get(section, ())}
-            if home is not None and home not in near:
+            is_older_place = compatibility.ALIAS_SECTIONS.get(name) == section
+            if home is not None and home not in near and not is_older_place:
                 raise ConfigError(
                     f"{name!r} is not a setting of .{section}(); it belongs to .{home}()"
                 )
@@ -477,12 +465,92 @@ class AlgorithmConfig(Settings):
                 f"minibatch_size = {minibatch} is larger than the train batch of {batch} steps "
                 "(train_batch_size_per_learner)"
             )
+        check_variables(self)
         self._validate_clip_rewards()
-        if not self.num_cpus_for_main_process + self.num_gpus_per_learner:
+        self._validate_env_runners()
+        self.validate_evaluation()
+        ExplorationConfig.check(self.full_exploration)
+        if self.is_atari and not (is_ale(self.env) or is_envpool(self.env)):
             raise ConfigError(
-                "num_cpus_for_main_process = 0 needs num_gpus_per_learner > 0: Ray places no trial "
-                "whose own process asks for nothing"
+                f"is_atari = True is not allowed with env = {self.env!r}; allowed: games of "
+                "gymnasium, 'ALE/…', and of EnvPool; wrap others yourself"
             )
+        for name in CONNECTOR_SETTINGS:
+            check_connectors(self[name], name)
+        for name in CALLBACK_SETTINGS:
+            check_callbacks(name, self[name])
+        self._validate_learners()
+        if self.render_env and self.record_env:
+            raise ConfigError(
+                "render_env and record_env are both set; an environment renders to a window or to "
+                "arrays: choose one"
+            )
+        if (
+            not self.record_env
+            and self.video_interval != type(self).settings()["video_interval"].default
+        ):
+            raise ConfigError(
+                f"video_interval = {self.video_interval} has no effect without record_env"
+            )
+        if self.remote_env_batch_wait_ms and not self.remote_worker_envs:
+            raise ConfigError(
+                f"remote_env_batch_wait_ms = {self.remote_env_batch_wait_ms} has no effect without "
+                "remote_worker_envs=True"
+            )
+
+    def _validate_learners(self) -> None:
+        _ = self.learner_type
+        if not self.num_learners:
+            self._refuse_given("num_cpus_per_learner", "num_learners = 0: nothing learns in actors")
+        if self.num_learners > self.num_slots:
+            raise ConfigError(
+                f"num_learners = {self.num_learners} is more than the {self.num_slots} environment "
+                "slots (num_env_runners x num_envs_per_env_runner) that they share: each needs one"
+            )
+        if self.local_gpu_idx and (self.num_learners or not self.num_gpus_per_learner):
+            raise ConfigError(
+                f"local_gpu_idx = {self.local_gpu_idx} has no effect with num_learners = "
+                f"{self.num_learners} and num_gpus_per_learner = {self.num_gpus_per_learner:g}: it "
+                "is the GPU of a learner in the trial's own process"
+            )
+
+    def _validate_env_runners(self) -> None:
+        if self.ignore_env_runner_failures and self.restart_failed_env_runners:
+            raise ConfigError(
+                "ignore_env_runner_failures and restart_failed_env_runners are both set; a failed "
+                "env runner is either left out or made again: choose one"
+            )
+        num_actors = self.num_env_runners + self.evaluation_num_env_runners
+        if not num_actors + self.num_learners:
+            self._refuse_given(
+                "extra_python_environs_for_worker",
+                "num_env_runners = 0, evaluation_num_env_runners = 0 and num_learners = 0: there "
+                "is only the trial's own process (extra_python_environs_for_driver)",
+            )
+        if not num_actors:
+            for name in _OF_ENV_RUNNER_ACTORS:
+                self._refuse_given(
+                    name,
+                    "num_env_runners = 0 and evaluation_num_env_runners = 0: the trial's own "
+                    "process samples, and fails with its environments",
+                )
+        elif not (self.ignore_env_runner_failures or self.restart_failed_env_runners):
+            for name in _OF_TOLERANCE:
+                self._refuse_given(
+                    name,
+                    "neither ignore_env_runner_failures nor restart_failed_env_runners: the first "
+                    "failure ends the trial",
+                )
+        if self.num_gpus_per_env_runner and not num_actors:
+            raise ConfigError(
+                f"num_gpus_per_env_runner = {self.num_gpus_per_env_runner} has no effect with "
+                "num_env_runners = 0: the trial's process samples on num_gpus_per_learner"
+            )
+
+    def _refuse_given(self, name: str, others: str) -> None:
+        """Refuse a setting that is not its default and has no effect with what others are."""
+        if self[name] != type(self).settings()[name].default:
+            raise ConfigError(f"{name} = {self[name]!r} has no effect with {others}")
 
     def _validate_clip_rewards(self) -> None:
         bound = self.clip_rewards
@@ -498,7 +566,16 @@ class AlgorithmConfig(Settings):
     @property
     def total_train_batch_size(self) -> int:
         """Environment steps per training iteration over all learners."""
-        return self.train_batch_size_per_learner
+        return self.train_batch_size_per_learner * max(1, self.num_learners)
+
+    @property
+    def state_stride(self) -> int:
+        """Rows from one stored recurrent state to the next; 0 without a memory."""
+        model = self.full_model
+        if not any(model.get(name) for name in MEMORIES):
+            return 0
+        # Without a check of the whole dict: it is asked for in every round.
+        return int(model.get("max_seq_len", ModelConfig.max_seq_len))
 
     @property
     def num_slots(self) -> int:

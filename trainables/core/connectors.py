@@ -1,62 +1,14 @@
-"""What lies between an environment and a module: observation and action connectors."""
+"""What lies between an environment and a module: from observations to features."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
-
-from trainables.core.distributions import Distribution, SquashedGaussian
-from trainables.core.settings import ConfigError
 
 _FILTER_CLIP = 10.0  # standard deviations; what lies beyond is an outlier, not a signal
-
-
-class Preprocessor:
-    """Raw observations as flat float32 features: boxes flattened, discrete ones one-hot.
-
-    Attributes:
-        num_features: Width of the features.
-
-    Raises:
-        ConfigError: if the space is not supported.
-    """
-
-    def __init__(self, space: gym.Space):
-        self.space = space
-        self._nvec: list[int] | None = None
-        self._start: Tensor | None = None
-        if isinstance(space, gym.spaces.Discrete):
-            self._nvec, self._start = [int(space.n)], torch.tensor(int(space.start))
-        elif isinstance(space, gym.spaces.MultiDiscrete) and space.nvec.ndim == 1:
-            self._nvec = [int(n) for n in space.nvec]
-            self._start = torch.as_tensor(np.asarray(space.start, dtype=np.int64))
-        elif not (isinstance(space, gym.spaces.Box) and len(space.shape) <= 2):
-            raise ConfigError(
-                f"observation space {space} is not supported yet; supported: Box of rank 0 to 2, "
-                "Discrete, MultiDiscrete (1-D)"
-            )
-        self._rank = len(space.shape or ())
-        self.num_features = sum(self._nvec) if self._nvec else int(np.prod(space.shape or (1,)))
-
-    def __call__(self, obs: Tensor) -> Tensor:
-        """Features `[..., num_features]` of observations `[..., *space.shape]`."""
-        if self._nvec is None:
-            if self._rank == 1:
-                return obs.to(torch.float32)
-            return obs.reshape(*obs.shape[: obs.dim() - self._rank], self.num_features).to(
-                torch.float32
-            )
-        assert self._start is not None
-        index = obs.to(torch.int64) - self._start.to(obs.device)
-        if self._rank == 0:
-            return one_hot(index, self._nvec[0]).to(torch.float32)
-        columns = [one_hot(part, n) for part, n in zip(index.unbind(-1), self._nvec, strict=True)]
-        return torch.cat(columns, -1).to(torch.float32)
 
 
 class RunningMoments:
@@ -137,65 +89,3 @@ class MeanStdFilter:
     def _refresh(self) -> None:
         self._mean = torch.as_tensor(self.moments.mean, dtype=torch.float32)
         self._scale = torch.as_tensor(1 / self.moments.std, dtype=torch.float32)
-
-
-class ActionConnector:
-    """Actions as the distribution gives them -> actions as the environment takes them.
-
-    Args:
-        space: The environment's action space.
-        distribution: Where actions come from.
-        normalize: Stretch [-1, 1] to the bounds of a bounded Box, then clip to them.
-        clip: Clip to the bounds without stretching.
-    """
-
-    def __init__(
-        self, space: gym.Space, distribution: Distribution, *, normalize: bool, clip: bool
-    ):
-        self.space = space
-        self._squashes = isinstance(distribution, SquashedGaussian)
-        self._offset: np.ndarray | None = None
-        self._stretch = self._clip = False
-        if isinstance(space, gym.spaces.Box):
-            bounded = np.isfinite(space.low) & np.isfinite(space.high)
-            if self._squashes and not bounded.all():
-                raise ConfigError(
-                    f"model squash_actions=True needs a bounded action space, not {space}"
-                )
-            self._stretch = bool((normalize or self._squashes) and bounded.any())
-            self._clip = normalize or clip
-            low = np.where(bounded, space.low, -1).astype(np.float32)
-            high = np.where(bounded, space.high, 1).astype(np.float32)
-            self._center, self._half = (high + low) / 2, (high - low) / 2
-        elif isinstance(space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete)):
-            start = np.asarray(space.start)
-            self._offset = start if start.any() else None
-
-    def __call__(self, actions: Tensor) -> np.ndarray:
-        """Actions for the environment, `[N, *shape]`, of its dtype and inside its space."""
-        if self._squashes:
-            actions = actions.tanh()
-        array = actions.cpu().numpy()
-        if self._offset is not None:
-            array = array + self._offset
-        if isinstance(self.space, gym.spaces.Box):
-            if self._stretch:
-                array = self._center + array * self._half
-            if self._clip:
-                array = np.clip(array, self.space.low, self.space.high)
-        return array.astype(self.space.dtype, copy=False)
-
-
-def clip_rewards(rewards: Tensor, bound: bool | float | list[float] | None) -> Tensor:
-    """What the learner sees of rewards, as the setting `clip_rewards` says.
-
-    Args:
-        rewards: Any shape.
-        bound: None or False: as they are; True: their sign; c: within [-c, c]; [a, b]: within.
-    """
-    if bound is None or bound is False:
-        return rewards
-    if bound is True:
-        return rewards.sign()
-    low, high = bound if isinstance(bound, list) else (-bound, bound)
-    return rewards.clamp(low, high)

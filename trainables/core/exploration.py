@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from trainables.core.distributions import Distribution, categorical_sample
+from trainables.core.distributions import ILLEGAL, Categorical, categorical_sample
 
 
-class EpsilonGreedy(Distribution):
+class EpsilonGreedy(Categorical):
     """Actions by their values `inputs = Q(s, .)`, `[..., A]`.
 
-    With probability epsilon an action is drawn uniformly. Otherwise it is the best one, or with a
-    temperature tau > 0 one drawn from softmax(Q / tau).
+    With probability epsilon an action is drawn uniformly from those that are not masked. Otherwise
+    it is the best one, or with a temperature tau > 0 one drawn from softmax(Q / tau).
 
     Args:
         num_actions: A.
@@ -23,11 +23,8 @@ class EpsilonGreedy(Distribution):
         epsilon: The present probability of a uniform draw.
     """
 
-    action_shape = ()
-    action_dtype = torch.int64
-
     def __init__(self, num_actions: int, temperature: float = 0.0):
-        self.num_inputs = num_actions
+        super().__init__(num_actions)
         self.temperature = temperature
         self.epsilon = 0.0
 
@@ -38,16 +35,15 @@ class EpsilonGreedy(Distribution):
             chosen = inputs.argmax(-1)
         if self.epsilon == 0:
             return chosen
-        # One draw decides both: below epsilon, it says which of the A equal parts it fell in.
+        # One draw decides both: below epsilon, it says which of the equal parts it fell in, one
+        # for each legal action.
         draw = torch.rand(chosen.shape, generator=generator, device=inputs.device)
         if inputs.device.type == "cpu" and draw.min().item() >= self.epsilon:
             return chosen  # most steps of a few slots: the rest would cost as much as the network
         draw /= self.epsilon
-        part = (draw * self.num_inputs).long().clamp_max(self.num_inputs - 1)
-        return torch.where(draw < 1, part, chosen)
-
-    def mode(self, inputs: Tensor) -> Tensor:
-        return inputs.argmax(-1)
+        counts = (inputs != ILLEGAL).cumsum(-1)  # legal actions up to each, itself included
+        part = draw * counts[..., -1]  # less than their number wherever draw is less than 1
+        return torch.where(draw < 1, (counts <= part.unsqueeze(-1)).sum(-1), chosen)
 
     def probabilities(self, inputs: Tensor) -> Tensor:
         """Of each action, `[..., A]`."""
@@ -55,12 +51,17 @@ class EpsilonGreedy(Distribution):
             chosen = torch.softmax(inputs / self.temperature, -1)
         else:
             chosen = one_hot(inputs.argmax(-1), self.num_inputs).to(inputs.dtype)
-        return self.epsilon / self.num_inputs + (1 - self.epsilon) * chosen
+        is_legal = (inputs != ILLEGAL).to(inputs.dtype)
+        uniform = is_legal / is_legal.sum(-1, keepdim=True)
+        return self.epsilon * uniform + (1 - self.epsilon) * chosen
 
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
         chosen = self.probabilities(inputs).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
         # Finite, as every metric and column must be, also for what epsilon = 0 never does.
         return chosen.clamp_min(torch.finfo(inputs.dtype).tiny).log()
+
+    def logp_and_entropy(self, inputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        return self.logp(inputs, actions), self.entropy(inputs)
 
     def entropy(self, inputs: Tensor) -> Tensor:
         probabilities = self.probabilities(inputs)

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainables.core.batch import Batch, minibatches
-from trainables.core.flat_parameters import FlatParameters
+from trainables.core.batch import Batch
+from trainables.core.flat_parameters import FlatParameters, flat_groups
+from trainables.core.minibatches import minibatches, shared_minibatches
 from trainables.core.model_config import OptimizerConfig
+from trainables.core.ranks import ALONE, Ranks
 from trainables.core.settings import ConfigError
 from trainables.core.targets import TargetNetwork
 
@@ -44,13 +46,16 @@ class Learner:
         grad_clip: Bound of the gradients, None for none.
         grad_clip_by: "value", "norm" or "global_norm" (over a group).
         groups: Parameters by the name of their group; None: all in one.
-        targets: Networks that get a target network, by the name of the group that holds exactly
-            their parameters.
+        targets: Networks that get a target network, by the name of a group. Those of their
+            parameters that are in the group follow it.
         undecayed: Groups that weight decay leaves alone.
         compile: Compile losses; None leaves them as they are.
 
     Attributes:
+        groups: All parameters of each group in one vector.
+        gradient: That of all groups, `[P]`: theirs are views into it.
         targets: Target networks by the name of their group.
+        ranks: The learners of this module that compute each gradient together.
     """
 
     def __init__(
@@ -66,9 +71,11 @@ class Learner:
         compile: CompileOptions | None = None,
     ):
         self.module = module
-        self.targets = {name: TargetNetwork(net) for name, net in (targets or {}).items()}
-        by_group = {"all": module.parameters()} if groups is None else groups
-        self.groups = {name: FlatParameters(parameters) for name, parameters in by_group.items()}
+        self.ranks: Ranks = ALONE
+        all_parameters = {"all": module.parameters()}
+        by_group = {n: list(p) for n, p in (groups or all_parameters).items()}
+        self.targets = {n: TargetNetwork(net, by_group[n]) for n, net in (targets or {}).items()}
+        self.gradient, self.groups = flat_groups(by_group)
         self.optimizer = make_optimizer(
             [
                 {"params": [flat.vector], **({"weight_decay": 0.0} if name in undecayed else {})}
@@ -89,15 +96,38 @@ class Learner:
         for name, group in zip(self.groups, self.optimizer.param_groups, strict=True):
             group["lr"] = lr[name] if isinstance(lr, Mapping) else lr
 
-    def update_step(self, batch: Batch, loss_fn: LossFn) -> Metrics:
-        """One gradient step on one minibatch; returns tensors that stay on the device."""
+    def update_step(
+        self,
+        batch: Batch,
+        loss_fn: LossFn,
+        share: Tensor | float | None = None,
+        *,
+        is_sum: bool = False,
+    ) -> Metrics:
+        """One gradient step on one minibatch.
+
+        Args:
+            batch: This rank's rows.
+            loss_fn: A mean over rows; what it reports are means in any case.
+            share: What it counts in the mean over all ranks: its part of their rows. None if there
+                is no other rank.
+            is_sum: The loss is a sum over rows: every rank's counts in full.
+
+        Returns:
+            What the loss reports, times the share: sums over ranks are means over all rows. They
+            stay on the device.
+        """
         loss, metrics = self._compiled_loss(loss_fn)(self.module, batch)
-        for flat in self.groups.values():
-            flat.gradient.zero_()
+        if share is not None:
+            loss = loss * (share > 0 if is_sum else share)
+            metrics = {name: value * share for name, value in metrics.items()}
+        self.gradient.zero_()
         loss.backward()
+        self.ranks.sum(self.gradient)
         for name, flat in self.groups.items():
             prefix = "" if len(self.groups) == 1 else f"{name}_"
-            metrics[f"{prefix}grad_norm"] = self._clip_gradients(flat)
+            norm = self._clip_gradients(flat)  # the same on each rank
+            metrics[f"{prefix}grad_norm"] = norm if self.ranks.size == 1 else norm / self.ranks.size
         self.optimizer.step()
         return metrics
 
@@ -109,6 +139,9 @@ class Learner:
         num_epochs: int = 1,
         minibatch_size: int | None = None,
         generator: torch.Generator | None = None,
+        normalize: tuple[str, ...] = (),
+        ids: Tensor | None = None,
+        is_sum: bool = False,
     ) -> dict[str, float]:
         """Several epochs of minibatch steps.
 
@@ -116,20 +149,43 @@ class Learner:
             batch: Columns `[B, …]`.
             loss_fn: The loss.
             num_epochs: Passes over the rows.
-            minibatch_size: Rows of a gradient step at most; None takes all.
+            minibatch_size: Rows of a gradient step at most, over all ranks; None takes all.
             generator: CPU generator of the permutations; None keeps the order.
+            normalize: Columns that get mean 0 and standard deviation 1 in each minibatch.
+            ids: With several ranks, the number of each row among those of all, see `row_ids`.
+            is_sum: The loss is a sum over rows, not a mean.
 
         Returns:
             Means of the reported scalars over all gradient steps.
         """
-        steps = [
-            self.update_step(minibatch, loss_fn)
-            for minibatch in minibatches(batch, num_epochs, minibatch_size, generator)
-        ]
+        if ids is None:
+            assert self.ranks.size == 1
+            parts = minibatches(batch, num_epochs, minibatch_size, generator, normalize)
+            steps = [self.update_step(self.on_device(part), loss_fn) for part in parts]
+        else:
+            shared = shared_minibatches(
+                batch, ids, self.ranks, num_epochs, minibatch_size, generator, normalize
+            )
+            steps = [
+                self.update_step(self.on_device(part), loss_fn, share, is_sum=is_sum)
+                for part, share in shared
+            ]
         # One transfer at the end: an .item() per step would wait for the device each time.
         scalars = torch.stack([scalar for step in steps for scalar in step.values()])
-        means = scalars.view(len(steps), -1).mean(0)
+        means = self.ranks.sum(scalars.view(len(steps), -1).mean(0))
         return dict(zip(steps[0], means.tolist(), strict=True))
+
+    def on_device(self, minibatch: Batch) -> Batch:
+        """A minibatch where the networks are.
+
+        The batch that it is of stays in host memory: a GPU holds a minibatch, whatever the size of
+        the train batch.
+        """
+        device = self.gradient.device
+        if device.type == "cpu":
+            return minibatch
+        # Out of pinned memory the copy runs beside what the GPU still computes.
+        return {k: v.pin_memory().to(device, non_blocking=True) for k, v in minibatch.items()}
 
     def update_target(self, name: str, tau: float) -> None:
         """Move a target network towards its group's parameters."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.functional import linear
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -53,14 +55,21 @@ def mlp(
     return nn.Sequential(*layers)
 
 
-def frozen(network: nn.Sequential, x: Tensor) -> Tensor:
+def frozen(network: nn.Sequential, x: Any) -> Tensor:
     """The network's output where gradients flow to `x`, but not to its parameters.
 
     Half of the backward pass is not done at all, and no gradient has to be thrown away.
+
+    Args:
+        network: Its first layer may be an encoder.
+        x: What the first layer takes.
     """
     for layer in network:
         if isinstance(layer, nn.Linear):
             x = linear(x, layer.weight.detach(), layer.bias.detach())
+        elif parameters := dict(layer.named_parameters()):  # an encoder
+            detached = {name: parameter.detach() for name, parameter in parameters.items()}
+            x = functional_call(layer, detached, (x,))
         else:
             x = layer(x)
     return x

@@ -7,32 +7,60 @@ action in production is computed as it was in training. It needs neither Ray nor
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.catalog import module_class
+from trainables.core.action_connector import ActionConnector
+from trainables.core.catalog import chosen_module
 from trainables.core.checkpoint import (
     CHECKPOINT_FILE,
     CheckpointError,
     load_state,
     policy_folder,
     save_state,
+    trusted,
 )
-from trainables.core.connectors import ActionConnector, MeanStdFilter, Preprocessor
+from trainables.core.compute_actions import ComputesActions
 from trainables.core.distributions import BoundDistribution
+from trainables.core.env_to_module import EnvToModule
 from trainables.core.exploration import EpsilonGreedy
+from trainables.core.explorer_catalog import make_explorer
+from trainables.core.explorers import SlotState
+from trainables.core.features import Features, map_tensors
+from trainables.core.frame_stack import FRAMES
+from trainables.core.given_connectors import EnvSpaces, make_connectors
+from trainables.core.module_to_env import ModuleToEnv
 from trainables.core.modules import ModuleOutput, PolicyModule
+from trainables.core.observations import Observations
+from trainables.core.recurrent_state import State, state_arrays
 from trainables.core.settings import ConfigError
 
 _FILE = "policy"
 
 
-class Policy:
+class Acted(NamedTuple):
+    """What acting on a batch gives.
+
+    Attributes:
+        actions: As the distribution gave them, `[N, …]`.
+        env_actions: For the environment: an array, or a tree of arrays, `[N, …]`.
+        inputs: Of the distribution, `[N, num_inputs]`.
+        state: The recurrent state after it, `[N, …]` by name.
+    """
+
+    actions: Tensor
+    env_actions: Any
+    inputs: Tensor
+    state: State
+
+
+class Policy(ComputesActions):
     """Connectors and a module: raw observations in, actions for the environment out.
 
     Args:
@@ -43,7 +71,14 @@ class Policy:
         observation_filter: "NoFilter" or "MeanStdFilter".
         normalize_actions: See `ActionConnector`.
         clip_actions: See `ActionConnector`.
+        frame_stack: How many of the last observations are seen as one.
+        action_mask_key: The key of a Dict observation that says which actions are allowed.
+        env_to_module_connector: Connectors from raw observations to those that are preprocessed,
+            see `make_connectors` and `EnvToModule`.
+        module_to_env_connector: Connectors from actions to those that the environment is given,
+            see `ModuleToEnv`.
         explore: Default of the `explore` arguments.
+        exploration: What exploring is: the `exploration_config` of the config.
         seed: Of the initial weights and of exploration outside of env runners.
         device: Where the module computes.
         metadata: Where the policy comes from; kept in its folder.
@@ -51,9 +86,15 @@ class Policy:
     Attributes:
         module: The network; `model` is another name of it.
         distribution: Of the actions, parametrised by the module's output.
+        observations: How observations are stored, and what makes features of them.
+        actions: From what the distribution gives to what an environment takes.
+        env_to_module: Connectors before the preprocessor, or None.
+        module_to_env: Connectors behind `actions`, or None.
+        is_recurrent: Whether the module has a memory.
+        has_state: Whether acting needs a state: that of a memory, or the last frames.
         options: The arguments that a copy of this policy is made with.
-        filter: Running mean and standard deviation of the features, or None.
-        exploration: What `explore=True` means at present, see `set_exploration`.
+        explorer: What `explore=True` does.
+        exploration: Its present values, see `set_exploration`.
     """
 
     module: PolicyModule
@@ -68,7 +109,12 @@ class Policy:
         observation_filter: str = "NoFilter",
         normalize_actions: bool = True,
         clip_actions: bool = False,
+        frame_stack: int = 1,
+        action_mask_key: str = "action_mask",
+        env_to_module_connector: Any = None,
+        module_to_env_connector: Any = None,
         explore: bool = True,
+        exploration: dict[str, Any] | None = None,
         seed: int | None = None,
         device: torch.device | str = "cpu",
         metadata: dict[str, Any] | None = None,
@@ -82,140 +128,151 @@ class Policy:
             "observation_filter": observation_filter,
             "normalize_actions": normalize_actions,
             "clip_actions": clip_actions,
+            "frame_stack": frame_stack,
+            "action_mask_key": action_mask_key,
+            "env_to_module_connector": env_to_module_connector,
+            "module_to_env_connector": module_to_env_connector,
             "explore": explore,
+            "exploration": dict(exploration or {}),
         }
-        module_options = dict(self.options["module"])
-        make_module = module_class(module_options.pop("type"))
-        self.distribution = make_module.distribution_of(
-            action_space, self.options["model"], **module_options
+        self._set_up_connectors()
+        make_module, model_settings, module_options = chosen_module(
+            self.options["module"], self.options["model"]
         )
-        self.preprocessor = Preprocessor(observation_space)
-        has_filter = observation_filter == "MeanStdFilter"
-        self.filter = MeanStdFilter(self.preprocessor.num_features) if has_filter else None
+        self.distribution = make_module.distribution_of(
+            self._module_action_space, model_settings, **module_options
+        )
         self.actions = ActionConnector(
-            action_space, self.distribution, normalize=normalize_actions, clip=clip_actions
+            self._module_action_space,
+            self.distribution,
+            normalize=normalize_actions,
+            clip=clip_actions,
+        )
+        self.observations = Observations(
+            observation_space,
+            self.env_to_module,
+            self.distribution,
+            self.actions,
+            self.options["model"],
+            observation_filter=observation_filter,
+            action_mask_key=action_mask_key,
+            frame_stack=frame_stack,
+            device=self.device,
         )
         generator = torch.Generator()
         _ = generator.seed() if seed is None else generator.manual_seed(seed)
         self.module = make_module(
-            self.preprocessor.num_features,
+            self.observations.preprocessor.spec,
             self.distribution,
-            self.options["model"],
+            model_settings,
             generator,
             **module_options,
         ).to(self.device)
-        self.exploration: dict[str, Any] = {}
+        self.is_recurrent = self.module.is_recurrent
+        self.has_state = self.is_recurrent or self.observations.frames is not None
+        self.explorer = make_explorer(
+            self.options["exploration"], self.distribution, self.is_recurrent
+        )
+        self.exploration: dict[str, Any] = self.explorer.initial_values()
         self._generator = torch.Generator(self.device)
         _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)
 
+    def _set_up_connectors(self) -> None:
+        """The user's connectors, and the spaces that they make."""
+        spaces = EnvSpaces(self.observation_space, self.action_space)
+        self._module_space, self._module_action_space = spaces
+        self.env_to_module: EnvToModule | None = None
+        self.module_to_env: ModuleToEnv | None = None
+        name = "env_to_module_connector"
+        if connectors := make_connectors(self.options[name], name, spaces):
+            self.env_to_module = EnvToModule(connectors, self.observation_space)
+            self._module_space = self.env_to_module.space
+        name = "module_to_env_connector"
+        if connectors := make_connectors(self.options[name], name, spaces):
+            self.module_to_env = ModuleToEnv(connectors, self.action_space)
+            self._module_action_space = self.module_to_env.space
+
     # ------------------------------------------------------------------ acting
 
-    def features(self, obs: Any) -> Tensor:
-        """What the module sees of raw observations `[..., *shape]`: `[..., num_features]`."""
-        tensor = obs if isinstance(obs, Tensor) else torch.from_numpy(np.asarray(obs))
-        features = self.preprocessor(tensor.to(self.device))
-        return features if self.filter is None else self.filter(features)
+    def initial_state(self, batch_size: int) -> State:
+        """The state at an episode's start, `[B, …]` by name: zeros.
+
+        That of a memory, and with frame stacking the k-1 frames before the next one.
+        """
+        state = self.module.initial_state(batch_size)
+        if self.observations.frames is not None:
+            state[FRAMES] = torch.from_numpy(
+                self.observations.layout.zeros((batch_size, self.observations.num_frames - 1))
+            )
+        return {k: v.to(self.device) for k, v in state.items()}
+
+    def get_initial_state(self) -> dict[str, np.ndarray]:
+        """The state to begin an episode with, for `compute_single_action`."""
+        return {name: part[0] for name, part in state_arrays(self.initial_state(1)).items()}
 
     @torch.inference_mode()
     def act(
-        self, obs: np.ndarray, explore: bool, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, np.ndarray, Tensor]:
+        self,
+        obs: np.ndarray,
+        explore: bool,
+        generator: torch.Generator | None = None,
+        state: State | None = None,
+        slots: SlotState | None = None,
+    ) -> Acted:
         """Act on a batch: the hot path of sampling.
 
         Args:
-            obs: Raw observations, `[N, *shape]`.
+            obs: Rows as `layout` stores them, `[N, *shape]`.
             explore: Sample, or take the most likely actions.
             generator: Random stream, on this policy's device.
-
-        Returns:
-            Actions as the distribution gave them `[N, …]`, actions for the environment `[N, …]`,
-            and the inputs of the distribution `[N, num_inputs]`.
+            state: Of a policy that has one, `[N, …]` by name, zeros where an episode begins.
+            slots: What the explorer keeps for these slots, see `Explorer.start`.
         """
         if self.module.is_noisy:
             self.module.set_noise(generator or self._generator if explore else None)
-        inputs = self.module.dist_inputs(self.features(obs))
-        if not explore:
-            actions = self.distribution.mode(inputs)
-        elif self.exploration.get("uniform"):
-            actions = self.distribution.uniform(inputs, generator)
+        features, state, frames = self.observations.look(obs, state or {})
+        module = self.explorer.module(self.module, generator, slots) if explore else self.module
+        if self.is_recurrent:
+            output, state = self._unroll_one(module, features, state)
+            inputs = output.dist_inputs
         else:
-            actions = self.distribution.sample(inputs, generator)
-        return actions, self.actions(actions), inputs
+            inputs, state = module.dist_inputs(features), {}
+        if explore:
+            actions = self.explorer.act(inputs, generator, slots)
+        else:
+            actions = self.distribution.mode(inputs)
+        return Acted(actions, self._for_env(actions), inputs, state | frames)
+
+    def _for_env(self, actions: Tensor) -> Any:
+        """What the environment is given of stored actions `[N, …]`."""
+        env_actions = self.actions(actions)
+        return env_actions if self.module_to_env is None else self.module_to_env(env_actions)
+
+    def _unroll_one(
+        self, module: PolicyModule, features: Features, state: State
+    ) -> tuple[ModuleOutput, State]:
+        """One step of a recurrent module: what it says of `[N, …]`, and the state after it."""
+        sequence = map_tensors(lambda part: part.unsqueeze(0), features)
+        num_rows = len(next(iter(state.values())))
+        is_first = torch.zeros(1, num_rows, dtype=torch.bool, device=self.device)
+        output, state = module.unroll(sequence, state, is_first)
+        return ModuleOutput(output.dist_inputs[0], output.values[0]), state
+
+    def features(self, obs: Any) -> Features:
+        """What the module sees of stored observations; see `Observations.features`."""
+        return self.observations.features(obs)
 
     def set_exploration(self, **values: Any) -> None:
         """Set what exploring means from now on; it travels with the weights.
 
         Args:
             values: `epsilon` of an epsilon-greedy policy; `uniform`, whether actions are drawn
-                uniformly for now.
+                uniformly for now; `scale` of noise on actions; `stddev` of noise on parameters.
         """
         self.exploration |= values
+        self.explorer.set(values)
         if "epsilon" in values and isinstance(self.distribution, EpsilonGreedy):
             self.distribution.epsilon = float(values["epsilon"])
-
-    def compute_actions(
-        self,
-        obs: Any,
-        state: None = None,
-        *,
-        explore: bool | None = None,
-        full_fetch: bool = False,
-    ) -> Any:
-        """Actions for a batch of observations.
-
-        Args:
-            obs: Raw observations, `[B, *shape]`.
-            state: Recurrent state; there are no recurrent policies yet, so it must be None.
-            explore: Sample (True) or take the most likely actions (False); None: the default.
-            full_fetch: Also return the state and a dict with `action_dist_inputs`,
-                `action_logp` and `vf_preds`.
-
-        Returns:
-            Actions for the environment, `[B, …]`; with `full_fetch` the three.
-
-        Raises:
-            ConfigError: if observations do not fit the observation space.
-        """
-        if state is not None:
-            raise ConfigError("state is not supported yet: this policy is not recurrent")
-        array = self._checked(obs)
-        explore = self.explore if explore is None else explore
-        actions, env_actions, inputs = self.act(array, explore, self._generator)
-        if not full_fetch:
-            return env_actions
-        extra = {
-            "action_dist_inputs": inputs.cpu().numpy(),
-            "action_logp": self.distribution.logp(inputs, actions).cpu().numpy(),
-            "vf_preds": self.value(array).cpu().numpy(),
-        }
-        return env_actions, [], extra
-
-    def compute_single_action(
-        self,
-        obs: Any,
-        state: None = None,
-        *,
-        explore: bool | None = None,
-        full_fetch: bool = False,
-    ) -> Any:
-        """The action for one observation; see `compute_actions`."""
-        batch = np.asarray(obs)[None]
-        result = self.compute_actions(batch, state, explore=explore, full_fetch=full_fetch)
-        if not full_fetch:
-            return result[0]
-        actions, state_out, extra = result
-        return actions[0], state_out, {name: value[0] for name, value in extra.items()}
-
-    def _checked(self, obs: Any) -> np.ndarray:
-        array = np.asarray(obs)
-        shape = self.observation_space.shape or ()
-        if array.ndim == 0 or array.shape[1:] != shape:
-            raise ConfigError(
-                f"observations have shape {array.shape[1:]}, the observation space has {shape}"
-            )
-        if array.dtype.kind not in "biuf":
-            raise ConfigError(f"observations are {array.dtype}, not numbers: {obs!r}")
-        return array if array.flags.writeable else array.copy()  # torch warns of read-only ones
 
     # ------------------------------------------------------------------ the model
 
@@ -226,15 +283,20 @@ class Policy:
 
     @torch.inference_mode()
     def forward(self, obs: Any) -> ModuleOutput:
-        """Distribution inputs `[B, …]` and values `[B]` of raw observations `[B, *shape]`."""
-        self.module.set_noise(None)
-        return self.module(self.features(obs))
+        """Distribution inputs `[B, …]` and values `[B]` of raw observations, as `compute_actions`.
 
-    @torch.inference_mode()
-    def value(self, obs: Any) -> Tensor:
-        """Values of raw observations `[..., *shape]`, `[...]`."""
+        A recurrent policy begins an episode with each of them.
+        """
         self.module.set_noise(None)
-        return self.module.value(self.features(obs))
+        rows = self.observations.checked_rows(obs, None, None, batched=True)
+        features, state, _ = self.observations.look(rows, self.initial_state(len(rows)))
+        if self.is_recurrent:
+            return self._unroll_one(self.module, features, state)[0]
+        return self.module(features)
+
+    def value(self, obs: Any) -> Tensor:
+        """Values of raw observations, `[B]`; see `forward`."""
+        return self.forward(obs).values
 
     def dist_class(self, inputs: Tensor, model: Any = None) -> BoundDistribution:
         """The action distribution with the given inputs, e.g. those of `forward(obs)`."""
@@ -271,8 +333,8 @@ class Policy:
             "weights": self.get_weights(),
             "exploration": dict(self.exploration),
         }
-        if self.filter is not None:
-            state["filter"] = self.filter.get_state()
+        if self.observations.filter is not None:
+            state["filter"] = self.observations.filter.get_state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -281,7 +343,7 @@ class Policy:
         Raises:
             ConfigError: if it is of another network, or of a policy with another filter.
         """
-        if (self.filter is None) == ("filter" in state):
+        if (self.observations.filter is None) == ("filter" in state):
             theirs = "MeanStdFilter" if "filter" in state else "NoFilter"
             raise ConfigError(
                 f"observation_filter = {self.options['observation_filter']!r} does not fit the "
@@ -289,8 +351,8 @@ class Policy:
             )
         self.set_weights(state["weights"])
         self.set_exploration(**state.get("exploration", {}))
-        if self.filter is not None:
-            self.filter.set_state(state["filter"])
+        if self.observations.filter is not None:
+            self.observations.filter.set_state(state["filter"])
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write this policy to a folder that `load` serves: JSON and safetensors."""
@@ -305,15 +367,25 @@ class Policy:
         return Path(folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], device: torch.device | str = "cpu") -> Policy:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        device: torch.device | str = "cpu",
+        *,
+        trust: Collection[str] = (),
+    ) -> Policy:
         """Load a policy from its folder or from a checkpoint's.
 
         Args:
             folder: What `save`, `tunescape export` or a checkpoint wrote.
             device: Where the module computes.
+            trust: Custom models and connectors, as `module:name`, that may be imported if the
+                folder names them.
+                Without it, loading runs no code.
 
         Raises:
-            CheckpointError: if it is missing, damaged or of an unknown format.
+            CheckpointError: if it is missing, damaged, of an unknown format, or names
+                code that is not trusted.
 
         Example:
             >>> policy = Policy.load("runs/quickstart/best")
@@ -324,10 +396,11 @@ class Policy:
             path = policy_folder(path)
         state = load_state(path, _FILE)
         try:
+            options = trusted(state["options"], trust, f"policy {path}")
             policy = cls(
                 state["observation_space"],
                 state["action_space"],
-                **state["options"],
+                **options,
                 metadata=state["metadata"],
                 device=device,
             )

@@ -10,20 +10,23 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from trainables.core.distributions import Distribution
+from trainables.core.distributions import ILLEGAL, Distribution
 from trainables.core.exploration import EpsilonGreedy
+from trainables.core.features import Features, FeatureSpec, action_mask_of
 from trainables.core.model_config import ModelConfig
-from trainables.core.modules import ModuleOutput, PolicyModule
-from trainables.core.networks import activation_layer, linear_layer, mlp
+from trainables.core.modules import ModuleOutput, PolicyModule, check_mask
+from trainables.core.networks import activation_layer, linear_layer
 from trainables.core.noisy import NoisyLinear
+from trainables.core.recurrent_state import State
 from trainables.core.settings import ConfigError
+from trainables.core.trunk import Trunk, make_trunk
 
 
 class QNetwork(PolicyModule):
     """Q(s, .), or the distribution of each return over fixed atoms (Bellemare et al., 2017).
 
     Args:
-        num_features: Width of the preprocessed observation.
+        spec: What features look like.
         distribution: `EpsilonGreedy`.
         model: The `model` dict of the config.
         generator: Random stream of the initial weights.
@@ -44,7 +47,7 @@ class QNetwork(PolicyModule):
 
     def __init__(
         self,
-        num_features: int,
+        spec: FeatureSpec,
         distribution: Distribution,
         model: dict[str, Any],
         generator: torch.Generator | None = None,
@@ -60,12 +63,12 @@ class QNetwork(PolicyModule):
     ):
         super().__init__()
         settings = ModelConfig(**ModelConfig.check(model))
-        encoder, activation = settings.fcnet_hiddens, settings.fcnet_activation
-        initializer = settings.fcnet_initializer
+        activation, initializer = settings.fcnet_activation, settings.fcnet_initializer
+        check_mask(spec, distribution)
+        self._is_masked = spec.num_mask > 0
         self.num_actions, self.num_atoms, self.is_noisy = distribution.num_inputs, num_atoms, noisy
-        self.encoder = mlp(
-            num_features, encoder, activation, initializer=initializer, generator=generator
-        )
+        self.encoder = make_trunk(spec, settings, generator)
+        self.is_recurrent = isinstance(self.encoder, Trunk)
         if noisy:
             layer: Any = partial(NoisyLinear, sigma0=sigma0, generator=generator)
         else:
@@ -73,7 +76,7 @@ class QNetwork(PolicyModule):
 
         def head(num_outputs: int) -> nn.Sequential:
             layers: list[nn.Module] = []
-            width = encoder[-1] if encoder else num_features
+            width = self.encoder.width
             for hidden in hiddens:
                 layers += [layer(width, hidden), activation_layer(activation)]
                 width = hidden
@@ -90,37 +93,81 @@ class QNetwork(PolicyModule):
     ) -> Distribution:
         if not isinstance(space, gym.spaces.Discrete):
             raise ConfigError(
-                f"action space {space} is not supported by Q-learning; supported: Discrete"
+                f"action space {space} is not supported by Q-learning, which compares the values "
+                "of all actions; supported: Discrete; PPO takes every space, SAC Boxes of floats"
             )
         return EpsilonGreedy(int(space.n), options.get("temperature", 0.0))
 
-    def logits(self, features: Tensor) -> Tensor:
-        """`[B, A, num_atoms]`: of the return's distribution, or Q itself if there is one atom."""
-        hidden = self.encoder(features)
-        shape = (*features.shape[:-1], -1, self.num_atoms)
+    def logits(self, features: Features) -> Tensor:
+        """`[..., A, num_atoms]`: of the return's distribution, or Q itself if there is one atom.
+
+        Those of an action that the mask forbids are `ILLEGAL`.
+        """
+        return self._logits(self.encoder(features), features)
+
+    def _logits(self, hidden: Tensor, features: Features) -> Tensor:
+        shape = (*hidden.shape[:-1], -1, self.num_atoms)
         advantage = self.advantage(hidden).view(shape)
+        mask = action_mask_of(features)
+        legal = None if mask is None else _legal(mask).unsqueeze(-1)  # [..., A, 1]
         if self.state_value is None:
-            return advantage
-        value = self.state_value(hidden).view(shape)
-        return value + advantage - advantage.mean(-2, keepdim=True)
+            logits = advantage
+        else:
+            value = self.state_value(hidden).view(shape)
+            logits = value + advantage - _mean_over_actions(advantage, legal)
+        return logits if legal is None else logits.masked_fill(~legal, ILLEGAL)
 
     def expected(self, logits: Tensor) -> Tensor:
-        """Q of `logits`, `[..., A]`."""
+        """Q of `logits`, `[..., A]`; `ILLEGAL` where they are."""
         if self.num_atoms == 1:
             return logits.squeeze(-1)
-        return logits.softmax(-1) @ self.atoms
+        q_values = logits.softmax(-1) @ self.atoms
+        if not self._is_masked:
+            return q_values
+        return q_values.masked_fill(logits[..., 0] == ILLEGAL, ILLEGAL)
 
-    def dist_inputs(self, features: Tensor) -> Tensor:
+    def dist_inputs(self, features: Features) -> Tensor:
         return self.expected(self.logits(features))
 
-    def value(self, features: Tensor) -> Tensor:
+    def value(self, features: Features) -> Tensor:
         """max_a Q(s, a), `[...]`."""
         return self.dist_inputs(features).amax(-1)
 
-    def forward(self, features: Tensor) -> ModuleOutput:
+    def forward(self, features: Features) -> ModuleOutput:
         q_values = self.dist_inputs(features)
         return ModuleOutput(q_values, q_values.amax(-1))
+
+    def initial_state(self, batch_size: int) -> State:
+        return self.encoder.initial_state(batch_size) if isinstance(self.encoder, Trunk) else {}
+
+    def unroll(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[ModuleOutput, State]:
+        logits, after = self.unroll_logits(features, state, is_first, ends_unseen)
+        q_values = self.expected(logits)
+        return ModuleOutput(q_values, q_values.amax(-1)), after
+
+    def unroll_logits(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[Tensor, State]:
+        """`logits` over sequences, `[L, B, A, num_atoms]`, and the next state; see `unroll`."""
+        if not isinstance(self.encoder, Trunk):
+            return self.logits(features), {}
+        hidden, after = self.encoder.unroll(features, state, is_first, ends_unseen)
+        return self._logits(hidden, features), after
 
     def set_noise(self, generator: torch.Generator | None) -> None:
         for noisy in self._noisy_layers:
             noisy.set_noise(generator)
+
+
+def _legal(mask: Tensor) -> Tensor:
+    """The mask `[..., A]`, but all actions where it allows none; see `mask_logits`."""
+    return mask | ~mask.any(-1, keepdim=True)
+
+
+def _mean_over_actions(advantage: Tensor, legal: Tensor | None) -> Tensor:
+    """Mean of advantages `[..., A, K]` over the legal actions `[..., A, 1]`, `[..., 1, K]`."""
+    if legal is None:
+        return advantage.mean(-2, keepdim=True)
+    return (advantage * legal).sum(-2, keepdim=True) / legal.sum(-2, keepdim=True)

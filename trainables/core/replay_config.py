@@ -30,7 +30,7 @@ _ALIASES = {
 # Names of the reference that are accepted with one value only.
 _CONSTANTS = {
     "_enable_replay_buffer_api": (True, "there is one replay buffer API"),
-    "replay_sequence_length": (1, "sequences come with recurrent models"),
+    "replay_sequence_length": (1, "with a memory it is max_seq_len and burn_in_len"),
     "storage_unit": ("timesteps", "capacity counts rows, one for each step"),
 }
 _REFUSED = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -50,6 +52,84 @@ def gae(
     return _discounted_sums(deltas, decays)
 
 
+class VTrace(NamedTuple):
+    """What V-trace makes of a rollout, `[T, N]` each, without gradients.
+
+    Attributes:
+        targets: v_t, what the value function is to predict.
+        advantages: What the gradient of log pi is weighted by, rho included.
+    """
+
+    targets: Tensor
+    advantages: Tensor
+
+
+@torch.no_grad()
+def vtrace(
+    log_rhos: Tensor,
+    rewards: Tensor,
+    values: Tensor,
+    next_values: Tensor,
+    terminated: Tensor,
+    continues: Tensor,
+    gamma: float,
+    lambda_: float = 1.0,
+    rho_bar: float | None = 1.0,
+    c_bar: float | None = 1.0,
+    pg_rho_bar: float | None = 1.0,
+) -> VTrace:
+    """V-trace targets and advantages (Espeholt et al., 2018, arXiv 1802.01561, eq. 1, section 4.2).
+
+    `delta[t] = r[t] + gamma * (1 - terminated[t]) * V(obs[t+1]) - V(obs[t])`
+    `w[t] = v[t] - V(obs[t])
+          = min(rho_bar, rho[t]) * delta[t]
+          + gamma * lambda * min(c_bar, rho[t]) * continues[t] * w[t+1]`
+    `A[t] = min(pg_rho_bar, rho[t]) * (delta[t] + gamma * lambda * continues[t] * w[t+1])`
+
+    With lambda = 1 the bracket of A is the paper's `r[t] + gamma * v[t+1] - V(obs[t])`; with less,
+    on-policy, it is what `gae` gives. Where `continues` is false v[t+1] is V(obs[t+1]), the true
+    successor's, or 0 after a terminal state.
+
+    Args:
+        log_rhos: log of rho, pi(a|obs) of the policy that learns over that of the one that acted,
+            `[T, N]`.
+        rewards: `[T, N]`.
+        values: V(obs[t]), `[T, N]`.
+        next_values: V(obs[t+1]), `[T, N]`: of the observation that the action led to.
+        terminated: Whether the episode ended in a terminal state at t, `[T, N]`.
+        continues: Whether row t+1 continues the episode of row t, `[T, N]`.
+        gamma: Discount factor.
+        lambda_: Weight of longer returns (remark 2): 0 gives one-step targets.
+        rho_bar: Bound of rho in delta: it decides what V converges to. None: unbounded.
+        c_bar: Bound of rho as trace: it decides how fast. None: unbounded.
+        pg_rho_bar: Bound of rho in the advantages. None: unbounded.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    check_same_shape(
+        log_rhos=log_rhos,
+        rewards=rewards,
+        values=values,
+        next_values=next_values,
+        terminated=terminated,
+        continues=continues,
+    )
+    rhos = log_rhos.exp()
+    td_errors = rewards + (gamma * next_values).masked_fill(terminated, 0.0) - values
+    decays = gamma * lambda_ * continues.to(rewards.dtype)
+    corrections = _discounted_sums(
+        _at_most(rho_bar, rhos) * td_errors, _at_most(c_bar, rhos) * decays
+    )
+    later = torch.cat([corrections[1:], torch.zeros_like(corrections[:1])])
+    advantages = _at_most(pg_rho_bar, rhos) * (td_errors + decays * later)
+    return VTrace(values + corrections, advantages)
+
+
+def _at_most(bound: float | None, rhos: Tensor) -> Tensor:
+    return rhos if bound is None else rhos.clamp_max(bound)
+
+
 def discounted_returns(
     rewards: Tensor,
     next_values: Tensor,
@@ -91,7 +171,9 @@ def _discounted_sums(terms: Tensor, decays: Tensor) -> Tensor:
 
 
 def explained_variance(predictions: Tensor, targets: Tensor) -> Tensor:
-    """`1 - Var(targets - predictions) / Var(targets)`, a scalar in (-inf, 1]; 0 if flat."""
+    """`1 - Var(targets - predictions) / Var(targets)`, a scalar in (-inf, 1]; 0 if flat or none."""
+    if not len(targets):
+        return targets.new_zeros(())
     variance = targets.var(correction=0)
     residual = (targets - predictions).var(correction=0)
     return torch.where(variance > 0, 1 - residual / variance, torch.zeros_like(variance))

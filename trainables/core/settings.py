@@ -121,16 +121,19 @@ class Setting:
 
 
 # Of these a running trial takes another value, unless the setting itself says why not.
-_MUTABLE_SECTIONS = ("training", "optimizer", "replay")
+_MUTABLE_SECTIONS = ("training", "exploration", "optimizer", "replay")
 # Why it takes none of the others.
 _WHY_FIXED = {
     "environment": "results in another environment cannot be compared",
     "env_runners": "the trial's processes and environments are built with it",
+    "fault_tolerance": "the trial's processes and environments are built with it",
     "learners": "the trial's resources follow from it",
     "resources": "the trial's resources follow from it",
+    "python_environment": "the trial's processes are started with it",
     "model": "it is what the networks are built of",
+    "callbacks": "callbacks are made when a trial is set up",
     **dict.fromkeys(
-        ("exploration", "evaluation", "reporting", "checkpointing", "debugging", "framework"),
+        ("evaluation", "reporting", "checkpointing", "debugging", "framework"),
         "it does not change how a trial learns",
     ),
 }
@@ -199,6 +202,9 @@ class Settings:
     def unknown(cls, name: str) -> ConfigError:
         """The error for a name that is no setting, with the nearest known names."""
         near = difflib.get_close_matches(name, list(cls.known_names()), n=3, cutoff=0.6)
+        likeness = [difflib.SequenceMatcher(None, n, name).ratio() for n in near]
+        # A name that is much more like it than the others was meant.
+        near = [n for n, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
         known = cls.settings()
         sectioned = cls.what == "setting"  # nested dicts such as `model` have no fluent methods
         hints = [f"{n} (in .{known[n].section}())" if sectioned and n in known else n for n in near]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -10,19 +12,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainables.core.distributions import Categorical, Distribution, SquashedGaussian
+from trainables.core.distributions import (
+    Categorical,
+    Distribution,
+    distribution_for,
+    is_float_box,
+)
+from trainables.core.encoders import network
+from trainables.core.features import VECTOR, Features, FeatureSpec, action_mask_of
 from trainables.core.model_config import ModelConfig
-from trainables.core.modules import PolicyModule
-from trainables.core.networks import frozen, mlp
+from trainables.core.modules import PolicyModule, check_mask
+from trainables.core.networks import frozen
 from trainables.core.settings import ConfigError
+from trainables.core.spaces import PLAIN, leaf_spaces
 
 
 class QFunctions(nn.Module):
     """Independent Q-functions: of (s, a) for continuous actions, of s for all discrete ones.
 
+    Each has an encoder of its own; a continuous action enters with the vector part.
+
     Args:
         num_functions: E, two against overestimation (twin Q).
-        num_inputs: Width of the input: features, and the action if it is continuous.
+        spec: What features look like.
+        num_action_dims: d of continuous actions; 0: they are discrete.
         num_outputs: 1, or the number of discrete actions.
         model: The `model` dict of the config.
         generator: Random stream of the initial weights.
@@ -31,44 +44,47 @@ class QFunctions(nn.Module):
     def __init__(
         self,
         num_functions: int,
-        num_inputs: int,
+        spec: FeatureSpec,
+        num_action_dims: int,
         num_outputs: int,
         model: dict[str, Any],
         generator: torch.Generator | None,
     ):
         super().__init__()
         settings = ModelConfig(**ModelConfig.check(model))
+        inputs = replace(spec, num_features=spec.num_features + num_action_dims)
         self.functions = nn.ModuleList(
-            mlp(
-                num_inputs,
-                settings.fcnet_hiddens,
-                settings.fcnet_activation,
-                num_outputs=num_outputs,
-                initializer=settings.fcnet_initializer,
-                generator=generator,
-            )
+            network(inputs, settings, num_outputs, generator=generator)
             for _ in range(num_functions)
         )
 
     def forward(
-        self, features: Tensor, actions: Tensor | None = None, *, freeze: bool = False
+        self, features: Features, actions: Tensor | None = None, *, freeze: bool = False
     ) -> Tensor:
         """Values of every function, `[E, B, num_outputs]`.
 
         Args:
-            features: `[B, num_features]`.
+            features: `[B, …]`.
             actions: In (-1, 1), `[B, d]`, or None if they are discrete.
             freeze: Gradients flow to the actions, but not to the parameters.
         """
-        x = features if actions is None else torch.cat([features, actions], -1)
+        x = features if actions is None else _with_actions(features, actions)
         return torch.stack([frozen(f, x) if freeze else f(x) for f in self.functions])  # type: ignore[arg-type]
+
+
+def _with_actions(features: Features, actions: Tensor) -> Features:
+    """Features with actions behind the vector part."""
+    if not isinstance(features, dict):
+        return torch.cat([features, actions], -1)
+    vector = [features[VECTOR]] if VECTOR in features else []
+    return {**features, VECTOR: torch.cat([*vector, actions], -1)}
 
 
 class SoftActorCritic(PolicyModule):
     """Policy, Q-functions and log alpha (Haarnoja et al., 2018; discrete: Christodoulou, 2019).
 
     Args:
-        num_features: Width of the preprocessed observation.
+        spec: What features look like.
         distribution: A squashed Gaussian, or a categorical one.
         model: The `model` dict of the config.
         generator: Random stream of the initial weights.
@@ -86,7 +102,7 @@ class SoftActorCritic(PolicyModule):
 
     def __init__(
         self,
-        num_features: int,
+        spec: FeatureSpec,
         distribution: Distribution,
         model: dict[str, Any],
         generator: torch.Generator | None = None,
@@ -99,18 +115,11 @@ class SoftActorCritic(PolicyModule):
         super().__init__()
         policy_settings = {**model, **(policy_model or {})}
         settings = ModelConfig(**ModelConfig.check(policy_settings))
+        check_mask(spec, distribution)
         self.is_discrete = isinstance(distribution, Categorical)
         self._distribution = distribution
-        self.actor = mlp(
-            num_features,
-            settings.fcnet_hiddens,
-            settings.fcnet_activation,
-            num_outputs=distribution.num_inputs,
-            output_gain=0.01,
-            initializer=settings.fcnet_initializer,
-            generator=generator,
-        )
-        num_dimensions = math.prod(distribution.action_shape)
+        self.actor = network(spec, settings, distribution.num_inputs, 0.01, generator)
+        num_dimensions = 0 if self.is_discrete else math.prod(distribution.action_shape)
         if not self.is_discrete:
             with torch.no_grad():  # the second half of the outputs is log sigma
                 last = self.actor[-1]
@@ -118,7 +127,8 @@ class SoftActorCritic(PolicyModule):
                 last.bias[num_dimensions:] += settings.initial_log_std
         self.critic = QFunctions(
             2 if twin_q else 1,
-            num_features + (0 if self.is_discrete else num_dimensions),
+            spec,
+            num_dimensions,
             distribution.num_inputs if self.is_discrete else 1,
             {**model, **(q_model or {})},
             generator,
@@ -131,23 +141,33 @@ class SoftActorCritic(PolicyModule):
     ) -> Distribution:
         if isinstance(space, gym.spaces.Discrete):
             return Categorical(int(space.n))
-        if (
-            isinstance(space, gym.spaces.Box)
-            and np.issubdtype(space.dtype, np.floating)
-            and np.isfinite([space.low, space.high]).all()
-        ):
-            return SquashedGaussian(space.shape)
-        raise ConfigError(
-            f"action space {space} is not supported by soft actor-critic; supported: Discrete, "
-            "Box of floats with bounds"
-        )
+        for path, (_, leaf) in leaf_spaces(space, "action space").items():
+            where = "" if path == PLAIN else f" at {path!r}"
+            if not is_float_box(leaf):
+                raise ConfigError(
+                    f"action space {leaf}{where} is not supported by soft actor-critic: its "
+                    "expectations are over one Discrete space, or over Boxes of floats alone; "
+                    "supported: Discrete, Box of floats with bounds, and Dict and Tuple of such "
+                    "Boxes; PPO takes every space"
+                )
+            if not np.isfinite([leaf.low, leaf.high]).all():  # type: ignore[attr-defined]
+                raise ConfigError(
+                    f"action space {leaf}{where} is not supported by soft actor-critic: actions "
+                    "are squashed into bounds, and these are not finite"
+                )
+        return distribution_for(space, squash=True)
 
-    def dist_inputs(self, features: Tensor) -> Tensor:
-        return self.actor(features)
+    def acting_parameters(self) -> Iterator[nn.Parameter]:
+        return self.actor.parameters()
 
-    def value(self, features: Tensor) -> Tensor:
-        """The lesser Q: its mean under the policy if actions are discrete, else of its mode."""
+    def dist_inputs(self, features: Features) -> Tensor:
         inputs = self.actor(features)
+        mask = action_mask_of(features)
+        return inputs if mask is None else self._distribution.mask(inputs, mask)
+
+    def value(self, features: Features) -> Tensor:
+        """The lesser Q: its mean under the policy if actions are discrete, else of its mode."""
+        inputs = self.dist_inputs(features)
         if self.is_discrete:
             return (inputs.softmax(-1) * self.critic(features).amin(0)).sum(-1)
         mode = self._distribution.mode(inputs).tanh().reshape(*inputs.shape[:-1], -1)

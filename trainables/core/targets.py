@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -15,14 +16,16 @@ class TargetNetwork:
 
     Args:
         network: Copied as it is now, before its parameters are made flat.
+        followed: Those of its parameters that the copy's follow; None: all.
 
     Attributes:
         network: The copy.
     """
 
-    def __init__(self, network: nn.Module):
+    def __init__(self, network: nn.Module, followed: Iterable[nn.Parameter] | None = None):
         self.network = copy.deepcopy(network)
-        self._flat = FlatParameters(self.network.parameters())
+        copies = dict(zip(network.parameters(), self.network.parameters(), strict=True))
+        self._flat = FlatParameters(copies[p] for p in (followed or copies))
         self.network.requires_grad_(False)
 
     @torch.no_grad()

@@ -22,8 +22,6 @@ from gymnasium.wrappers import (
     TransformReward,
 )
 
-from trainables.core.checkpoint import CheckpointError
-
 # What a wrapper remembers between steps. Those with nothing can be passed over.
 _WRAPPER_STATE: dict[type, tuple[str, ...]] = {
     TimeLimit: ("_elapsed_steps",),
@@ -47,9 +45,10 @@ def get_env_state(env: Any) -> dict[str, Any] | None:
             "random": env.np_random.bit_generator.state,
         }
     if callable(getattr(env, "get_state", None)):
-        return {"own": env.get_state()}
+        own = env.get_state()
+        return None if own is None else {"own": own}
     if isinstance(env, SyncVectorEnv):
-        slots = [_get_single(slot) for slot in env.envs]
+        slots = [get_slot_state(slot) for slot in env.envs]
         if any(slot is None for slot in slots):
             return None
         return {"slots": slots, "autoreset": np.array(env._autoreset_envs)}
@@ -65,12 +64,15 @@ def set_env_state(env: Any, state: dict[str, Any]) -> None:
         env.set_state(state["own"])
     else:
         for slot, slot_state in zip(env.envs, state["slots"], strict=True):
-            _set_single(slot, slot_state)
+            set_slot_state(slot, slot_state)
         env._autoreset_envs[:] = state["autoreset"]
 
 
-def _get_single(env: gym.Env) -> list[dict[str, Any]] | None:
-    """State of each layer, from the outermost wrapper to the environment itself."""
+def get_slot_state(env: gym.Env) -> list[dict[str, Any]] | None:
+    """State of each layer of one slot, from the outermost wrapper to the environment itself.
+
+    None if some layer cannot give its own.
+    """
     layers = []
     for layer in _layers(env):
         if _has_own_state(layer):
@@ -94,7 +96,8 @@ def _get_single(env: gym.Env) -> list[dict[str, Any]] | None:
     return layers
 
 
-def _set_single(env: gym.Env, states: list[dict[str, Any]]) -> None:
+def set_slot_state(env: gym.Env, states: list[dict[str, Any]]) -> None:
+    """Put `get_slot_state`'s state into an environment made in the same way and once reset."""
     for layer, state in zip(_layers(env), states, strict=True):
         if "random" in state:
             _set_random(layer, state["random"])
@@ -131,6 +134,9 @@ def _set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
 def _set_random(env: Any, state: dict[str, Any]) -> None:
     kind = getattr(np.random, state["bit_generator"], None)
     if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+        # Not at the top: it imports torch, and a remote slot's process does without.
+        from trainables.core.checkpoint import CheckpointError
+
         raise CheckpointError(f"{state['bit_generator']!r} is no bit generator of numpy")
     bit_generator = kind()
     bit_generator.state = state

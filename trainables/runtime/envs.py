@@ -3,60 +3,47 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import sys
 from collections.abc import Callable, Collection
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from trainables.core.checkpoint import CheckpointError, callable_name, resolve_callable
 from trainables.core.settings import ConfigError
+from trainables.runtime import classic, toys  # noqa: F401  # register environments
+from trainables.runtime.atari import AtariGame
+from trainables.runtime.env_slots import EnvContext, EnvOptions, SlotMaker
+from trainables.runtime.known_envs import known_creator
+from trainables.runtime.sub_environment import SubEnvironmentError
+from trainables.runtime.video import Video
 
-EnvSpec = str | type | Callable[..., Any] | None
+if TYPE_CHECKING:
+    from trainables.core.config import AlgorithmConfig
 
-# A class whose constructor's first parameter has such a name takes the EnvContext as the reference
-# does; any other class takes `env_config` as keyword arguments, as gymnasium does.
-_CONTEXT_PARAMETERS = {"config", "env_config", "env_context", "context", "env_ctx", "ctx"}
+__all__ = ["EnvContext", "EnvName", "EnvOptions", "env_name", "make_vector_env"]
 
-
-class EnvContext(dict[str, Any]):
-    """The `env_config` given to an environment's creator, and which instance it is to be.
-
-    Attributes:
-        worker_index: Index of the env runner; 0 samples in the trial's own process.
-        vector_index: Index of the slot within the env runner.
-        num_workers: Number of env-runner actors.
-        remote: Whether the slot has a process of its own. Never so far.
-    """
-
-    def __init__(
-        self,
-        env_config: dict[str, Any],
-        worker_index: int = 0,
-        vector_index: int = 0,
-        num_workers: int = 0,
-    ):
-        super().__init__(env_config)
-        self.worker_index, self.vector_index = worker_index, vector_index
-        self.num_workers, self.remote = num_workers, False
+EnvName = str | type | Callable[..., Any] | None
 
 
-def env_name(env: EnvSpec) -> str:
+def env_name(env: EnvName) -> str:
     """How an environment is called in messages and metadata."""
     return env if isinstance(env, str) else callable_name(env) if env is not None else "None"
 
 
 def make_vector_env(
-    env: EnvSpec,
+    env: EnvName,
     env_config: dict[str, Any] | None = None,
     num_envs: int = 1,
     *,
     worker_index: int = 0,
     num_workers: int = 0,
+    options: EnvOptions | None = None,
 ) -> VectorEnv:
-    """Make `num_envs` slots of an environment, stepped together in this process.
+    """Make `num_envs` slots of an environment, stepped together.
 
     Args:
         env: See the setting `env`.
@@ -64,6 +51,7 @@ def make_vector_env(
         num_envs: Number of slots.
         worker_index: Index of the env runner.
         num_workers: Number of env-runner actors.
+        options: How they are made and stepped. Without, as they are, in this process.
 
     Returns:
         A vector environment whose slots reset on the step after an episode's end.
@@ -71,14 +59,18 @@ def make_vector_env(
     Raises:
         ConfigError: naming the environment and what is wrong with it.
     """
-    env_config = dict(env_config or {})
+    env_config, options = dict(env_config or {}), options or EnvOptions()
     if isinstance(env, str) and env.startswith("envpool:"):
+        _check_vector_options(env, options)
         from trainables.runtime.envpool import make_envpool
 
         return make_envpool(env.removeprefix("envpool:"), env_config, num_envs)
     try:
-        vector_env = _make(env, env_config, num_envs, worker_index, num_workers)
-    except ConfigError:
+        slot = SlotMaker(
+            env_name(env), _resolve(env), env_config, worker_index, 0, num_workers, options
+        )
+        vector_env = _make(slot, num_envs)
+    except (ConfigError, SubEnvironmentError):
         raise
     except Exception as error:  # whatever a user's constructor raises is theirs to read
         raise ConfigError(
@@ -95,43 +87,91 @@ def make_vector_env(
     return vector_env
 
 
-def _make(
-    env: EnvSpec, env_config: dict[str, Any], num_envs: int, worker_index: int, num_workers: int
-) -> VectorEnv:
-    creator = _resolve(env)
-    if isinstance(creator, str):
-        return _make_registered(creator, env_config, num_envs)
+def training_options(
+    config: AlgorithmConfig, worker_index: int, video_folder: str | None
+) -> EnvOptions:
+    """How the slots of an env runner are made.
+
+    Args:
+        config: The algorithm's config.
+        worker_index: Index of the env runner; with actors, 0 only reads the spaces.
+        video_folder: Where videos go; None if there are none.
+    """
+    samples = worker_index > 0 or config.num_env_runners == 0
+    shows = worker_index == min(1, config.num_env_runners)
+    video = None
+    if shows and video_folder is not None:
+        video = Video(video_folder, "episode-", config.video_interval)
+    return EnvOptions(
+        check=worker_index == 0 and not config.disable_env_checking,
+        mask_key=config.action_mask_key,
+        restart=samples and config.restart_failed_sub_environments,
+        remote=samples and config.remote_worker_envs,
+        window=shows and config.render_env,
+        video=video,
+    )
+
+
+def evaluation_options(
+    config: AlgorithmConfig, iteration: int, video_folder: str | None
+) -> EnvOptions:
+    """How the slots of an evaluation are made; the first one's first episode is recorded."""
+    video = None
+    if video_folder is not None:
+        video = Video(video_folder, f"evaluation-{iteration:06d}-episode-", last=0)
+    return EnvOptions(
+        restart=config.restart_failed_sub_environments,
+        remote=config.remote_worker_envs,
+        video=video,
+    )
+
+
+def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
+    """A class of vector environments, gymnasium's native one where there is one, or slots apart."""
+    creator, options = first.creator, first.options
     if isinstance(creator, type) and issubclass(creator, VectorEnv):
+        _check_vector_options(first.name, options)
         vector_class: Any = creator
-        return vector_class(num_envs=num_envs, **env_config)
-
-    def maker(slot: int) -> Callable[[], gym.Env]:
-        context = EnvContext(env_config, worker_index, slot, num_workers)
-        return lambda: _checked_env(_call(creator, context), env)
-
-    makers = [maker(slot) for slot in range(num_envs)]
-    return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
-
-
-def _make_registered(env_id: str, env_config: dict[str, Any], num_envs: int) -> VectorEnv:
-    """A gymnasium id: the native vector environment where there is one, else slots in a loop."""
-    spec = gym.spec(env_id)
-    native = spec.vector_entry_point is not None and _is_stock(env_config)
-    if native:
+        return vector_class(num_envs=num_envs, **first.env_config)
+    # The native vector environment does not render, and its slots cannot be replaced.
+    stays_whole = not options.needs_single_slots and "render_mode" not in first.env_config
+    if stays_whole and isinstance(creator, AtariGame):
+        games = creator.vector(num_envs, first.env_config)
+        if games is not None:
+            return games
+    if stays_whole and isinstance(creator, EnvSpec) and creator.vector_entry_point is not None:
         return gym.make_vec(
-            env_id, num_envs=num_envs, vectorization_mode="vector_entry_point", **env_config
+            creator,
+            num_envs=num_envs,
+            vectorization_mode="vector_entry_point",
+            **first.env_config,
         )
-    makers = [lambda: gym.make(env_id, **env_config)] * num_envs
+    makers = [replace(first, vector_index=index) for index in range(num_envs)]
+    if options.remote:
+        from trainables.runtime.remote_envs import RemoteVectorEnv
+
+        return RemoteVectorEnv(makers)
     return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 
-def _is_stock(env_config: dict[str, Any]) -> bool:
-    """Whether the native vector environment takes these arguments: it does not render."""
-    return "render_mode" not in env_config
+def _check_vector_options(name: str, options: EnvOptions) -> None:
+    """Refuse what needs environments apart where all slots are one environment."""
+    asked = {
+        "render_env": options.window,
+        "record_env": options.video is not None,
+        "restart_failed_sub_environments": options.restart,
+        "remote_worker_envs": options.remote,
+    }
+    for setting, is_asked in asked.items():
+        if is_asked:
+            raise ConfigError(
+                f"{setting} is not supported with env {name!r}: it is one vector environment, "
+                "whose slots cannot be taken apart"
+            )
 
 
-def _resolve(env: EnvSpec) -> str | Callable[..., Any]:
-    """A gymnasium id, or what makes one environment (or a VectorEnv class)."""
+def _resolve(env: EnvName) -> EnvSpec | Callable[..., Any]:
+    """A spec of gymnasium's registry, or what makes one environment (or a VectorEnv class)."""
     if env is None:
         raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")
     if not isinstance(env, str):
@@ -139,21 +179,24 @@ def _resolve(env: EnvSpec) -> str | Callable[..., Any]:
     registered = _tune_creator(env)
     if registered is not None:
         return registered
+    known = known_creator(env)
+    if known is not None:
+        return known
     if ":" in env and env not in gym.registry:
         return _resolve_in_module(env)
     if env not in gym.registry:
         raise _unknown(env)
-    return env
+    return gym.spec(env)
 
 
-def _resolve_in_module(env: str) -> str | Callable[..., Any]:
+def _resolve_in_module(env: str) -> EnvSpec | Callable[..., Any]:
     """`module:name`: a class or callable, or a gymnasium id that importing the module registers."""
     module, _, name = env.partition(":")
     try:
         return resolve_callable(env)
     except ConfigError:
         if module in sys.modules and name in gym.registry:
-            return name
+            return gym.spec(name)
         raise
 
 
@@ -177,26 +220,25 @@ def _tune_creator(name: str) -> Callable[..., Any] | None:
     return _global_registry.get(ENV_CREATOR, name)
 
 
-def _call(creator: Callable[..., Any], context: EnvContext) -> Any:
-    if isinstance(creator, type):
-        first = next(iter(inspect.signature(creator).parameters), None)
-        if first not in _CONTEXT_PARAMETERS:
-            return creator(**context)
-    return creator(context)
-
-
-def _checked_env(made: Any, env: EnvSpec) -> gym.Env:
-    if isinstance(made, gym.Env):
-        return made
-    raise ConfigError(f"env {env_name(env)!r} made a {type(made).__name__}, not a gymnasium.Env")
-
-
 def is_name_safe(env: str) -> bool:
     """Whether resolving an environment's name imports nothing that the name itself chooses."""
     return ":" not in env or env.startswith("envpool:") or _tune_creator(env) is not None
 
 
-def trusted_env(env: EnvSpec, trust: Collection[str], what: str) -> None:
+def trusted_task_fn(task_fn: Any, trust: Collection[str], what: str) -> None:
+    """Check that the `env_task_fn` that a checkpoint names may be imported.
+
+    Raises:
+        CheckpointError: if it is not in `trust`.
+    """
+    if isinstance(task_fn, str) and task_fn not in trust:
+        raise CheckpointError(
+            f"{what} names the env_task_fn {task_fn!r}, whose module would be imported; if you "
+            f"trust it, pass trust=[{task_fn!r}]"
+        )
+
+
+def trusted_env(env: EnvName, trust: Collection[str], what: str) -> None:
     """Check that an environment that a checkpoint names may be made.
 
     Raises:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainables.runtime.custom_metrics import CustomMetrics
 from trainables.runtime.env_runner import Episodes
 
 
@@ -18,6 +19,9 @@ class EpisodeWindow:
     """Returns and lengths of the last episodes.
 
     The window holds `size` episodes, or all of the current iteration if those are more.
+
+    Attributes:
+        custom: What callbacks have logged.
     """
 
     def __init__(self, size: int):
@@ -25,12 +29,16 @@ class EpisodeWindow:
         self._size = size
         self._num_new = 0
         self.num_lifetime = 0
+        self.num_restarts = 0
+        self.custom = CustomMetrics(size)
 
     def add(self, episodes: Episodes) -> None:
         """Take in episodes that ended."""
         self._episodes.extend(zip(episodes.returns, episodes.lengths, strict=True))
         self._num_new += len(episodes.returns)
         self.num_lifetime += len(episodes.returns)
+        self.num_restarts += episodes.num_restarts
+        self.custom.add(episodes.logged)
         while len(self._episodes) > max(self._size, self._num_new):
             self._episodes.popleft()
 
@@ -46,16 +54,24 @@ class EpisodeWindow:
             "episode_len_mean": sum(lengths) / len(lengths),
             "num_episodes": num_new,
             "num_episodes_lifetime": self.num_lifetime,
+            "num_sub_environment_restarts": self.num_restarts,
         }
 
     def get_state(self) -> dict[str, Any]:
         """The window."""
-        return {"episodes": [list(e) for e in self._episodes], "num_lifetime": self.num_lifetime}
+        return {
+            "episodes": [list(e) for e in self._episodes],
+            "num_lifetime": self.num_lifetime,
+            "num_restarts": self.num_restarts,
+            "custom": self.custom.get_state(),
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s."""
         self._episodes = deque((float(ret), int(length)) for ret, length in state["episodes"])
         self.num_lifetime = int(state["num_lifetime"])
+        self.num_restarts = int(state.get("num_restarts", 0))
+        self.custom.set_state(state.get("custom", []))
 
 
 class Timers:

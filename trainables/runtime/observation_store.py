@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 
+from trainables.core.records import ObservationLayout
 from trainables.core.settings import ConfigError
 
 
 class ObservationStore(Protocol):
-    """Observations by row: `[num_rows, *shape]`, written in runs of rows, read anywhere."""
+    """Observations by row, as their layout has them, written in runs of rows, read anywhere."""
 
     @property
     def nbytes(self) -> int:
@@ -23,38 +24,43 @@ class ObservationStore(Protocol):
         """Keep `obs [M, *shape]` in the rows from `start`."""
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """A new array of the rows `ids [M]`: `[M, *shape]` in the space's own dtype."""
+        """A new array of the rows `ids [M]`: `[M, *shape]` in the layout's own dtype."""
 
-    def get_state(self, num_rows: int) -> dict[str, np.ndarray]:
+    def get_state(self, num_rows: int) -> dict[str, Any]:
         """A copy of the first `num_rows` rows, as they are stored."""
 
-    def set_state(self, state: dict[str, np.ndarray]) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s."""
 
 
-def make_observation_store(storage: str, space: gym.Space, num_rows: int) -> ObservationStore:
+def make_observation_store(
+    storage: str, layout: ObservationLayout, num_rows: int
+) -> ObservationStore:
     """The store of a `storage` setting.
 
     Args:
         storage: native, uint8 or compressed.
-        space: Of one observation.
+        layout: Of the observations.
         num_rows: How many are kept.
 
     Raises:
-        ConfigError: if the space's observations cannot be stored so.
+        ConfigError: if the observations cannot be stored so.
     """
     if storage == "compressed":
-        return CompressedStore(space, num_rows)
-    if storage == "uint8" and space.dtype != np.uint8:
-        return QuantizedStore(space, num_rows)
-    return NativeStore(space, num_rows)
+        return CompressedStore(layout, num_rows)
+    if storage == "native" or layout.dtype == np.uint8:
+        return NativeStore(layout, num_rows)
+    if layout.is_plain:
+        return QuantizedStore(layout.space, num_rows)
+    return LeafStores(layout, num_rows)
 
 
 class NativeStore:
     """Observations in their own dtype. Memory is taken from the system as rows are filled."""
 
-    def __init__(self, space: gym.Space, num_rows: int):
-        self._rows = np.empty((num_rows, *(space.shape or ())), space.dtype)
+    def __init__(self, layout: ObservationLayout, num_rows: int):
+        self._layout = layout
+        self._rows = layout.empty((num_rows,))
 
     @property
     def nbytes(self) -> int:
@@ -66,11 +72,58 @@ class NativeStore:
     def read(self, ids: np.ndarray) -> np.ndarray:
         return self._rows.take(ids, axis=0)
 
-    def get_state(self, num_rows: int) -> dict[str, np.ndarray]:
-        return {"rows": self._rows[:num_rows].copy()}
+    def get_state(self, num_rows: int) -> dict[str, Any]:
+        return {"rows": self._layout.to_state(self._rows[:num_rows])}
 
-    def set_state(self, state: dict[str, np.ndarray]) -> None:
-        self._rows[: len(state["rows"])] = state["rows"]
+    def set_state(self, state: dict[str, Any]) -> None:
+        rows = self._layout.from_state(state["rows"])
+        self._rows[: len(rows)] = rows
+
+
+class LeafStores:
+    """Each leaf by itself: floats with finite bounds in 256 levels, all others as they are.
+
+    Raises:
+        ConfigError: if no leaf is of bytes in the end.
+    """
+
+    def __init__(self, layout: ObservationLayout, num_rows: int):
+        self._layout = layout
+        self._stores: dict[str, ObservationStore] = {}
+        for name in layout.dtype.names or ():
+            leaf = layout.leaf_spaces.get(name)
+            if leaf is None:  # stored beside the observation
+                leaf = gym.spaces.Box(-np.inf, np.inf, layout.dtype[name].shape)
+            if _levels(leaf) is not None:
+                self._stores[name] = QuantizedStore(leaf, num_rows)
+            else:
+                self._stores[name] = NativeStore(ObservationLayout(leaf), num_rows)
+        if not any(
+            isinstance(self._stores[path], QuantizedStore) or leaf.dtype == np.uint8
+            for path, leaf in layout.leaf_spaces.items()
+        ):
+            raise _cannot_quantize(layout.space, "floats with finite bounds, or uint8")
+
+    @property
+    def nbytes(self) -> int:
+        return sum(store.nbytes for store in self._stores.values())
+
+    def write(self, start: int, obs: np.ndarray) -> None:
+        for name, store in self._stores.items():
+            store.write(start, obs[name])
+
+    def read(self, ids: np.ndarray) -> np.ndarray:
+        rows = self._layout.empty(ids.shape)
+        for name, store in self._stores.items():
+            rows[name][...] = store.read(ids)
+        return rows
+
+    def get_state(self, num_rows: int) -> dict[str, Any]:
+        return {name: store.get_state(num_rows) for name, store in self._stores.items()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for name, store in self._stores.items():
+            store.set_state(state[name])
 
 
 class QuantizedStore:
@@ -81,12 +134,9 @@ class QuantizedStore:
     """
 
     def __init__(self, space: gym.Space, num_rows: int):
-        if not (isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)):
-            raise _cannot_quantize(space, "floats or uint8")
-        with np.errstate(over="ignore"):
-            step = (space.high - space.low) / 255
-        if not np.isfinite(step).all():
-            raise _cannot_quantize(space, "finite bounds")
+        step = _levels(space)
+        if step is None or not isinstance(space, gym.spaces.Box):
+            raise _cannot_quantize(space, "floats with finite bounds, or uint8")
         self._low, self._step = space.low, step
         self._levels_per_unit = np.divide(1, step, out=np.zeros_like(step), where=step > 0)
         self._rows = np.empty((num_rows, *space.shape), np.uint8)
@@ -104,11 +154,20 @@ class QuantizedStore:
     def read(self, ids: np.ndarray) -> np.ndarray:
         return self._rows.take(ids, axis=0) * self._step + self._low
 
-    def get_state(self, num_rows: int) -> dict[str, np.ndarray]:
+    def get_state(self, num_rows: int) -> dict[str, Any]:
         return {"rows": self._rows[:num_rows].copy()}
 
-    def set_state(self, state: dict[str, np.ndarray]) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         self._rows[: len(state["rows"])] = state["rows"]
+
+
+def _levels(space: gym.Space) -> np.ndarray | None:
+    """What lies between two of 256 levels, None if a space is no Box of floats that has bounds."""
+    if not (isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)):
+        return None
+    with np.errstate(over="ignore"):
+        step = (space.high - space.low) / 255
+    return step if np.isfinite(step).all() else None
 
 
 def _cannot_quantize(space: gym.Space, needed: str) -> ConfigError:
@@ -121,12 +180,12 @@ def _cannot_quantize(space: gym.Space, needed: str) -> ConfigError:
 class CompressedStore:
     """Each observation compressed by LZ4, without loss; a loop over rows, as codecs have it."""
 
-    def __init__(self, space: gym.Space, num_rows: int):
+    def __init__(self, layout: ObservationLayout, num_rows: int):
         from pyarrow import Codec  # type: ignore[import-untyped]  # slow to import, and only this store needs it
 
         self._codec = Codec("lz4")
-        self._shape, self._dtype = space.shape or (), np.dtype(space.dtype)
-        self._size = self._dtype.itemsize * int(np.prod(self._shape, dtype=np.int64))
+        self._layout = layout
+        self._size = layout.nbytes
         self._rows: list[bytes] = [b""] * num_rows
         self._nbytes = sys.getsizeof(self._rows)
 
@@ -135,8 +194,11 @@ class CompressedStore:
         return self._nbytes
 
     def write(self, start: int, obs: np.ndarray) -> None:
-        obs = np.ascontiguousarray(obs, self._dtype)
-        self._replace(start, (self._codec.compress(row, asbytes=True) for row in obs))
+        rows = self._layout.zeros((len(obs),))  # also between the fields of a record
+        for name, leaf in self._layout.leaves(rows).items():
+            leaf[...] = obs if self._layout.is_plain else obs[name]
+        as_bytes = rows.reshape(len(obs), -1).view(np.uint8)
+        self._replace(start, (self._codec.compress(row, asbytes=True) for row in as_bytes))
 
     def _replace(self, start: int, rows: Iterator[bytes]) -> None:
         for i, row in enumerate(rows, start):
@@ -149,16 +211,16 @@ class CompressedStore:
         obs = np.empty((ids.size, self._size), np.uint8)
         for out, i in zip(obs, ids.reshape(-1).tolist(), strict=True):
             out[:] = np.frombuffer(self._codec.decompress(self._rows[i], self._size), np.uint8)
-        return obs.view(self._dtype).reshape(*ids.shape, *self._shape)
+        return obs.view(self._layout.dtype).reshape(*ids.shape, *self._layout.shape)
 
-    def get_state(self, num_rows: int) -> dict[str, np.ndarray]:
+    def get_state(self, num_rows: int) -> dict[str, Any]:
         rows = self._rows[:num_rows]
         return {
             "bytes": np.frombuffer(bytearray(b"".join(rows)), np.uint8),
             "lengths": np.array([len(row) for row in rows], np.int64),
         }
 
-    def set_state(self, state: dict[str, np.ndarray]) -> None:
+    def set_state(self, state: dict[str, Any]) -> None:
         data, ends = state["bytes"].tobytes(), state["lengths"].cumsum().tolist()
         starts = [0, *ends]
         self._replace(0, (data[a:b] for a, b in zip(starts, ends, strict=False)))

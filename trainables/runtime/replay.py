@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.batch import Batch, Rollout
+from trainables.core.batch import Batch, Rollout, tree_columns
+from trainables.core.records import ObservationLayout
 from trainables.core.replay_config import ReplayBufferConfig
 from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
 from trainables.runtime.priorities import Priorities, importance_weights
 from trainables.runtime.ring import Ring
+from trainables.runtime.state_store import StateLayout
 
 
 class ReplayBuffer:
@@ -23,11 +24,13 @@ class ReplayBuffer:
 
     Args:
         config: Type, capacity, storage and the constants of prioritised replay.
-        observation_space: Of one observation.
+        layout: How observations are stored.
         action_shape: Of one action.
         action_dtype: Of actions.
         num_slots: Columns N of every rollout that is added.
         seed: Of the draws.
+        num_frames: Observations that are drawn as one, k: `[..., k, *shape]`, oldest first.
+        states: Which recurrent states are kept for sequences, if any.
 
     Attributes:
         beta: Exponent of the importance weights, in [0, 1]; set it as its schedule goes on.
@@ -40,24 +43,28 @@ class ReplayBuffer:
     def __init__(
         self,
         config: ReplayBufferConfig,
-        observation_space: gym.Space,
+        layout: ObservationLayout,
         action_shape: tuple[int, ...],
         action_dtype: torch.dtype,
         num_slots: int,
         seed: np.random.SeedSequence,
+        num_frames: int = 1,
+        states: StateLayout | None = None,
     ):
-        self.config, self.num_slots = config, num_slots
+        self.config, self.num_slots, self._states = config, num_slots, states
         self.beta = Schedule(config.beta)(0)
-        self._space = observation_space
+        self._layout = layout
         self._rng = np.random.default_rng(seed)
         self._check_capacity(rollout_length=1)
         self._ring = Ring(
-            config.capacity // num_slots,
+            self._num_positions,
             num_slots,
-            observation_space,
+            layout,
             config.storage,
             action_shape,
             _numpy_dtype(action_dtype),
+            num_frames,
+            states,
         )
         self._priorities = self._make_priorities()
 
@@ -142,13 +149,19 @@ class ReplayBuffer:
                 known = [*self._ring.extra, *(["priorities"] if self._priorities else [])]
                 raise ValueError(f"{name!r} cannot be written to this replay buffer, but: {known}")
 
+    @property
+    def _num_positions(self) -> int:
+        """Rows of each slot: as many as the capacity has room for, and states are kept of."""
+        stride = 1 if self._states is None else self._states.stride
+        return self.config.capacity // self.num_slots // stride * stride
+
     def _check_capacity(self, rollout_length: int) -> None:
         capacity, slots = self.config.capacity, self.num_slots
         needed = rollout_length + 1
-        if capacity // slots < needed:
+        if self._num_positions < needed:
             raise ConfigError(
-                f"replay_buffer_config: capacity = {capacity} is {capacity // slots} rows for each "
-                f"of {slots} slots; a rollout of {rollout_length} steps takes {needed}: raise "
+                f"replay_buffer_config: capacity = {capacity} is {self._num_positions} rows for "
+                f"each of {slots} slots; a rollout of {rollout_length} steps takes {needed}: raise "
                 f"capacity to at least {needed * slots}, or lower rollout_fragment_length or "
                 "num_envs_per_env_runner"
             )
@@ -178,7 +191,8 @@ class ReplayBuffer:
             Columns `[num_batches * batch_size, ...]` on the CPU: ids, obs, actions, rewards (the
             discounted sum over the window), next_obs, discounts (of next_obs' value: gamma^n_steps,
             or 0 after a termination), n_steps, weights (importance weights, at most 1 in each
-            batch; 1 in a uniform buffer), and what `add_column` has made.
+            batch; 1 in a uniform buffer), and what `add_column` has made. Where observations are
+            records, obs and next_obs are a column for each leaf, `tree_of(batch, "obs")`.
 
         Raises:
             ConfigError: if there is no row yet.
@@ -195,48 +209,74 @@ class ReplayBuffer:
             last, n_steps, rewards = ring.windows(ids, steps, powers[:-1])
         columns = {
             "ids": ids,
-            "obs": ring.obs.read(ids),
             "actions": ring.columns["actions"].take(ids, axis=0),
             "rewards": rewards,
-            "next_obs": ring.obs.read(ring.next(last)),
             "discounts": powers.take(n_steps) * ~ring.columns["terminated"].take(last),
             "n_steps": n_steps,
             "weights": weights,
             **{name: ring.columns[name].take(ids, axis=0) for name in ring.extra},
         }
-        return _as_tensors(columns)
+        obs, next_obs = ring.observations(ids), ring.observations(ring.next(last))
+        return _as_tensors(columns) | self._obs("obs", obs) | self._obs("next_obs", next_obs)
 
-    def sample_sequences(self, batch_size: int, length: int) -> Batch:
+    def _obs(self, name: str, rows: np.ndarray) -> Batch:
+        """Stored observations as columns of tensors: one of a plain space, else one a leaf."""
+        if self._layout.is_plain:
+            return {name: torch.from_numpy(rows)}
+        return tree_columns(name, _as_tensors(self._layout.leaves(rows)))
+
+    def num_sequences(self, length: int) -> int:
+        """Sequences of `length` rows that `sample_sequences` may draw."""
+        return self._ring.sequence_starts(length)[1] * self.num_slots
+
+    def sample_sequences(
+        self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
+    ) -> Batch:
         """Draw runs of consecutive rows, each of one slot.
 
         Episodes end and begin inside of them: `is_first` says where a state is reset, `valid` what
-        to train on. What came before a sequence is not looked at: it may begin amid an episode.
+        to train on. A sequence may begin amid an episode, with the state that was kept there; in a
+        buffer without states what came before it is not looked at.
 
         Args:
-            batch_size: Sequences B. All starts are equally likely.
+            batch_size: Sequences B. All starts are equally likely: every row, or those that a state
+                was kept of.
             length: Rows L of each.
+            n_step: Steps of each row's return, or `(lo, hi)`, see `sample`. Windows that run over
+                the end are the caller's business.
 
         Returns:
             Columns `[L, B, ...]` on the CPU: ids, actions, rewards, terminated, truncated, valid,
-            is_first, and what `add_column` has made; and obs, `[L+1, B, ...]`.
+            is_first, n_steps (asked for), and what `add_column` has made; obs, `[L+1, B, ...]`, as
+            in `sample`; and the states before the first rows, `[B, ...]`, by
+            `tree_of(batch, "state")`.
 
         Raises:
             ConfigError: if the buffer holds no such sequence.
         """
         ring = self._ring
-        starts = ring.filled - length  # the last row's successor is there, too
-        if starts <= 0:
+        oldest, starts = ring.sequence_starts(length)  # the last row's successor is there, too
+        if not starts:
             raise ConfigError(
                 f"a sequence of {length} rows needs {length + 1} of a slot, and the replay buffer "
                 f"has {ring.filled}: raise num_steps_sampled_before_learning_starts, or "
                 f"replay_buffer_config: capacity = {self.config.capacity}, which is "
                 f"{ring.num_positions} rows for each of {self.num_slots} slots"
             )
-        first = self._rng.integers(starts * self.num_slots, size=batch_size)
-        rows = ring.next(first, ring.oldest + np.arange(length + 1)[:, None])
+        drawn, slots = np.divmod(
+            self._rng.integers(starts * self.num_slots, size=batch_size), self.num_slots
+        )
+        stride = 1 if ring.states is None else ring.states.stride
+        rows = ring.next(slots, oldest + drawn * stride + np.arange(length + 1)[:, None])
         ids = rows[:-1]
         columns = {name: column.take(ids, axis=0) for name, column in ring.columns.items()}
-        return _as_tensors(columns | {"ids": ids, "obs": ring.obs.read(rows)})
+        low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
+        fixed = np.full(ids.shape, high)
+        columns["n_steps"] = fixed if low == high else self._rng.integers(low, high + 1, ids.shape)
+        batch = _as_tensors(columns | {"ids": ids}) | self._obs("obs", ring.observations(rows))
+        if ring.states is not None:
+            batch |= tree_columns("state", _as_tensors(ring.states.read(rows[0])))
+        return batch
 
     def _draw(self, batch_size: int, num_batches: int) -> tuple[np.ndarray, np.ndarray]:
         """Valid rows and their importance weights, `[num_batches * batch_size]`."""
@@ -310,11 +350,19 @@ class ReplayBuffer:
             "replay_buffer_config: eps": constants[1],
             "replay_buffer_config: storage": config.storage,
             "slots of all env runners (num_envs_per_env_runner)": self.num_slots,
-            "observation_space": f"{self._space.dtype} {self._space.shape or ()}",
+            "recurrent states (model)": _described(self._states),
+            "observation_space": f"{self._layout.dtype} {self._layout.shape}",
             "columns (action_space)": {
                 name: f"{dtype} {shape}" for name, (shape, dtype) in self._ring.layout.items()
             },
         }
+
+
+def _described(states: StateLayout | None) -> str:
+    if states is None:
+        return "none"
+    fields = {name: f"{dtype} {shape}" for name, (shape, dtype) in states.fields.items()}
+    return f"{fields}, one of {states.stride} rows"
 
 
 _SAMPLE_COLUMNS = ("ids", "obs", "next_obs", "discounts", "n_steps", "weights", "priorities")

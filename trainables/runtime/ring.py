@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from trainables.core.batch import Rollout
+from trainables.core.records import ObservationLayout
 from trainables.runtime.observation_store import make_observation_store
+from trainables.runtime.state_store import StateLayout, StateStore
 
 _FROM_ROLLOUT = ("actions", "rewards", "terminated", "truncated", "valid")
 
@@ -32,15 +33,18 @@ class Ring:
     Args:
         num_positions: Rows of each slot.
         num_slots: Columns N of every rollout.
-        observation_space: Of one observation.
-        storage: How observations are stored, see `make_observation_store`.
+        layout: How observations are stored.
+        storage: Where, see `make_observation_store`.
         action_shape: Of one action.
         action_dtype: Of actions.
+        num_frames: Observations that are read as one.
+        states: Which recurrent states are kept, if any; the positions are a multiple of its stride.
 
     Attributes:
         columns: Everything but observations by name, `[num_rows, ...]`. `is_first` marks the first
             row of an episode, and of a fragment that follows nothing.
         obs: The observations, by row.
+        states: The recurrent states, or None.
         num_rows: num_positions * num_slots.
         filled: Positions that have been written.
         num_steps: Valid rows now.
@@ -51,13 +55,16 @@ class Ring:
         self,
         num_positions: int,
         num_slots: int,
-        observation_space: gym.Space,
+        layout: ObservationLayout,
         storage: str,
         action_shape: tuple[int, ...],
         action_dtype: np.dtype,
+        num_frames: int = 1,
+        states: StateLayout | None = None,
     ):
         self.num_positions, self.num_slots = num_positions, num_slots
         self.num_rows = num_positions * num_slots
+        self.num_frames = num_frames
         flag = np.dtype(bool)
         self.layout: Layout = {
             "actions": (tuple(action_shape), action_dtype),
@@ -68,12 +75,14 @@ class Ring:
             "is_first": ((), flag),
         }
         self.extra: tuple[str, ...] = ()  # columns that no rollout fills
-        self._space, self._storage = observation_space, storage
+        self._layout, self._storage, self._state_layout = layout, storage, states
         self.clear()
 
     def clear(self) -> None:
         """Forget all rows, and give their memory back."""
-        self.obs = make_observation_store(self._storage, self._space, self.num_rows)
+        self.obs = make_observation_store(self._storage, self._layout, self.num_rows)
+        kept = self._state_layout
+        self.states = kept and StateStore(self.num_positions, self.num_slots, kept)
         # Large arrays of zeros take memory only where they are written.
         self.columns = {
             name: np.zeros((self.num_rows, *shape), dtype)
@@ -94,7 +103,8 @@ class Ring:
     def nbytes(self) -> int:
         """Allocated bytes."""
         columns = sum(column.nbytes for column in self.columns.values())
-        return self.obs.nbytes + columns + self._runs_on.nbytes
+        states = 0 if self.states is None else self.states.nbytes
+        return self.obs.nbytes + columns + self._runs_on.nbytes + states
 
     @property
     def oldest(self) -> int:
@@ -117,6 +127,8 @@ class Ring:
         previous = self._valid[self._span(start - 1, 1)]
         new["is_first"] = ~np.concatenate([previous[None], rollout.valid])
 
+        if self.states is not None:
+            self.states.write(start, rollout)
         overwritten = 0
         for rows, times in self._spans(start, length + 1):
             overwritten += int(np.count_nonzero(self._valid[rows]))
@@ -160,6 +172,25 @@ class Ring:
         """The rows that follow in time, `steps` later."""
         return (rows + steps * self.num_slots) % self.num_rows
 
+    def observations(self, rows: np.ndarray) -> np.ndarray:
+        """Observations of rows `[...]`; with frame stacking the last k of each, `[..., k, *shape]`.
+
+        Zeros where an episode, a fragment that follows nothing, or what is stored yet begins.
+        """
+        if self.num_frames == 1:
+            return self.obs.read(rows)
+        lags = np.arange(self.num_frames - 1, -1, -1)
+        window = self.next(rows[..., None], -lags)
+        # Oldest first: a frame is seen if no later one is an episode's first, and it is older.
+        begins = self.columns["is_first"].take(window[..., :0:-1])
+        age = (rows // self.num_slots - self.oldest) % self.num_positions
+        unseen = lags > age[..., None]
+        unseen[..., :-1] |= np.logical_or.accumulate(begins, axis=-1)[..., ::-1]
+        window[unseen] = 0  # any row that has been written
+        frames = self.obs.read(window)
+        frames[unseen] = 0
+        return frames
+
     def windows(
         self, rows: np.ndarray, steps: int | np.ndarray, powers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -182,6 +213,16 @@ class Ring:
         rewards = np.where(inside, self.columns["rewards"].take(window), 0)
         return self.next(rows, lengths - 1), lengths, (rewards * powers[:, None]).sum(axis=0)
 
+    def sequence_starts(self, length: int) -> tuple[int, int]:
+        """Where runs of `length` rows and the row after may begin: at positions with a state.
+
+        Returns:
+            The oldest such position, and their number; the others follow by the states' stride.
+        """
+        stride = 1 if self.states is None else self.states.stride
+        skipped = -self.oldest % stride
+        return self.oldest + skipped, max(0, -(-(self.filled - length - skipped) // stride))
+
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
@@ -192,6 +233,7 @@ class Ring:
             "filled": self.filled,
             "num_added": self.num_added,
             "obs": self.obs.get_state(rows),
+            "states": self.states and self.states.get_state(self.filled),
             "columns": {name: column[:rows].copy() for name, column in self.columns.items()},
         }
 
@@ -199,6 +241,8 @@ class Ring:
         """Take over `get_state`'s, of a ring of the same sizes and columns."""
         self.clear()
         self.obs.set_state(state["obs"])
+        if self.states is not None:
+            self.states.set_state(state["states"])
         for name, column in self.columns.items():
             column[: len(state["columns"][name])] = state["columns"][name]
         self._mark_runs(np.arange(self.num_rows))

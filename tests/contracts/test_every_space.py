@@ -1,0 +1,187 @@
+"""Any observation and action space trains: sample, loss, update, save, load, act."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from random_env import with_mask
+from space_strategies import ACTION_LEAVES, nested_spaces
+
+from trainables import APPO, DQN, IMPALA, PPO, SAC, Algorithm
+from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError
+from trainables.core.spaces import leaf_spaces
+
+ENV = "random_env:RandomEnv"
+TINY: dict[str, Any] = {"env": ENV, "num_envs_per_env_runner": 2, "seed": 3}
+REPLAY: dict[str, Any] = {
+    **TINY,
+    "train_batch_size_per_learner": 8,
+    "num_steps_sampled_before_learning_starts": 8,
+    "min_sample_timesteps_per_iteration": 16,
+    "training_intensity": 2,
+    "replay_buffer_config": {"capacity": 200},
+}
+SMALL: dict[type[Algorithm], dict[str, Any]] = {
+    PPO: {**TINY, "train_batch_size_per_learner": 24, "num_epochs": 1, "minibatch_size": None},
+    APPO: {
+        **TINY,
+        "train_batch_size_per_learner": 24,
+        "rollout_fragment_length": 12,
+        "use_kl_loss": True,
+    },
+    IMPALA: {**TINY, "train_batch_size_per_learner": 24, "rollout_fragment_length": 12},
+    DQN: REPLAY,
+    SAC: REPLAY,
+}
+NETWORK = {"fcnet_hiddens": [8]}
+MODELS: tuple[dict[str, Any], ...] = (
+    {},
+    {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 5, "lstm_use_prev_action": True},
+    {"use_gru": True, "lstm_cell_size": 4, "max_seq_len": 5, "lstm_use_prev_reward": True},
+    {
+        "use_attention": True,
+        "attention_dim": 4,
+        "attention_head_dim": 4,
+        "attention_memory_inference": 3,
+        "attention_use_n_prev_actions": 1,
+        "max_seq_len": 5,
+    },
+)
+
+observation_spaces = nested_spaces(max_depth=2)
+action_spaces = nested_spaces(max_depth=2, kinds=ACTION_LEAVES)
+
+
+def can_train(algorithm: type[Algorithm], action_space: gym.Space, model: dict[str, Any]) -> bool:
+    """Whether the algorithm's mathematics has an answer for these actions, and for a memory."""
+    if model and algorithm is SAC:
+        return False
+    if algorithm in (PPO, APPO, IMPALA) or isinstance(action_space, gym.spaces.Discrete):
+        return True
+    return algorithm is SAC and all(map(is_bounded, leaves(action_space)))
+
+
+def is_bounded(leaf: gym.Space) -> bool:
+    """Whether a leaf is a Box of floats with bounds."""
+    is_floats = isinstance(leaf, gym.spaces.Box) and np.issubdtype(leaf.dtype, np.floating)
+    return is_floats and bool(np.isfinite([leaf.low, leaf.high]).all())
+
+
+def is_image(leaf: gym.Space) -> bool:
+    return isinstance(leaf, gym.spaces.Box) and len(leaf.shape) == 3
+
+
+def leaves(space: gym.Space) -> list[gym.Space]:
+    return [leaf for _, leaf in leaf_spaces(space).values()]
+
+
+def check_training(algorithm: type[Algorithm], config: dict[str, Any]) -> None:
+    """A whole tiny training; the environment checks every action of it."""
+    with algorithm(config=config) as algo, tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            check_finite(algo.train())
+        trained = algo.get_policy()
+        for name, weight in trained.module.state_dict().items():
+            assert weight.isfinite().all(), name
+        algo.save(folder)
+        check_same_actions(trained, Policy.load(folder))
+
+
+def check_finite(result: dict[str, Any]) -> None:
+    for name, value in result.items():
+        if isinstance(value, float):
+            assert math.isfinite(value), (name, value)
+
+
+def check_same_actions(trained: Policy, loaded: Policy) -> None:
+    """Greedy actions agree, and all actions are inside the space."""
+    space = loaded.action_space
+    loaded.observation_space.seed(5)
+    states: list[Any] = [None, None]
+    for _ in range(3):
+        obs = loaded.observation_space.sample()
+        if trained.observations.mask_path is not None:
+            obs[trained.observations.mask_path][:] = 1
+        actions = []
+        for index, policy in enumerate((trained, loaded)):
+            computed = policy.compute_single_action(
+                obs, states[index], explore=False, full_fetch=True
+            )
+            actions.append(computed.actions)
+            states[index] = computed.state
+            assert space.contains(computed.actions), computed.actions
+        assert equal(space, *actions), actions
+        explored = loaded.compute_single_action(obs, explore=True, full_fetch=True).actions
+        assert space.contains(explored), explored
+
+
+def equal(space: gym.Space, one: Any, other: Any) -> bool:
+    """Whether two actions of a space are the same; floats up to rounding."""
+    # How a sum is rounded depends on where the weights lie in memory.
+    one, other = gym.spaces.flatten(space, one), gym.spaces.flatten(space, other)
+    return bool(np.allclose(one, other, rtol=1e-5, atol=1e-5))
+
+
+def check_example(
+    observation_space: gym.Space,
+    action_space: gym.Space,
+    masked: bool,
+    model: dict[str, Any],
+    observation_filter: str,
+) -> None:
+    if all(map(is_image, leaves(observation_space))):
+        observation_filter = "NoFilter"  # the other one is refused: it leaves images alone
+    if masked:
+        observation_space = with_mask(observation_space, action_space)
+    for algorithm, small in SMALL.items():
+        config = {
+            **small,
+            "env_config": {"observation_space": observation_space, "action_space": action_space},
+            "observation_filter": observation_filter,
+            "model": {**NETWORK, **model},
+        }
+        if algorithm in (APPO, IMPALA):  # a fragment is a sequence
+            config["model"].pop("max_seq_len", None)
+        if can_train(algorithm, action_space, model):
+            event(f"{algorithm.__name__} trains")
+            check_training(algorithm, config)
+        else:
+            with pytest.raises(ConfigError) as refusal:
+                algorithm(config=config)
+            named = [str(action_space), *map(str, leaves(action_space)), *list(model)[:1]]
+            assert any(name in str(refusal.value) for name in named)
+
+
+examples = given(
+    observation_space=observation_spaces,
+    action_space=action_spaces,
+    masked=st.booleans(),
+    model=st.sampled_from(MODELS),
+    observation_filter=st.sampled_from(("NoFilter", "MeanStdFilter")),
+)
+every_time = settings(
+    deadline=None,
+    derandomize=True,  # the same examples in every run, so that a failure is no accident
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@settings(every_time, max_examples=40)
+@examples
+def test_random_spaces_train(**example: Any) -> None:
+    check_example(**example)
+
+
+@pytest.mark.slow
+@settings(every_time, max_examples=300)
+@examples
+def test_three_hundred_random_spaces_train(**example: Any) -> None:
+    check_example(**example)

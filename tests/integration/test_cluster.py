@@ -1,0 +1,222 @@
+"""Several nodes in one machine: where trials are placed, and what the loss of a node does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import yaml
+from placed import PLACES, Placed
+from ray import tune
+from ray.cluster_utils import Cluster
+
+from experiments.shared_storage import nodes_without
+from trainables import PPOConfig
+from trainables.runtime.feasibility import InfeasibleError
+
+SMALL: dict[str, Any] = {
+    "env": "CartPole-v1",
+    "train_batch_size_per_learner": 128,
+    "minibatch_size": 64,
+    "num_epochs": 1,
+    "num_envs_per_env_runner": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A head that runs nothing but the driver, and two nodes of 2 CPUs, one with a GPU."""
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    made.add_node(num_cpus=2, num_gpus=1)
+    made.add_node(num_cpus=2)
+    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+    made.wait_for_nodes()
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def run(folder: Path, config: dict[str, Any], **options: Any) -> Any:
+    tuner = tune.Tuner(
+        options.pop("trainable", Placed),
+        param_space={**SMALL, **config},
+        run_config=tune.RunConfig(
+            storage_path=str(folder),
+            stop=options.pop("stop", {"training_iteration": 1}),
+            verbose=0,
+            **options,
+        ),
+    )
+    return tuner.fit()
+
+
+def wait_until_free(num_cpus: int) -> None:
+    """Wait for the resources of the trial before."""
+    deadline = time.monotonic() + 60
+    while ray.available_resources().get("CPU", 0) < num_cpus:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "num_env_runners", "num_nodes"),
+    [("PACK", 1, 1), ("STRICT_PACK", 1, 1), ("SPREAD", 1, 2), ("STRICT_SPREAD", 1, 2)],
+)
+def test_placement(
+    cluster: Cluster, tmp_path: Path, strategy: str, num_env_runners: int, num_nodes: int
+) -> None:
+    wait_until_free(4)  # SPREAD packs where one of the nodes is still in use
+    config = {"num_env_runners": num_env_runners, "placement_strategy": strategy}
+    (result,) = run(tmp_path, config)
+    assert result.error is None
+    assert len(result.metrics[PLACES]) == 1 + num_env_runners
+    assert len(set(result.metrics[PLACES])) == num_nodes
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"num_env_runners": 2, "placement_strategy": "STRICT_SPREAD"}, "needs 3 nodes"),
+        ({"num_env_runners": 2, "placement_strategy": "STRICT_PACK"}, "3 CPU on one node"),
+        ({"num_env_runners": 5}, r"needs 6 CPU; the nodes have .*\(2 CPU, 1 GPU\)"),
+        ({"num_cpus_for_main_process": 3}, "one of its processes needs 3 CPU"),
+        (
+            {"num_env_runners": 1, "custom_resources_per_env_runner": {"arm": 1}},
+            "needs 1 CPU, 1 arm;.*custom_resources_per_env_runner",
+        ),
+    ],
+)
+def test_what_never_fits_fails_at_once(
+    cluster: Cluster, tmp_path: Path, config: dict[str, Any], reason: str
+) -> None:
+    """Tune itself would wait for ever."""
+    with pytest.raises(InfeasibleError, match=reason):
+        run(tmp_path, config)
+
+
+class CountsRunning(tune.Callback):
+    """How many trials ran at the same time at most."""
+
+    most = 0
+
+    def on_trial_result(self, trials: list[Any], **_: Any) -> None:
+        self.most = max(self.most, sum(trial.status == "RUNNING" for trial in trials))
+
+
+def test_four_trials_share_a_gpu(cluster: Cluster, tmp_path: Path) -> None:
+    """Each runs until all of them do."""
+    counts = CountsRunning()
+    config = {
+        "num_gpus_per_learner": 0.25,
+        "fake_gpus": True,
+        "num_cpus_for_main_process": 0.5,
+        "seed": tune.grid_search([1, 2, 3, 4]),
+    }
+    results = run(tmp_path, config, callbacks=[counts], stop=lambda *_: counts.most == 4)
+    assert not results.errors
+    assert counts.most == 4
+    assert len({result.metrics[PLACES][0] for result in results}) == 1
+
+
+def test_outside_tune(cluster: Cluster) -> None:
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=5)
+    with pytest.raises(InfeasibleError, match="needs 5 CPU"):
+        config.build()
+
+
+def test_actors_are_started_with_their_variables(cluster: Cluster) -> None:
+    config = PPOConfig.from_dict({**SMALL, "num_env_runners": 1}).python_environment(
+        extra_python_environs_for_worker={"COLOUR": "green", "PYTHONHASHSEED": "7"}
+    )
+    algo = config.build()
+    colour: Any = lambda _: (os.environ.get("COLOUR"), os.environ.get("PYTHONHASHSEED"))  # noqa: E731
+    assert algo.env_runners.foreach_env_runner(colour) == [("green", "7")]
+    again = {**algo.config.to_dict(), "extra_python_environs_for_worker": {"COLOUR": "red"}}
+    algo.reset_config(again)
+    assert algo.env_runners.foreach_env_runner(colour)[0][0] == "red"
+    algo.stop()
+
+
+def test_a_folder_that_is_not_on_every_node_is_named(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert nodes_without(tmp_path, same_machine_too=True) == []
+    monkeypatch.setattr("experiments.shared_storage._exists", lambda path: False)
+    address = cluster.head_node.node_ip_address
+    assert nodes_without(tmp_path, same_machine_too=True) == [address]
+
+
+def test_the_command_line_joins_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """Its head has no CPU: the trial ran on another node."""
+    config = {**SMALL, "num_env_runners": 1, "placement_strategy": "STRICT_SPREAD"}
+    spec = {
+        "name": "joined",
+        "trainable": "PPO",
+        "config": config,
+        "stop": {"training_iteration": 1},
+        "mlflow": {"enabled": False},
+    }
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
+    command = [sys.executable, "-m", "experiments.cli", "run", str(tmp_path / "spec.yaml")]
+    command += ["--address", cluster.address, "--storage", str(tmp_path / "runs")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (result,) = (tmp_path / "runs" / "joined").glob("*/result.json")
+    assert len(result.read_text().splitlines()) == 1
+    config["num_env_runners"] = 2
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump({**spec, "name": "never"}))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "needs 3 nodes (STRICT_SPREAD)" in " ".join(done.stderr.split())
+
+
+class KillsNode(tune.Callback):
+    """Removes the node of the first trial once it has a checkpoint."""
+
+    def __init__(self, cluster: Cluster):
+        self._cluster = cluster
+        self.iterations: list[int] = []
+        self.nodes: list[str] = []
+
+    def __getstate__(self) -> dict[str, Any]:  # Tune pickles its callbacks
+        return {}
+
+    def on_trial_result(
+        self, iteration: int, trials: Any, trial: Any, result: Any, **_: Any
+    ) -> None:
+        self.iterations.append(result["training_iteration"])
+        self.nodes.append(result[PLACES][0])
+        if result["training_iteration"] == 3 and len(set(self.nodes)) == 1:
+            (node,) = [n for n in self._cluster.worker_nodes if n.node_id == self.nodes[0]]
+            self._cluster.remove_node(node, allow_graceful=False)
+
+
+def test_a_trial_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Last, because it takes a node away."""
+    killer = KillsNode(cluster)
+    (result,) = run(
+        tmp_path,
+        {},
+        stop=lambda _, result: result["training_iteration"] >= 6 and len(set(killer.nodes)) == 2,
+        callbacks=[killer],
+        failure_config=tune.FailureConfig(max_failures=2),
+        checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
+    )
+    assert result.error is None
+    assert result.metrics["training_iteration"] >= 6
+    assert len(set(killer.nodes)) == 2
+    moved = next(i for i, node in enumerate(killer.nodes) if node != killer.nodes[0])
+    assert 1 < killer.iterations[moved] <= killer.iterations[moved - 1] + 1  # not from the start
+    deadline = time.monotonic() + 60
+    while sum(node["Alive"] for node in ray.nodes()) != 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,36 @@
+"""The example of trainables/README.md's section on connectors runs as it stands."""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainables import Policy
+
+README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = README.partition("## Connectors")[2].partition("\n## ")[0]
+    module, use = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    (tmp_path / "my_connectors.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    names: dict[str, object] = {}
+    exec(use, names)
+    config = names["config"].training(train_batch_size_per_learner=256)  # type: ignore[attr-defined]
+    with config.env_runners(num_envs_per_env_runner=4).debugging(seed=0).build() as algorithm:
+        rollout = algorithm.sample()["default_policy"]
+        assert np.unique(rollout.rewards).tolist() == [-1, 0]
+        obs = rollout.obs[:5, 0]
+        features = algorithm.get_policy().features(obs).numpy()
+        expected = [obs[:, 0], obs[:, 2], np.sin(obs[:, 2]), np.cos(obs[:, 2])]
+        np.testing.assert_allclose(features, np.stack(expected, 1), rtol=1e-5)
+        assert algorithm.train()["episode_return_mean"] > 5
+        algorithm.save(str(tmp_path / "checkpoint"))
+        actions = algorithm.compute_actions(obs, explore=False)
+    trust = ["my_connectors:without_velocities", "my_connectors:Periodic"]
+    policy = Policy.load(tmp_path / "checkpoint", trust=trust)
+    np.testing.assert_array_equal(policy.compute_actions(obs, explore=False), actions)
+    del sys.modules["my_connectors"]

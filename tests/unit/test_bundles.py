@@ -1,0 +1,85 @@
+"""What a trial asks Ray for, and which bundle each of its actors gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainables import PPOConfig
+from trainables.core.settings import ConfigError
+from trainables.ppo import PPO
+from trainables.runtime.bundles import (
+    DRIVER,
+    ENV_RUNNERS,
+    EVALUATION_ENV_RUNNERS,
+    LEARNERS,
+    Bundles,
+)
+
+
+def test_the_example_of_the_reference() -> None:
+    config = PPOConfig().resources(num_gpus=1).rollouts(num_rollout_workers=2)
+    request = PPO.default_resource_request(config)
+    assert request.bundles == [{"GPU": 1, "CPU": 1}, {"CPU": 1}, {"CPU": 1}]
+    assert PPO.default_resource_request(config.to_dict()) == request
+
+
+def test_every_role_has_its_bundles_in_order() -> None:
+    config = (
+        PPOConfig()
+        .env_runners(num_env_runners=2, num_gpus_per_env_runner=0.25)
+        .env_runners(custom_resources_per_env_runner={"simulator": 1})
+        .evaluation(evaluation_num_env_runners=1)
+        .learners(num_learners=2, num_cpus_per_learner=3, num_gpus_per_learner=0.5)
+        .resources(num_cpus_for_main_process=2, placement_strategy="SPREAD")
+    )
+    bundles = Bundles(config)
+    request = bundles.request()
+    env_runner = {"CPU": 1, "GPU": 0.25, "simulator": 1}
+    learner = {"CPU": 3, "GPU": 0.5}
+    assert request.bundles == [{"CPU": 2}, *[env_runner] * 3, learner, learner]
+    assert request.strategy == "SPREAD"
+    assert [bundles.first_index(role) for role in bundles.roles] == [0, 1, 3, 4]
+    assert bundles.index(ENV_RUNNERS, 2) == 2
+    assert bundles.index(EVALUATION_ENV_RUNNERS, 1) == 3
+    assert bundles.index(LEARNERS, 2) == 5
+    text = bundles.help()
+    assert "1 driver of 2 CPU (num_cpus_for_main_process)" in text
+    assert "2 env runners of 1 CPU, 0.25 GPU, 1 simulator (num_env_runners, " in text
+    assert "2 learners of 3 CPU, 0.5 GPU (num_learners, " in text
+
+
+def test_who_needs_nothing_has_no_bundle() -> None:
+    """Tune leaves an empty driver's bundle out, and Ray takes no empty one at all."""
+    bundles = Bundles(
+        PPOConfig().env_runners(num_env_runners=2).resources(num_cpus_for_main_process=0)
+    )
+    assert bundles.request().bundles == [{"CPU": 1}, {"CPU": 1}]
+    assert bundles.first_index(ENV_RUNNERS) == 0
+    assert bundles.index(ENV_RUNNERS, 1) == 0
+    idle = Bundles(
+        PPOConfig()
+        .env_runners(num_env_runners=2, num_cpus_per_env_runner=0)
+        .evaluation(evaluation_num_env_runners=1)
+        .learners(num_learners=1)
+    )
+    assert idle.request().bundles == [{"CPU": 1}, {"CPU": 1}]
+    assert idle.index(ENV_RUNNERS, 2) == -1
+    assert idle.index(LEARNERS, 1) == 1
+    assert idle.index(DRIVER, 1) == 0
+
+
+def test_a_trial_without_any_resources_is_refused() -> None:
+    config = PPOConfig().environment("CartPole-v1").resources(num_cpus_for_main_process=0)
+    with pytest.raises(ConfigError, match="num_cpus_for_main_process = 0 and num_gpus_per_learner"):
+        Bundles(config).request()
+    config.learners(num_learners=1, num_gpus_per_learner=1, num_cpus_per_learner=0).validate()
+    assert Bundles(config).request().bundles == [{"GPU": 1}]
+    config.learners(num_learners=0, num_gpus_per_learner=0, num_cpus_per_learner=1)
+    config.env_runners(num_env_runners=1).validate()
+    assert Bundles(config).request().bundles == [{"CPU": 1}]
+
+
+def test_resource_help_shows_the_request() -> None:
+    text = PPO.resource_help({"env": "CartPole-v1", "num_env_runners": 3})
+    assert "3 env runners of 1 CPU" in text
+    assert "evaluation env runner" not in text  # there is none

@@ -1,0 +1,262 @@
+"""Users' connectors: from observations to the module, from the module to the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from experiments.evaluate import evaluate_folder
+from tests.connector_cases import OnGrid, Torques, first_two, for_env, halved, parts, rounded
+from trainables import Policy, PPOConfig
+from trainables.core.checkpoint import CheckpointError
+from trainables.core.export import export_torch_program
+from trainables.core.features import ACTION_MASK, VECTOR
+from trainables.core.settings import ConfigError
+from trainables.core.spaces import PLAIN
+
+Box, Discrete, Dict, Tuple = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.Dict, gym.spaces.Tuple
+PLANE = Box(-1, 1, (4,), np.float32)
+NAME = "tests.connector_cases:"
+
+
+def made(connector: Any, space: gym.Space = PLANE, actions: int = 3, **more: Any) -> Policy:
+    return Policy(space, Discrete(actions), env_to_module_connector=connector, seed=0, **more)
+
+
+def rows(*leading: int) -> np.ndarray:
+    return np.random.default_rng(0).uniform(-1, 1, (*leading, 4)).astype(np.float32)
+
+
+def features(policy: Policy, obs: Any) -> Any:
+    return policy.features(policy.observations.layout.rows(obs))
+
+
+# ------------------------------------------------------------------ the forms
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (halved, lambda obs: obs / 2),
+        (f"{NAME}halved", lambda obs: obs / 2),
+        ({"type": f"{NAME}halved", "by": 4}, lambda obs: obs / 4),
+        ([f"{NAME}first_two", halved], lambda obs: obs[..., :2] / 2),
+        (lambda obs: obs.clamp(0, 0.5), lambda obs: obs.clip(0, 0.5)),
+        (for_env, lambda obs: obs / 4 / 2),
+        (f"{NAME}for_env", lambda obs: obs / 4 / 2),
+        ([{"type": halved, "by": 5}, parts], lambda obs: obs / 5),
+        (torch.tanh, np.tanh),
+    ],
+)
+def test_every_form(given: Any, expected: Any) -> None:
+    policy = made(given)
+    for leading in ((), (7,), (3, 5), (0,)):  # a batch is always one axis to the user's function
+        obs = rows(*leading)
+        torch.testing.assert_close(policy.features(obs), torch.from_numpy(expected(obs)))
+    assert policy.observations.preprocessor.spec.num_features == expected(rows(1)).shape[-1]
+
+
+def test_a_class_says_what_space_it_makes() -> None:
+    policy = made({"type": OnGrid, "cells": 3})
+    assert policy.observations.preprocessor.num_features == 12
+    cells = policy.features(np.array([[-1, 0.1, 0.5, 0.9]], np.float32)).reshape(4, 3).argmax(1)
+    assert cells.tolist() == [0, 0, 1, 2]
+
+
+def test_the_space_of_a_function_is_seen_from_what_it_makes() -> None:
+    image = Box(0, 255, (8, 8, 3), np.uint8)
+    space = Dict({"image": image, "goal": Discrete(4, start=2), "rest": PLANE})
+
+    def pick(obs: dict[str, Tensor]) -> dict[str, Any]:
+        return {
+            "picture": obs["image"],
+            "goal": obs["goal"],
+            "small": obs["image"][:, ::2, ::2],
+            "is_near": (obs["rest"][:, :2] > 0, obs["rest"].sum(1)),
+        }
+
+    seen: Any = made(pick, space).env_to_module.space  # type: ignore[union-attr]
+    assert (seen["picture"], seen["goal"]) == (image, Discrete(4, start=2))
+    assert seen["small"] == Box(0, 255, (4, 4, 3), np.uint8)
+    assert seen["is_near"][0] == gym.spaces.MultiBinary((2,))
+    assert (seen["is_near"][1].shape, seen["is_near"][1].dtype) == ((), np.float32)
+    assert made(lambda obs: obs["image"], space).observations.preprocessor.spec.images.keys() == {
+        PLAIN
+    }
+    scaled = made(lambda obs: obs["image"] / 255, space).observations.preprocessor.spec.images[
+        PLAIN
+    ]
+    assert scaled.scale == 1.0
+
+
+def test_nested_observations_and_the_mask_pass_through() -> None:
+    space = Dict(
+        {"action_mask": gym.spaces.MultiBinary(3), "at": Tuple([PLANE, Box(-1, 1, (), np.float32)])}
+    )
+
+    def sums(obs: dict[str, Any]) -> dict[str, Any]:
+        plane, number = obs["at"]
+        return {"x": plane + number[:, None], "action_mask": obs["action_mask"]}
+
+    policy = made(sums, space)
+    mask = np.array([[1, 0, 1], [0, 0, 1]], np.int8)
+    obs = {"action_mask": mask, "at": (rows(2), np.array([1.0, 2.0], np.float32))}
+    seen = features(policy, obs)
+    np.testing.assert_allclose(seen[VECTOR], rows(2) + np.array([[1], [2]]), rtol=1e-6)
+    assert seen[ACTION_MASK].tolist() == (mask == 1).tolist()
+    assert policy.compute_actions(obs, explore=True)[1] == 2
+    with pytest.raises(ConfigError, match="allows no action"):
+        policy.compute_actions({**obs, "action_mask": mask * 0})
+    with pytest.raises(ConfigError, match="'action_mask' is lost"):
+        made(lambda obs: obs["at"], space)
+    assert made(lambda obs: obs["at"], space, action_mask_key="none").observations.mask_path is None
+
+
+def test_a_connector_may_make_the_mask() -> None:
+    def with_mask(obs: Tensor) -> dict[str, Tensor]:
+        return {"obs": obs, "action_mask": obs[:, :3] > 0}
+
+    policy = made(with_mask)
+    obs = np.array([[-1, 1, -1, 0], [1, -1, -1, 0]], np.float32)
+    for _ in range(5):
+        assert policy.compute_actions(obs, explore=True).tolist() == [1, 0]
+    with pytest.raises(ConfigError, match="observation 1: 'action_mask' allows no action"):
+        policy.compute_actions(np.array([[1, 1, 1, 0], [-1, -1, -1, 0]], np.float32))
+
+
+# ------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda obs: obs.numpy(), "made a ndarray; it must return PyTorch tensors"),
+        (lambda obs: obs.sum(), "first axis is the batch"),
+        (lambda obs: obs.q, "env_to_module_connector: .*<lambda> raised AttributeError"),
+        (lambda obs: obs.bfloat16(), r"<lambda> made torch.bfloat16; allowed: bool, .* float64"),
+        (lambda obs: {"a": obs.cfloat()}, r"made torch.complex64 at 'a'; allowed: bool"),
+        (lambda obs: obs[:1], r"made the shape \(1, 4\) of 3 observations"),
+        (lambda obs: obs[:, 0, None].repeat(1, len(obs)), r"made the shape \(5,\), not \(3,\)"),
+        ({"type": f"{NAME}OnGrid"}, r"OnGrid cannot be made: .* missing .* 'cells'"),
+        ({"cells": 3}, "env_to_module_connector = {'cells': 3} is not allowed; allowed: a func"),
+        ("halved", "env_to_module_connector = 'halved' is not allowed"),
+        (3, "env_to_module_connector = 3 is not allowed"),
+        ("tests.connector_cases:nothing", "'tests.connector_cases:nothing' cannot be found"),
+        (Policy, "cannot be made"),
+        ({"type": dict}, "which is no function"),
+    ],
+)
+def test_errors_name_the_connector(given: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        made(given).features(rows(5))
+
+
+def test_a_config_is_checked_without_importing() -> None:
+    config = PPOConfig().environment("CartPole-v1")
+    for name in ("env_to_module_connector", "module_to_env_connector"):
+        config.copy().env_runners(**{name: "nowhere:f"}).validate()
+        with pytest.raises(ConfigError, match=f"{name} = 'f' is not allowed; allowed: a function"):
+            config.copy().env_runners(**{name: ["nowhere:f", "f"]}).validate()
+
+
+# ------------------------------------------------------------------ actions
+
+
+def test_actions_for_the_environment() -> None:
+    space = Box(-2, 2, (1,), np.float32)
+    policy = Policy(PLANE, space, module_to_env_connector=[rounded], seed=0)
+    plain = Policy(PLANE, space, seed=0)
+    expected = np.round(plain.compute_actions(rows(50), explore=True))
+    np.testing.assert_array_equal(policy.compute_actions(rows(50), explore=True), expected)
+    assert expected.std() > 0.5
+    acted = policy.act(rows(50), True)
+    assert acted.env_actions.dtype == np.float32
+    assert not torch.equal(acted.actions, acted.actions.round())  # the learner's own
+    extra = policy.compute_single_action(rows(1)[0], explore=True, full_fetch=True)
+    assert extra.actions == np.round(extra.extra["module_actions"])
+
+
+def test_another_action_space_than_the_environments() -> None:
+    space = Box(-2, 2, (1,), np.float32)
+    policy = Policy(PLANE, space, module_to_env_connector=f"{NAME}Torques", seed=0)
+    assert policy.distribution.num_inputs == 5
+    acted = policy.act(rows(50), True)
+    assert acted.actions.dtype == torch.int64
+    np.testing.assert_array_equal(acted.env_actions[:, 0], acted.actions.numpy() - 2.0)
+    assert space.contains(policy.compute_single_action(rows(1)[0]))
+    assert Torques.__name__ in str(policy.options)
+
+
+def test_actions_of_a_wrong_shape_are_refused() -> None:
+    space = Box(-2, 2, (2,), np.float32)
+    policy = Policy(PLANE, space, module_to_env_connector=lambda a: a[:, :1])
+    with pytest.raises(ConfigError, match=r"<lambda> made actions of shape \(1, 1\); allowed: \("):
+        policy.compute_single_action(rows(1)[0])
+    policy = Policy(PLANE, space, module_to_env_connector=lambda a: a["q"])
+    with pytest.raises(ConfigError, match=r"module_to_env_connector: .*<lambda> raised IndexError"):
+        policy.compute_single_action(rows(1)[0])
+    nested = Tuple([space, Discrete(2)])
+    policy = Policy(PLANE, nested, module_to_env_connector=lambda a: a[:1])
+    with pytest.raises(ConfigError, match="<lambda> made no action"):
+        policy.compute_single_action(rows(1)[0])
+
+
+# ------------------------------------------------------------------ files
+
+
+def test_a_loaded_policy_runs_the_code_that_is_trusted(tmp_path: Path) -> None:
+    names = [f"{NAME}halved", f"{NAME}rounded"]
+    space = Box(-2, 2, (1,), np.float32)
+    policy = Policy(
+        PLANE,
+        space,
+        env_to_module_connector=[halved, first_two],
+        module_to_env_connector={"type": names[1]},
+        seed=0,
+    )
+    policy.save(tmp_path)
+    names.append(f"{NAME}first_two")
+    for missing in names:
+        trust = [name for name in names if name != missing]
+        with pytest.raises(CheckpointError, match=f"names the callable '{missing}'"):
+            Policy.load(tmp_path, trust=trust)
+    loaded = Policy.load(tmp_path, trust=names)
+    np.testing.assert_array_equal(
+        loaded.compute_actions(rows(20), explore=False),
+        policy.compute_actions(rows(20), explore=False),
+    )
+
+
+def test_evaluate_takes_names_to_trust(tmp_path: Path) -> None:
+    policy = made(halved, actions=2)
+    policy.metadata["env"] = "CartPole-v1"
+    policy.observation_space = gym.make("CartPole-v1").observation_space
+    policy.save(tmp_path)
+    with pytest.raises(CheckpointError, match=f"'{NAME}halved', which loading would run"):
+        evaluate_folder(tmp_path, episodes=1)
+    result, environment = evaluate_folder(tmp_path, episodes=2, trust=[f"{NAME}halved"])
+    assert (environment, len(result.returns)) == ("CartPole-v1", 2)
+
+
+def test_a_local_function_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
+    made(lambda obs: obs).save(tmp_path)
+    with pytest.raises(CheckpointError, match=r"names the callable .*<lambda>") as error:
+        Policy.load(tmp_path)
+    name = str(error.value).split("'")[1]
+    with pytest.raises(ConfigError, match="cannot be found again: define it at the top"):
+        Policy.load(tmp_path, trust=[name])
+
+
+def test_an_exported_program_holds_the_connectors(tmp_path: Path) -> None:
+    policy = made([halved, parts])
+    program = torch.export.load(export_torch_program(policy, tmp_path)).module()
+    inputs, values = program(torch.from_numpy(rows(7)))
+    output = policy.forward(rows(7))
+    torch.testing.assert_close(inputs, output.dist_inputs)
+    torch.testing.assert_close(values, output.values)

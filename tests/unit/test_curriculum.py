@@ -1,0 +1,132 @@
+"""Curricula: tasks that follow from the last result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from fakes import EncodingVectorEnv, EndlessEnv
+
+from trainables import PPO, PPOConfig
+from trainables.core.checkpoint import CheckpointError
+from trainables.core.settings import ConfigError
+from trainables.runtime.curriculum import TaskSettableEnv
+from trainables.runtime.envs import EnvContext
+
+
+class LevelEnv(TaskSettableEnv, EndlessEnv):
+    """Episodes of as many steps as its level says."""
+
+    level = 4
+
+    def set_task(self, task: int) -> None:
+        super().set_task(task)
+        self.level = task
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.horizon = self.level
+        return super().reset(seed=seed)
+
+
+class LevelVectorEnv(EncodingVectorEnv):
+    def set_task(self, task: int) -> None:
+        self.lengths = np.full(self.num_envs, task)
+
+
+def next_level(last_result: dict[str, Any], env: Any, context: EnvContext) -> int:
+    assert last_result["episode_len_mean"] > 0
+    return 4 * (last_result["training_iteration"] + 1) + context.vector_index
+
+
+def levels(algo: PPO) -> list[int]:
+    runner = algo.env_runners.local_env_runner
+    assert runner is not None
+    env: Any = runner.env
+    return [slot.unwrapped.level for slot in env.envs]
+
+
+def config(env: Any = LevelEnv, task_fn: Any = next_level) -> PPOConfig:
+    return (
+        PPOConfig()
+        .environment(env, env_task_fn=task_fn)
+        .env_runners(num_envs_per_env_runner=2)
+        .training(
+            train_batch_size_per_learner=64,
+            minibatch_size=64,
+            num_epochs=1,
+            model={"fcnet_hiddens": [8]},
+        )
+        .debugging(seed=0)
+    )
+
+
+def test_every_slot_gets_the_task_that_follows_from_the_result() -> None:
+    with config().build() as algo:
+        assert levels(algo) == [4, 4]
+        algo.train()
+        assert levels(algo) == [8, 9]
+        algo.train()
+        assert levels(algo) == [12, 13]
+        assert max(algo.env_runners.sample()[1].lengths) in (12, 13)
+
+
+def test_a_resumed_run_goes_on_with_its_task(tmp_path: Path) -> None:
+    with config().build() as algo:
+        algo.train()
+        algo.train()
+        algo.save(str(tmp_path))
+    with config().build() as resumed:
+        resumed.restore(str(tmp_path))
+        assert levels(resumed) == [12, 13]
+        assert set(resumed.env_runners.sample()[1].lengths) == {12, 13}
+    with pytest.raises(CheckpointError, match="'test_curriculum:next_level'"):
+        PPO.from_checkpoint(tmp_path, trust=["test_curriculum:LevelEnv"])
+    trust = ["test_curriculum:LevelEnv", "test_curriculum:next_level"]
+    with PPO.from_checkpoint(tmp_path, trust=trust) as again:
+        again.train()
+        assert levels(again) == [16, 17]
+
+
+def test_a_name_is_resolved_and_needs_trust(tmp_path: Path) -> None:
+    with config(task_fn="test_curriculum:next_level").build() as algo:
+        algo.train()
+        assert levels(algo) == [8, 9]
+        algo.save(str(tmp_path))
+    with pytest.raises(CheckpointError, match="env_task_fn 'test_curriculum:next_level', whose mo"):
+        PPO.from_checkpoint(tmp_path, trust=["test_curriculum:LevelEnv"])
+
+
+def test_another_number_of_slots_deals_the_tasks_out(tmp_path: Path) -> None:
+    with config().build() as algo:
+        algo.train()
+        algo.save(str(tmp_path))
+    with config().env_runners(num_envs_per_env_runner=3).build() as resumed:
+        resumed.restore(str(tmp_path))
+        assert levels(resumed) == [8, 9, 8]
+
+
+def test_a_vector_environment_has_one_task() -> None:
+    def task(result: dict[str, Any], env: Any, context: EnvContext) -> int:
+        return 7
+
+    with config(LevelVectorEnv, task).build() as algo:
+        algo.train()
+        assert set(algo.env_runners.sample()[1].lengths) >= {7}
+
+
+@pytest.mark.parametrize("env", [EndlessEnv, "CartPole-v1", "Pendulum-v1"])
+def test_one_error_where_there_are_no_tasks(env: Any) -> None:
+    with pytest.raises(ConfigError, match=r"env_task_fn: env '.*' has no method set_task"):
+        config(env).build()
+
+
+def test_below_wrappers() -> None:
+    def wrapped(context: EnvContext) -> gym.Env:
+        return gym.wrappers.TimeLimit(LevelEnv(), 5)
+
+    with config(wrapped).build() as algo:
+        algo.train()
+        assert levels(algo) == [8, 9]

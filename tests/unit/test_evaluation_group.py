@@ -1,0 +1,466 @@
+"""The evaluation group over actors that are late, hang, die or raise; they live in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from trainables import PPOConfig
+from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError
+from trainables.runtime import evaluation_group
+from trainables.runtime.actor_group import ActorDied, ActorHung, Reply
+from trainables.runtime.evaluation_group import EvaluationGroup
+from trainables.runtime.evaluation_plan import EvaluationPlan
+from trainables.runtime.evaluation_runner import EvaluationActor, EvaluationRunner, Task
+
+SEED = np.random.SeedSequence(7)
+TIMEOUT_S = 9.5
+
+
+class Clock:
+    """Time goes on only where actors are waited for in vain."""
+
+    now: ClassVar[float] = 0.0
+
+    @classmethod
+    def monotonic(cls) -> float:
+        return cls.now
+
+
+class FakeActors:
+    """An `ActorGroup` whose actors play here, when they are waited for.
+
+    Attributes:
+        moods: How an actor takes its tasks: "late" until it is told to end at once, "hung", "dies",
+            "raises". A new one is in a good mood.
+    """
+
+    moods: ClassVar[dict[int, str]] = {}
+
+    def __init__(
+        self, actor_class: type, count: int, arguments: Callable[..., Any], **options: Any
+    ):
+        self._arguments = arguments
+        self._actors: dict[int, Any] = dict.fromkeys(range(1, count + 1))
+        self.requests: dict[int, deque[Any]] = {index: deque() for index in self._actors}
+        self.rebuild(arguments)
+
+    def rebuild(self, arguments: Callable[..., Any]) -> None:
+        for index in self._actors:
+            self._actors[index] = EvaluationActor()
+            self._actors[index].build(*arguments(index, 0))
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    @property
+    def healthy(self) -> list[int]:
+        return [index for index, actor in self._actors.items() if actor is not None]
+
+    def restore(self) -> list[int]:
+        failed = sorted(set(self._actors) - set(self.healthy))
+        for index in failed:
+            self.moods.pop(index, None)
+            self._actors[index] = EvaluationActor()
+            self._actors[index].build(*self._arguments(index, 1))
+        return failed
+
+    def kill(self, index: int) -> None:
+        self._actors[index] = None
+        self.requests[index].clear()
+
+    def stop(self) -> None:
+        for index in self._actors:
+            self.kill(index)
+
+    def wait_until_built(
+        self, timeout_s: float | None = None, *, for_all: bool = True
+    ) -> list[Any]:
+        return []
+
+    def take_failures(self) -> list[Reply]:
+        return []
+
+    def num_in_flight(self, index: int) -> int:
+        return len(self.requests[index])
+
+    def submit(self, index: int, method: str, *arguments: Any) -> None:
+        if method == "finish":
+            self._actors[index].finish(*arguments)
+            if self.moods.get(index) == "late" and arguments[1]:
+                self.moods[index] = "ending"
+        else:
+            self.requests[index].append((method, arguments))
+
+    def ready(self, timeout_s: float = 0.0) -> list[Reply]:
+        replies = [self._answer(index) for index in self.healthy if self.requests[index]]
+        arrived = [reply for reply in replies if reply is not None]
+        if replies and not arrived:
+            Clock.now += timeout_s
+        return arrived
+
+    def _answer(self, index: int) -> Reply | None:
+        mood = self.moods.get(index)
+        if mood in ("late", "hung"):
+            return None
+        method, arguments = self.requests[index].popleft()
+        if mood == "dies":
+            self.kill(index)
+            return Reply(index, method, error=ActorDied(f"actor {index} died"))
+        if mood == "raises":
+            return Reply(index, method, error=ValueError("a leg came off"))
+        return Reply(index, method, getattr(self._actors[index], method)(*arguments))
+
+    def call(self, method: str, *arguments: Any, **how: Any) -> list[Reply]:
+        return [
+            Reply(index, method, getattr(self._actors[index], method)(*arguments))
+            for index in self.healthy
+        ]
+
+
+@pytest.fixture(autouse=True)
+def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeActors, "moods", {})
+    monkeypatch.setattr(evaluation_group, "ActorGroup", FakeActors)
+    monkeypatch.setattr(evaluation_group.ray, "put", lambda value: value)
+    monkeypatch.setattr(evaluation_group, "time", Clock)
+
+
+def config_of(**settings: Any) -> PPOConfig:
+    given = {"evaluation_num_env_runners": 2, "evaluation_sample_timeout_s": TIMEOUT_S}
+    if settings.get("evaluation_num_env_runners") == 0:
+        del given["evaluation_sample_timeout_s"]
+    config = PPOConfig.from_dict({"env": "CartPole-v1", "seed": 0, **given, **settings})
+    config.validate()
+    return config
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    env = gym.make("CartPole-v1")
+    return Policy(
+        env.observation_space, env.action_space, seed=5, observation_filter="MeanStdFilter"
+    )
+
+
+def evaluated(group: EvaluationGroup) -> Any:
+    group.sync_weights(1, 3, SEED)
+    return group.play()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"evaluation_duration": 3, "evaluation_config": {"num_envs_per_env_runner": 1}},
+        {"evaluation_duration": 150, "evaluation_duration_unit": "timesteps"},
+        {"evaluation_duration": 5, "evaluation_config": {"explore": True}},
+    ],
+    ids=str,
+)
+def test_the_same_episodes_for_any_number_of_actors(
+    settings: dict[str, Any], policy: Policy
+) -> None:
+    results = [
+        evaluated(EvaluationGroup(config_of(evaluation_num_env_runners=number, **settings), policy))
+        for number in (0, 1, 2, 3)
+    ]
+    assert (
+        len(results[0].returns) == settings.get("evaluation_duration", 10)
+        or results[0].lengths.sum() >= 150
+    )
+    for result in results[1:]:
+        np.testing.assert_array_equal(result.returns, results[0].returns)
+        np.testing.assert_array_equal(result.lengths, results[0].lengths)
+    assert len(set(results[0].returns)) > 1  # seeds of their own
+
+
+def test_a_late_actor_ends_its_part_and_lives_on(
+    policy: Policy, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = EvaluationGroup(config_of(), policy)
+    whole = evaluated(group)
+    FakeActors.moods[2] = "late"
+    with caplog.at_level(logging.WARNING, "trainables"):
+        part = evaluated(group)
+    assert "1 of 2 actors had not played" in caplog.text
+    assert "raise the timeout" in caplog.text
+    np.testing.assert_array_equal(part.returns, whole.returns[:5])
+    assert group.metrics() == {"num_healthy_workers": 2, "num_timeouts": 1}
+    FakeActors.moods.clear()
+    np.testing.assert_array_equal(evaluated(group).returns, whole.returns)
+
+
+def test_no_answer_is_no_result(policy: Policy) -> None:
+    group = EvaluationGroup(config_of(), policy)
+    FakeActors.moods |= {1: "late", 2: "late"}
+    assert evaluated(group) is None
+    assert group.metrics()["num_timeouts"] == 2
+
+
+@pytest.mark.parametrize(
+    ("mood", "error"), [("hung", ActorHung), ("dies", ActorDied), ("raises", ValueError)]
+)
+def test_a_failure_ends_training_unless_it_is_tolerated(
+    mood: str, error: type[Exception], policy: Policy
+) -> None:
+    group = EvaluationGroup(config_of(), policy)
+    FakeActors.moods[2] = mood
+    with pytest.raises(error) as caught:
+        evaluated(group)
+    assert "restart_failed_env_runners" in str(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("mood", ["hung", "dies", "raises"])
+def test_a_failed_actor_is_made_again(mood: str, policy: Policy) -> None:
+    group = EvaluationGroup(config_of(restart_failed_env_runners=True), policy)
+    whole = evaluated(group)
+    FakeActors.moods[2] = mood
+    result = evaluated(group)
+    # The other one plays in its place, except where there is no time left.
+    np.testing.assert_array_equal(result.returns, whole.returns[: 5 if mood == "hung" else 10])
+    assert group.metrics()["num_healthy_workers"] == 1
+    recreated: list[int] = []
+    group.on_recreated = recreated.extend
+    np.testing.assert_array_equal(evaluated(group).returns, whole.returns)
+    assert group.metrics()["num_healthy_workers"] == 2 and recreated == [2]
+    assert group.probe() == group.restore() == []
+
+
+def test_evaluation_goes_on_without_failed_actors_as_long_as_there_is_one(policy: Policy) -> None:
+    group = EvaluationGroup(config_of(ignore_env_runner_failures=True), policy)
+    FakeActors.moods[1] = "dies"
+    assert len(evaluated(group).returns) == 10
+    assert group.metrics()["num_healthy_workers"] == 1
+    FakeActors.moods[2] = "dies"
+    assert evaluated(group) is None
+    with pytest.raises(RuntimeError, match="none of 2 evaluation env runners is left"):
+        evaluated(group)
+
+
+def test_what_was_begun_and_not_collected_is_forgotten(policy: Policy) -> None:
+    group = EvaluationGroup(config_of(), policy)
+    group.sync_weights(1, 1, np.random.SeedSequence(99))
+    group.begin()  # and training raises
+    expected = evaluated(EvaluationGroup(config_of(evaluation_num_env_runners=0), policy))
+    np.testing.assert_array_equal(evaluated(group).returns, expected.returns)
+
+
+def test_a_hang_of_the_trial_before_is_no_fault_of_the_next(policy: Policy) -> None:
+    group = EvaluationGroup(config_of(), policy)
+    FakeActors.moods[1] = "hung"
+    group.sync_weights(0, 1, SEED)
+    group.begin()
+    group.rebuild(config_of(), policy)
+    FakeActors.moods.clear()
+    assert group.foreach_env_runner(lambda runner: runner.worker_index) == [1, 2]
+    group.stop()
+
+
+def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
+    config = config_of(evaluation_duration="auto", evaluation_parallel_to_training=True)
+    group = EvaluationGroup(config, policy)
+    result = evaluated(group)
+    assert group._num_players == 2  # their means count the same
+    assert len(result.returns) == 2  # one of each actor: `finish` has overtaken the task
+    runner = EvaluationRunner(config, policy)
+    asked = 0
+
+    def task(number: int) -> Task:
+        return Task(number, SEED, 1, endless=(0, 1))
+
+    act = policy.act
+
+    def finishing(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 300:
+            runner.finish(4, at_once=False)
+        return act(*arguments)
+
+    policy.act = finishing  # type: ignore[method-assign]
+    try:
+        runner.finish(3, at_once=False)  # another one
+        played = runner.play(task(4))
+    finally:
+        del policy.act
+    assert len(played) > 2 and sum(int(r.lengths.sum()) for r in played.values()) < 300
+    assert list(played) == list(range(len(played)))
+    runner.finish(5, at_once=True)
+    assert runner.play(task(5)) == {}
+
+
+def test_functions_reach_every_runner_with_the_weights(policy: Policy) -> None:
+    group = EvaluationGroup(config_of(), policy)
+    group.sync_weights(1, 11, SEED)
+    assert group.foreach_env_runner(lambda r: (r.worker_index, r.weights_version)) == [
+        (1, 11),
+        (2, 11),
+    ]
+    local = EvaluationGroup(config_of(evaluation_num_env_runners=0), policy)
+    local.sync_weights(1, 11, SEED)
+    assert local.foreach_worker(lambda runner: runner.policy is policy) == [True]
+
+
+def test_idle_actors_are_named(policy: Policy, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "trainables"):
+        EvaluationGroup(config_of(), policy)
+        assert not caplog.text
+        EvaluationGroup(config_of(evaluation_num_env_runners=4), policy)
+    assert "2 of 4 actors are idle" in caplog.text
+    config = config_of(
+        evaluation_num_env_runners=4, evaluation_config={"num_envs_per_env_runner": 3}
+    )
+    assert EvaluationPlan.of(config).num_parts == 4  # as the warning says
+
+
+# ------------------------------------------------------------------ with an algorithm
+
+SMALL = {
+    "num_envs_per_env_runner": 2,
+    "train_batch_size_per_learner": 128,
+    "minibatch_size": 64,
+    "num_epochs": 1,
+    "evaluation_duration": 4,
+    "evaluation_num_env_runners": 1,
+}
+
+
+def evaluation_of(result: dict[str, Any]) -> dict[str, Any]:
+    return {k.removeprefix("evaluation/"): v for k, v in result.items() if "evaluation/" in k}
+
+
+def test_beside_training_the_weights_are_those_that_the_iteration_begins_with() -> None:
+    settings = {**SMALL, "evaluation_interval": 2}
+    with config_of(**settings, evaluation_parallel_to_training=True).build() as algo:
+        untrained = algo.evaluate()
+        algo._evaluation = {}
+        results = [evaluation_of(algo.train()) for _ in range(4)]
+    with config_of(**settings | {"evaluation_num_env_runners": 0}).build() as plain:
+        between = [evaluation_of(plain.train()) for _ in range(4)]
+    # The first result always has one; of iteration 2 it is of the weights after iteration 1.
+    assert [result["weights_version"] for result in results] == [0, 1, 1, 3]
+    assert results[0] == untrained
+    assert [result["weights_version"] for result in between] == [1, 2, 2, 4]
+    for name in ("episode_return_mean", "num_env_steps"):
+        assert results[1][name] == between[0][name]
+
+
+def test_training_does_not_notice_evaluation_beside_it() -> None:
+    def trained(**settings: Any) -> np.ndarray:
+        with config_of(**SMALL | settings, observation_filter="MeanStdFilter").build() as algo:
+            for _ in range(3):
+                algo.train()
+            return np.concatenate([w.ravel() for w in algo.get_policy().get_weights().values()])
+
+    beside = trained(evaluation_interval=1, evaluation_parallel_to_training=True)
+    np.testing.assert_array_equal(beside, trained())
+
+
+def test_without_an_answer_the_last_evaluation_stays() -> None:
+    with config_of(**SMALL, evaluation_interval=1).build() as algo:
+        first = evaluation_of(algo.train())
+        FakeActors.moods[1] = "late"
+        second = evaluation_of(algo.train())
+        assert second == first | {"num_timeouts": 1}
+        FakeActors.moods.clear()
+        assert evaluation_of(algo.train())["weights_version"] == 3
+    with config_of(**SMALL, evaluation_interval=1).build() as algo:
+        FakeActors.moods[1] = "late"
+        with pytest.raises(RuntimeError, match=r"evaluation_sample_timeout_s = 9\.5, so there is"):
+            algo.train()
+
+
+def test_reset_config_and_a_resume_keep_the_seeds(tmp_path: Any) -> None:
+    with config_of(**SMALL).build() as algo:
+        algo.train()
+        algo.save(str(tmp_path / "c"))
+        before = algo.evaluate()
+        algo.reset(config_of(**SMALL | {"seed": 4}).to_dict())
+        assert algo.evaluate()["episode_return_mean"] != before["episode_return_mean"]
+        algo.restore(str(tmp_path / "c"))
+        assert algo.evaluate() == before
+        assert algo.evaluation_workers is algo.eval_env_runner_group
+
+
+# ------------------------------------------------------------------ custom functions
+
+
+def lengths_only(algorithm: Any, group: EvaluationGroup) -> dict[str, Any]:
+    result = group.play()
+    assert result is not None
+    return {"longest": result.lengths.max(), "iteration": algorithm.iteration}
+
+
+def test_a_custom_function_evaluates(tmp_path: Any) -> None:
+    name = f"{__name__}:lengths_only"
+    for function in (lengths_only, name):
+        config = config_of(**SMALL, evaluation_interval=1, custom_evaluation_function=function)
+        with config.build() as algo:
+            result = evaluation_of(algo.train())
+            algo.save(str(tmp_path / "c"))
+        assert set(result) == {
+            "longest",
+            "iteration",
+            "weights_version",
+            "num_training_step_calls",
+            "num_healthy_workers",
+            "num_timeouts",
+        }
+        assert type(result["longest"]) is int
+        with type(algo).from_checkpoint(tmp_path / "c", trust=[name]) as resumed:
+            assert resumed.evaluate()["longest"] > 0
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, r"returned None; allowed: a dict of numbers by name"),
+        ({}, r"returned \{\}"),
+        ({"a": float("nan")}, r"returned 'a': nan; allowed: a finite number"),
+        ({"a": {"b": 1.0}}, r"returned 'a': \{'b': 1.0\}"),
+        ({"a": "1"}, r"returned 'a': '1'"),
+    ],
+    ids=str,
+)
+def test_what_a_custom_function_returns_is_checked(returned: Any, message: str) -> None:
+    config = config_of(**SMALL, custom_evaluation_function=lambda algorithm, group: returned)
+    with config.build() as algo, pytest.raises(ConfigError, match=message):
+        algo.evaluate()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"evaluation_duration": "auto"}, "set evaluation_parallel_to_training=True, or a number"),
+        (
+            {"evaluation_duration": "long"},
+            r"evaluation_duration = 'long' is not allowed; allowed: ",
+        ),
+        (
+            {"evaluation_num_env_runners": 0, "evaluation_parallel_to_training": True},
+            "set evaluation_num_env_runners, e.g. to 1",
+        ),
+        (
+            {"evaluation_parallel_to_training": True, "custom_evaluation_function": "a:b"},
+            "it is not allowed with evaluation_parallel_to_training=True",
+        ),
+        (
+            {"evaluation_num_env_runners": 0, "evaluation_sample_timeout_s": 5},
+            "evaluation_sample_timeout_s = 5 has no effect without evaluation_num_env_runners",
+        ),
+        ({"evaluation_num_env_runners": -1}, "evaluation_num_env_runners = -1 is not allowed"),
+        ({"evaluation_sample_timeout_s": 0}, "evaluation_sample_timeout_s = 0 is not allowed"),
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_fit_together(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config_of(**settings)

@@ -1,0 +1,113 @@
+"""The parts of an evaluation: the same episodes whoever plays them, and in which order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trainables.runtime.evaluation import EvaluationResult
+from trainables.runtime.evaluation_plan import EvaluationPlan, Part
+
+
+def outcome(part: Part, lengths: dict[int, int]) -> EvaluationResult:
+    """What a part gives: its number as return, a length of its own."""
+    return EvaluationResult(
+        np.full(part.num_episodes, float(part.number)),
+        np.full(part.num_episodes, lengths.get(part.number, 10)),
+    )
+
+
+def play(plan: EvaluationPlan, num_players: int, lengths: dict[int, int]) -> EvaluationResult:
+    """Rounds, as a group plays them; a player plays its share from the last part to the first."""
+    played: dict[int, EvaluationResult] = {}
+    while missing := plan.missing(played, expected_length=13, at_least=num_players):
+        for place in range(num_players):
+            for part in reversed(missing[place::num_players]):
+                assert part.number not in played
+                played[part.number] = outcome(part, lengths)
+    result = plan.result(played)
+    assert result is not None
+    return result
+
+
+def test_episodes_are_dealt_out_evenly_to_parts() -> None:
+    plan = EvaluationPlan(20, "episodes", 8)
+    parts = plan.missing({}, 1)
+    assert parts == [Part(0, 7, 7), Part(1, 7, 7), Part(2, 6, 6)]
+    assert plan.num_parts == 3
+    played = {part.number: outcome(part, {}) for part in parts[1:]}
+    assert plan.missing(played, 1, at_least=5) == parts[:1]  # never more than there are
+
+
+@pytest.mark.parametrize("unit", ["episodes", "timesteps"])
+@pytest.mark.parametrize("num_slots", [1, 3])
+@pytest.mark.parametrize("duration", [1, 7, 100])
+def test_the_same_episodes_for_any_number_of_players(
+    unit: str, num_slots: int, duration: int
+) -> None:
+    lengths = {0: 40, 1: 2, 2: 1, 3: 1, 5: 30, 8: 1}
+    results = [
+        play(EvaluationPlan(duration, unit, num_slots), players, lengths)
+        for players in (1, 2, 3, 7)
+    ]
+    for result in results[1:]:
+        np.testing.assert_array_equal(result.returns, results[0].returns)
+        np.testing.assert_array_equal(result.lengths, results[0].lengths)
+
+
+def test_timesteps_are_whole_episodes_without_a_gap() -> None:
+    plan = EvaluationPlan(30, "timesteps", 1)
+    result = play(plan, 4, {0: 5, 1: 20, 2: 4, 3: 100})
+    assert result.returns.tolist() == [0, 1, 2, 3]  # 5 + 20 + 4 < 30
+    exact = play(plan, 4, {0: 10, 1: 20})
+    assert exact.returns.tolist() == [0, 1]
+
+
+def test_what_is_missing_is_estimated_by_the_episodes_so_far() -> None:
+    plan = EvaluationPlan(100, "timesteps", 1)
+    assert [p.number for p in plan.missing({}, expected_length=50)] == [0, 1]
+    assert [p.number for p in plan.missing({}, expected_length=100, at_least=3)] == [0, 1, 2]
+    played = {0: outcome(Part(0, 1, 1), {}), 2: outcome(Part(2, 1, 1), {})}
+    assert [p.number for p in plan.missing(played, 999)] == [1, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_what_came_makes_the_result_where_parts_are_lost() -> None:
+    for plan in (EvaluationPlan(3, "episodes", 1), EvaluationPlan(25, "timesteps", 1)):
+        played = {number: outcome(Part(number, 1, 1), {}) for number in (0, 2)}
+        assert plan.missing(played, 10)[0].number == 1
+        result = plan.result(played)
+        assert result is not None and result.returns.tolist() == [0, 2]
+        assert plan.result({}) is None
+
+
+def test_endless_parts_are_dealt_out_in_turn() -> None:
+    plan = EvaluationPlan("auto", "timesteps", 2)
+    assert plan.is_endless and plan.num_parts is None
+    parts = plan.parts_from(1, 3)
+    assert [next(parts) for _ in range(2)] == [Part(1, 2, 2), Part(4, 2, 2)]
+    result = plan.result({number: outcome(Part(number, 1, 1), {}) for number in (4, 1)})
+    assert result is not None and result.returns.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize("num_players", [1, 8])
+def test_auto_does_not_favour_short_episodes(num_players: int) -> None:
+    """Of 10 or 500 steps with equal chance, in 1,000 steps of training: 255 whoever plays."""
+    plan, random = EvaluationPlan("auto", "episodes", 1), np.random.default_rng(4)
+    means = []
+    for _ in range(4000 // num_players):
+        played: dict[int, EvaluationResult] = {}
+        for player in range(num_players):
+            steps = 0
+            for part in plan.parts_from(player, num_players):
+                length = float(random.choice([10, 500]))
+                steps += int(length)
+                first = part.number == player  # is played to its end
+                if steps > 1000 and not first:
+                    break
+                played[part.number] = EvaluationResult(np.array([length]), np.array([length]))
+        result = plan.result(played, num_players)
+        assert result is not None
+        assert result.metrics()["episode_len_mean"] == result.return_mean
+        means.append(result.return_mean)
+    assert np.mean(means) == pytest.approx(255, abs=4 * np.std(means) / len(means) ** 0.5)
+    assert num_players == 1 or np.mean(means) > 235  # over all episodes it would be 207

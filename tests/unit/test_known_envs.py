@@ -1,0 +1,91 @@
+"""Environments of other packages, by their ids alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from trainables.core.settings import ConfigError
+from trainables.runtime import known_envs
+from trainables.runtime.envs import make_vector_env
+from trainables.runtime.known_envs import Package, known_creator
+
+
+def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(known_envs.PACKAGES, "Nowhere/", Package("no_such_library.envs", "atari"))
+    with pytest.raises(ConfigError, match=r"no_such_library.*pip install 'tunescape\[atari\]'"):
+        make_vector_env("Nowhere/Game-v1")
+
+
+def test_an_unknown_id_of_a_known_package_is_unknown() -> None:
+    pytest.importorskip("minatar", reason="needs the extra minatar")
+    with pytest.raises(ConfigError, match=r"unknown.*did you mean MinAtar/Breakout"):
+        make_vector_env("MinAtar/Breakot-v1")
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "some_module:MyEnv", "envpool:Pong-v5"])
+def test_other_ids_are_left_alone(env_id: str) -> None:
+    assert known_creator(env_id) is None
+
+
+@pytest.mark.parametrize(
+    ("env_id", "library"),
+    [("MinAtar/Breakout-v1", "minatar"), ("MiniGrid-Empty-5x5-v0", "minigrid")],
+)
+def test_slots_are_repeatable_by_seed(env_id: str, library: str) -> None:
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"needs the extra {library}")
+
+    def played() -> Any:
+        env = make_vector_env(env_id, num_envs=2)
+        obs, rewards = [env.reset(seed=[1, 2])[0]], []
+        env.action_space.seed(0)
+        for _ in range(50):
+            step = env.step(env.action_space.sample())
+            obs.append(step[0])
+            rewards.append(step[1])
+        env.close()
+        return obs, rewards
+
+    (obs, rewards), (again, rewards_again) = played(), played()
+    np.testing.assert_equal(rewards, rewards_again)
+    for one, other in zip(obs, again, strict=True):
+        np.testing.assert_equal(one, other)
+
+
+def test_a_mission_that_never_changes_is_left_out() -> None:
+    pytest.importorskip("minigrid", reason="needs the extra minigrid")
+    env = make_vector_env("MiniGrid-DoorKey-5x5-v0", num_envs=2)
+    space = env.single_observation_space
+    assert isinstance(space, gym.spaces.Dict)
+    assert set(space.spaces) == {"image", "direction"}
+    assert set(env.reset(seed=0)[0]) == {"image", "direction"}
+
+
+def test_a_mission_that_varies_is_refused_unless_it_is_dropped() -> None:
+    pytest.importorskip("minigrid", reason="needs the extra minigrid")
+    with pytest.raises(ConfigError, match=r"go to the .* door.*'drop_mission': True"):
+        make_vector_env("MiniGrid-GoToDoor-5x5-v0")
+    env = make_vector_env("MiniGrid-GoToDoor-5x5-v0", {"drop_mission": True})
+    assert set(env.reset(seed=0)[0]) == {"image", "direction"}
+
+
+def test_what_makes_a_grid_world_crosses_processes() -> None:
+    pytest.importorskip("minigrid", reason="needs the extra minigrid")
+    creator = known_creator("MiniGrid-DoorKey-5x5-v0")
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)({}).observation_space)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(creator),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert b"direction" in done.stdout and b"mission" not in done.stdout

@@ -1,0 +1,161 @@
+"""Settings of networks: what makes no sense is refused, and custom models run only if trusted."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainables import DQNConfig, Policy, PPOConfig, SACConfig, reference_table
+from trainables.core.checkpoint import CheckpointError
+from trainables.core.model_config import ModelConfig
+from trainables.core.settings import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"lstm_cell_size": 64}, "lstm_cell_size = 64 has no effect without use_lstm or use_gru"),
+        ({"lstm_use_prev_action": True}, "has no effect without use_lstm or use_gru"),
+        ({"max_seq_len": 5}, "no effect without use_lstm or use_gru or use_attention"),
+        ({"use_lstm": True, "attention_dim": 8}, "attention_dim = 8 has no effect without use_att"),
+        ({"custom_model_config": {"a": 1}}, "has no effect without custom_model"),
+        ({"use_lstm": True, "use_gru": True}, "use_lstm and use_gru are given; allowed: one of"),
+        ({"use_attention": True, "attention_use_n_prev_actions": 2}, "= 2 is not allowed; .* <= 1"),
+        (
+            {"custom_model": "m:C", "fcnet_hiddens": [3]},
+            "'fcnet_hiddens' has no effect with custom",
+        ),
+        (
+            {"custom_model": "m:C", "fcnet_activation": "relu"},
+            "'fcnet_activation' has no effect with custom",
+        ),
+        ({"custom_action_dist": "x"}, "not supported: the action space decides"),
+        (
+            {"post_fcnet_hiddens": [3]},
+            "fcnet_hiddens and fcnet_activation are those behind the con",
+        ),
+        ({"lstm_cell": 3}, "unknown model setting 'lstm_cell' .* did you mean lstm_cell_size"),
+        (
+            {
+                "use_attention": True,
+                "attention_memory_inference": 5,
+                "attention_memory_training": 6,
+            },
+            "attention_memory_inference = 5 and attention_memory_training = 6 are given; allowed",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense(model: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PPOConfig().training(model=model)
+
+
+def test_the_activation_beside_a_custom_model_is_that_of_hiddens() -> None:
+    model = {"custom_model": "m:C", "fcnet_activation": "tanh"}
+    config = DQNConfig().environment("CartPole-v1").training(model=model, hiddens=[8])
+    config.validate()
+    with pytest.raises(ConfigError, match="no effect with custom_model and hiddens = \\[\\]"):
+        config.training(hiddens=[]).validate()
+    with pytest.raises(ConfigError, match="'fcnet_activation' has no effect with custom"):
+        SACConfig().training(model=model)
+
+
+def test_defaults_and_older_names_pass() -> None:
+    PPOConfig().training(model={"use_lstm": False, "lstm_cell_size": 256, "max_seq_len": 20})
+    both = PPOConfig().training(model={"use_lstm": True, "lstm_use_prev_action_reward": True}).model
+    assert both == {
+        "use_lstm": True,
+        "lstm_use_prev_action": True,
+        "lstm_use_prev_reward": True,
+    }
+    memory = {"use_attention": True, "attention_memory_training": 7}
+    assert ModelConfig(**ModelConfig.check(memory)).attention_memory_inference == 7
+
+
+@pytest.mark.parametrize("name", ["use_lstm", "use_gru", "use_attention"])
+def test_soft_actor_critic_has_no_memory(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} = True is not possible with SAC: its policy"):
+        SACConfig().training(model={name: True})
+    with pytest.raises(ConfigError, match=f"{name} = True is not possible with SAC"):
+        SACConfig().training(policy_model_config={name: True})
+
+
+# ---------------------------------------------------------------------- custom models
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The config of the README's example, whose module can be imported."""
+    text = reference_table.README.read_text().split("## Networks")[1]
+    module, script = (block.split("```")[0] for block in text.split("```python\n")[1:3])
+    (tmp_path / "my_models.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(script, "README.md", "exec"), names)
+    yield names["config"]
+    sys.modules.pop("my_models", None)  # the next test's is another file
+
+
+def test_example_of_a_custom_model(example: Any, tmp_path: Path) -> None:
+    obs = np.array([[0.1, -0.2, 0.3, 0.4]], np.float32)
+    example.training(train_batch_size_per_learner=64, minibatch_size=32).debugging(seed=0)
+    with example.build() as algo:
+        algo.train()
+        policy = algo.get_policy()
+        assert policy.module.encoder.width == 64
+        expected = policy.compute_actions(obs, explore=False, full_fetch=True)
+        algo.save(str(tmp_path / "checkpoint"))
+    name = "my_models:Residual"
+    for folder in ("checkpoint", "checkpoint/policies/default_policy"):
+        with pytest.raises(CheckpointError, match=re.escape(f"pass trust=['{name}']")):
+            Policy.load(tmp_path / folder)
+        loaded = Policy.load(tmp_path / folder, trust=[name])
+        found = loaded.compute_actions(obs, explore=False, full_fetch=True)
+        for key, value in expected.extra.items():
+            np.testing.assert_array_equal(found.extra[key], value)
+    with pytest.raises(CheckpointError, match=re.escape(f"pass trust=['{name}']")):
+        type(algo).from_checkpoint(tmp_path / "checkpoint")
+    with type(algo).from_checkpoint(tmp_path / "checkpoint", trust=[name]) as again:
+        assert again.iteration == 1
+
+
+@pytest.mark.parametrize("where", ["model", "q_model_config", "policy_model_config"])
+def test_custom_models_of_soft_actor_critic(example: Any, where: str, tmp_path: Path) -> None:
+    """As a class, which is kept by its name; each network has its own."""
+    import my_models  # type: ignore[import-not-found]
+
+    model = {"custom_model": my_models.Residual, "custom_model_config": {"width": 8}}
+    config = SACConfig().environment("Pendulum-v1").training(**{where: model})
+    config.training(
+        num_steps_sampled_before_learning_starts=4,
+        train_batch_size_per_learner=4,
+        training_intensity=4,
+    )
+    with config.build() as algo:
+        for _ in range(12):
+            algo.training_step()
+        assert algo.num_updates > 0
+        weights = algo.get_policy().get_weights()
+        algo.save(str(tmp_path / "checkpoint"))
+    found = {name.split(".")[0] for name in weights if ".model.blocks." in name}
+    parts = {"q_model_config": {"critic"}, "policy_model_config": {"actor"}}
+    assert found == parts.get(where, {"actor", "critic"})
+    folder = tmp_path / "checkpoint"
+    with pytest.raises(CheckpointError, match="names the callable 'my_models:Residual'"):
+        Policy.load(folder)
+    loaded = Policy.load(folder, trust=["my_models:Residual"])
+    for key, value in loaded.get_weights().items():
+        np.testing.assert_array_equal(value, weights[key])
+
+
+def test_custom_model_of_a_q_network(example: Any) -> None:
+    config = DQNConfig().environment("CartPole-v1").training(model=example.model)
+    config.training(num_steps_sampled_before_learning_starts=8, train_batch_size_per_learner=4)
+    with config.build() as algo:
+        for _ in range(12):
+            algo.training_step()
+        assert algo.num_updates > 0
+        assert algo.get_policy().module.encoder.width == 64

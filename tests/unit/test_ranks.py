@@ -1,0 +1,166 @@
+"""Two or three learners that share the rows of a batch learn what one learns from all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from thread_ranks import on_ranks
+from torch import Tensor
+
+from trainables import PPOConfig
+from trainables.core.batch import Rollout
+from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.minibatches import minibatches, row_ids, shared_minibatches
+from trainables.core.policy import Policy
+from trainables.core.ranks import ALONE, Ranks
+from trainables.ppo import PPO, PPOCoefficients, ppo_update
+from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.envs import make_vector_env
+from trainables.runtime.learner_worker import LearnerWorker
+
+NUM_SLOTS = 5  # two ranks have three and two
+COEFFICIENTS = PPOCoefficients(clip=0.2, entropy=0.01, kl=0.3, value=0.5, value_clip=None)
+
+
+def make_config(**training: Any) -> PPOConfig:
+    return (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_envs_per_env_runner=NUM_SLOTS, observation_filter="MeanStdFilter")
+        .training(
+            **{"minibatch_size": 50, "num_epochs": 3, "use_kl_loss": True, "grad_clip": 0.05}
+            | training
+        )
+    )
+
+
+def make_worker(config: PPOConfig, env: Any, ranks: Ranks = ALONE) -> LearnerWorker:
+    policy = Policy(
+        env.single_observation_space,
+        env.single_action_space,
+        config.full_model,
+        observation_filter=config.observation_filter,
+        seed=3,
+    )
+    learner = PPO.make_learner(config, policy.module)
+    policies, connectors = {"p": policy}, {"p": LearnerConnectors(None)}
+    return LearnerWorker(config, policies, {"p": learner}, connectors, 7, ranks)
+
+
+def sampled(config: PPOConfig, env: Any, num_steps: int) -> Rollout:
+    worker = make_worker(config, env)
+    runner = EnvRunner(config, worker.policies["p"], env, np.random.SeedSequence(5))
+    return runner.sample(num_steps)[0]["default_policy"]
+
+
+def weights(worker: LearnerWorker) -> Tensor:
+    return worker.learners["p"].groups["all"].vector.detach().clone()
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize(
+    "training",
+    [
+        {},
+        {"shuffle_batch_per_epoch": False, "grad_clip_by": "norm", "normalize_advantages": False},
+        {"minibatch_size": None, "use_critic": False, "use_gae": False},
+        {"minibatch_size": 3, "num_epochs": 1},  # a rank has no row of some minibatches
+        {"model": {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 7}},
+    ],
+    ids=["plain", "in_order", "whole", "small", "lstm"],
+)
+def test_several_learners_learn_what_one_does(training: dict[str, Any], size: int) -> None:
+    config = make_config(**training)
+    env = make_vector_env("CartPole-v1", {}, NUM_SLOTS)
+    rollout = sampled(config, env, 40)
+    before = weights(make_worker(config, env))
+
+    def learn(ranks: Ranks) -> tuple[Tensor, dict[str, float]]:
+        worker = make_worker(config, env, ranks)
+        edges = np.linspace(0, NUM_SLOTS, ranks.size + 1).round().astype(int)
+        part = rollout.slots(edges[ranks.rank], edges[ranks.rank + 1])
+        for _ in range(2):
+            metrics = ppo_update(worker, {"p": part}, 3e-3, COEFFICIENTS)["p"]
+        return weights(worker), metrics
+
+    alone, expected = learn(ALONE)
+    assert (alone - before).abs().max() > 1e-3
+    for learned, metrics in on_ranks(size, learn):
+        torch.testing.assert_close(learned, alone, atol=2e-5, rtol=1e-4)
+        assert metrics == pytest.approx(expected, abs=2e-4, rel=1e-3)
+
+
+def test_ranks_stay_equal_to_the_bit_and_reduce_gradients_once() -> None:
+    config = make_config(normalize_advantages=False, num_epochs=1)
+    env = make_vector_env("CartPole-v1", {}, NUM_SLOTS)
+    rollout = sampled(config, env, 40)
+    steps = -(-int(rollout.valid.sum()) // 50)
+
+    def learn(ranks: Ranks) -> tuple[Tensor, int]:
+        worker = make_worker(config, env, ranks)
+        part = rollout.slots(*((0, 1) if ranks.rank == 0 else (1, NUM_SLOTS)))  # one has few rows
+        before = ranks.num_sums  # type: ignore[attr-defined]
+        ppo_update(worker, {"p": part}, 3e-3, COEFFICIENTS)
+        return weights(worker), ranks.num_sums - before  # type: ignore[attr-defined]
+
+    (one, sums), (two, _) = on_ranks(2, learn)
+    assert torch.equal(one, two)
+    assert sums == steps + 3  # one for each step; the rows, their shares and the metrics
+
+
+def test_shared_minibatches_are_those_of_one_learner() -> None:
+    rows = torch.arange(23.0)
+    batch = {"x": rows, "y": rows.square()}
+
+    def generator() -> torch.Generator:
+        return torch.Generator().manual_seed(1)
+
+    whole = list(minibatches(batch, 2, 4, generator(), ("y",)))
+
+    def part(ranks: Ranks) -> list[tuple[dict[str, Tensor], Tensor]]:
+        ids = torch.arange(23)[torch.arange(23) % 5 == 0] if ranks.rank else None
+        ids = torch.arange(23)[torch.arange(23) % 5 != 0] if ids is None else ids
+        mine = {name: column[ids] for name, column in batch.items()}
+        return list(shared_minibatches(mine, ids, ranks, 2, 4, generator(), ("y",)))
+
+    for expected, *shared in zip(whole, *on_ranks(2, part), strict=True):
+        assert sum(float(share) for _, share in shared) == pytest.approx(1)
+        found = torch.cat([m["x"] for m, share in shared if share > 0])
+        assert sorted(found.tolist()) == sorted(expected["x"].tolist())
+        normal = torch.cat([m["y"] for m, share in shared if share > 0])
+        torch.testing.assert_close(normal.sort().values, expected["y"].sort().values)
+
+
+def test_rows_have_the_numbers_that_one_learner_gives_them() -> None:
+    valid = torch.rand(6, 5, generator=torch.Generator().manual_seed(0)) > 0.3
+    values = torch.arange(30).view(6, 5)
+
+    def ids(ranks: Ranks) -> tuple[Tensor, Tensor]:
+        slots = slice(0, 2) if ranks.rank == 0 else slice(2, 5)
+        return row_ids(valid[:, slots], ranks), values[:, slots][valid[:, slots]]
+
+    found = torch.full((int(valid.sum()),), -1)
+    for numbers, mine in on_ranks(2, ids):
+        found[numbers] = mine
+    assert found.tolist() == values[valid].tolist()
+
+
+@pytest.mark.parametrize("model", [{}, {"use_lstm": True, "max_seq_len": 7}], ids=["mlp", "lstm"])
+def test_a_rank_without_a_valid_row_takes_part(model: dict[str, Any]) -> None:
+    """Its env runners may all have died."""
+    config = make_config(model=model, num_epochs=1)
+    env = make_vector_env("CartPole-v1", {}, NUM_SLOTS)
+    rollout = sampled(config, env, 40)
+
+    def learn(ranks: Ranks) -> Tensor:
+        worker = make_worker(config, env, ranks)
+        part = rollout.without_steps() if ranks.rank else rollout
+        ppo_update(worker, {"p": part}, 3e-3, COEFFICIENTS)
+        return weights(worker)
+
+    alone = learn(ALONE)
+    for learned in on_ranks(2, learn):
+        torch.testing.assert_close(learned, alone, atol=2e-5, rtol=1e-4)

@@ -1,0 +1,314 @@
+"""APPO, published as IMPACT (Luo et al., 2019, arXiv 1912.00167): PPO's loss, asynchronously."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from trainables.core.batch import Batch, Rollout
+from trainables.core.clock import exact
+from trainables.core.impact import APPOCoefficients, appo_loss, impact_batch
+from trainables.core.learner import LossFn
+from trainables.core.minibatches import consecutive_ids
+from trainables.core.modules import PolicyModule
+from trainables.core.policy import Policy
+from trainables.core.ranks import Ranks
+from trainables.core.records import ObservationLayout
+from trainables.core.returns import explained_variance
+from trainables.core.sequences import unrolled, valid_rows
+from trainables.core.settings import ConfigError, setting
+from trainables.impala import (
+    IMPALA,
+    IMPALACoefficients,
+    IMPALAConfig,
+    all_steps,
+    estimated,
+    fragments_per_step,
+    joined,
+)
+from trainables.ppo import adapted_kl_coeff, policy_divergence
+from trainables.runtime.circular_buffer import CircularBuffer
+from trainables.runtime.env_runner_group import Sample
+from trainables.runtime.fragments import sample_of_state, sample_state
+from trainables.runtime.learner_worker import LearnerWorker
+
+_BUFFER_REPLAYS = "the circular buffer says how often a train batch comes again"
+
+
+@dataclass
+class APPOConfig(IMPALAConfig):
+    """Settings of APPO: those of IMPALA, PPO's clipping, a target network, a circular buffer."""
+
+    without: ClassVar[dict[str, str]] = {
+        "loss_reduction": "the clipped surrogate is a mean, as in PPO",
+        "replay_proportion": _BUFFER_REPLAYS,
+        "replay_buffer_num_slots": _BUFFER_REPLAYS,
+    }
+
+    use_gae: bool = setting(
+        True,
+        "training",
+        "without vtrace: generalised advantage estimation; False: returns minus values",
+    )
+    clip_param: float | list[Any] = setting(
+        0.2, "training", "clip range of the surrogate's ratio, epsilon", gt=0, schedule=True
+    )
+    target_worker_clipping: float = setting(
+        2.0,
+        "training",
+        "rho, bound of pi_worker / pi_target in the surrogate's ratio; below 1 it also holds where "
+        "both agree",
+        gt=0,
+    )
+    use_kl_loss: bool = setting(
+        False, "training", "penalise the KL divergence from the target network's policy"
+    )
+    kl_coeff: float = setting(
+        0.2,
+        "training",
+        "initial weight of the KL penalty; adapts to kl_target whenever the target network moves",
+        ge=0,
+        fixed="it is where a learned value starts, and a clone goes on with its donor's",
+    )
+    kl_target: float = setting(
+        0.01,
+        "training",
+        "KL divergence from the target that kl_coeff adapts to, nats",
+        gt=0,
+    )
+    target_network_update_freq: float = setting(
+        2.0,
+        "training",
+        "train batches between two updates of the target network, x circular_buffer_num_batches x "
+        "circular_buffer_iterations_per_batch; the paper: 1/8 to 4",
+        gt=0,
+    )
+    tau: float = setting(
+        1.0, "training", "target' <- tau online + (1 - tau) target; 1 copies", ge=0, le=1
+    )
+    circular_buffer_num_batches: int = setting(
+        2, "training", "train batches that the circular buffer holds, N", ge=1
+    )
+    circular_buffer_iterations_per_batch: int = setting(
+        2, "training", "how often each of them is drawn at most, K", ge=1
+    )
+    store_buffer_in_checkpoints: bool = setting(
+        True,
+        "training",
+        "checkpoints hold the circular buffer; without it a resumed run begins with an empty one",
+        fixed="it does not change how a trial learns",
+    )
+    # What differs from the base class by default.
+    minibatch_size: int | None = setting(
+        None,
+        "training",
+        "rows of one gradient step, with a memory in whole fragments; None takes the whole batch",
+        ge=1,
+    )
+    shuffle_batch_per_epoch: bool = setting(
+        True, "training", "a new permutation of rows (with a memory: of fragments) per epoch"
+    )
+
+    @property
+    def algo_class(self) -> type[APPO]:
+        return APPO
+
+    def validate(self) -> None:
+        super().validate()
+        if self.vtrace and not self.use_gae:
+            raise ConfigError("use_gae = False has no effect with vtrace=True")
+
+
+class APPO(IMPALA):
+    """PPO's clipped surrogate against a target network, on train batches that come N x K times."""
+
+    config_class = APPOConfig
+    config: APPOConfig
+    trains_again_by = "circular_buffer_iterations_per_batch"
+
+    def setup(self, config: dict[str, Any]) -> None:
+        super().setup(config)
+        # Learned state, not a setting: under PBT a clone goes on with its donor's.
+        self.kl_coeff = self.config.kl_coeff
+
+    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
+        super()._set_up_learning(seed)
+        config = self.config
+        size, uses = config.circular_buffer_num_batches, config.circular_buffer_iterations_per_batch
+        self._buffer = CircularBuffer[list[Sample]](size, uses)
+        self._target_period = exact(config.target_network_update_freq) * size * uses  # updates
+
+    @classmethod
+    def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
+        options = super().learner_options(config, module)
+        return {**options, "targets": {"policy" if options else "all": module}}
+
+    @property
+    def _trains_again(self) -> bool:
+        return self.config.circular_buffer_iterations_per_batch > 1
+
+    def _next_fragments(self) -> list[Sample]:
+        """The fragments of a train batch in the buffer. Waits only while none may be drawn."""
+        with self.timers("sample"):
+            if self.config.num_env_runners:  # in process it would sample one
+                self._receive(0.0)
+            self._store()
+            while not self._buffer.has_next:
+                self._await_fragments()
+                self._store()
+        return self._buffer.draw()
+
+    def _store(self) -> None:
+        """Put whole train batches into the circular buffer."""
+        while (batch := self._fragments.next_batch()) is not None:
+            self._buffer.add(batch)
+
+    def _submit(self, fragments: list[Sample]) -> None:
+        # Counted anew each time: those that are lost with a learner have moved nothing.
+        before, period = self._num_updates + self.learners.num_queued, self._target_period
+        tau = self.config.tau if (before + 1) // period > before // period else None
+        rollouts = [fragment.rollouts for fragment in fragments]
+        given = (self._rates(), self._coefficients(), self._appo_coefficients(), tau)
+        self.learners.submit(appo_update, rollouts, *given)
+
+    def _coefficients(self) -> IMPALACoefficients:
+        coefficients = super()._coefficients()
+        return coefficients if self.config.use_gae else coefficients._replace(lambda_=1.0)
+
+    def _appo_coefficients(self) -> APPOCoefficients:
+        config = self.config
+        return APPOCoefficients(
+            clip=self.scheduled(config.clip_param),
+            target_worker_clipping=config.target_worker_clipping,
+            value=config.vf_loss_coeff,
+            entropy=self.scheduled(config.entropy_coeff),
+            kl=self.kl_coeff if config.use_kl_loss else 0.0,
+        )
+
+    def _take_in(self, results: dict[str, dict[str, float]]) -> None:
+        """Adapt the penalty's weight to how far the policy was from a target that has moved."""
+        config = self.config
+        for result in results.values():
+            if config.use_kl_loss and result["target_updated"]:
+                kl = result["kl_after_update"]
+                self.kl_coeff = adapted_kl_coeff(self.kl_coeff, kl, config.kl_target)
+
+    def _metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
+        metrics = super()._metrics(results, lag)
+        metrics |= {
+            "circular_buffer/num_batches": len(self._buffer),
+            "circular_buffer/num_dropped_draws": self._buffer.num_dropped,
+        }
+        if self.config.use_kl_loss:
+            metrics |= {f"learner/{m}/curr_kl_coeff": self.kl_coeff for m in results}
+        return metrics
+
+    def get_learned_state(self) -> dict[str, Any]:
+        return {
+            "kl_coeff": self.kl_coeff,
+            "num_dropped_draws": self._buffer.num_dropped,
+        }
+
+    def set_learned_state(self, state: dict[str, Any]) -> None:
+        self.kl_coeff = float(state["kl_coeff"])
+        self._buffer.num_dropped = int(state["num_dropped_draws"])
+
+    def _state_besides_policies(self) -> dict[str, Any]:
+        state = super()._state_besides_policies()
+        if self.config.store_buffer_in_checkpoints:
+            layouts = self._layouts
+            state["circular_buffer"] = [
+                entry and [[sample_state(sample, layouts) for sample in entry[0]], entry[1]]
+                for entry in self._buffer.get_state()
+            ]
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        layouts = self._layouts
+        self._buffer.set_state(
+            [
+                entry and ([sample_of_state(sample, layouts) for sample in entry[0]], entry[1])
+                for entry in state.get("circular_buffer", [])
+            ]
+        )
+
+    @property
+    def _layouts(self) -> dict[str, ObservationLayout]:
+        return {m: policy.observations.layout for m, policy in self.policies.items()}
+
+
+def appo_update(
+    worker: LearnerWorker,
+    fragments: list[dict[str, Rollout]],
+    lr: float | Mapping[str, float],
+    estimation: IMPALACoefficients,
+    coefficients: APPOCoefficients,
+    tau: float | None,
+) -> dict[str, dict[str, float]]:
+    """Gradient steps on a train batch that may have been trained on before.
+
+    Args:
+        worker: What is trained.
+        fragments: Rollouts `[T, N]` by module id, of any number of env runners.
+        lr: Learning rate, or one by group.
+        estimation: Discounts and bounds of V-trace.
+        coefficients: Of the loss.
+        tau: How far the target network moves afterwards; None: it stays.
+
+    Returns:
+        What losses report, means over all steps, by module id.
+    """
+    config: APPOConfig = worker.config
+    worker.set_lr(lr)
+    results = {}
+    for module_id, learner in worker.learners.items():
+        policy, rollout = worker.policies[module_id], joined(worker, module_id, fragments)
+        [(group, target)] = learner.targets.items()
+        assert isinstance(target.network, PolicyModule)
+        estimator = partial(estimated, coefficients=estimation)
+        batch = impact_batch(rollout, policy, target.network, estimator)
+        metrics: dict[str, float] = learner.update(
+            batch,
+            make_loss(policy, coefficients),
+            num_epochs=config.num_epochs,
+            minibatch_size=_items_per_step(config, policy),
+            generator=worker.generator if config.shuffle_batch_per_epoch else None,
+            ids=consecutive_ids(len(batch["advantages"]), worker.ranks),
+        )
+        results[module_id] = metrics | diagnostics(batch, policy, config, worker.ranks)
+        results[module_id] |= {
+            "num_env_steps_trained": all_steps(rollout, worker.ranks),
+            "target_updated": float(tau is not None),
+        }
+        if tau is not None:
+            learner.update_target(group, tau)
+    return results
+
+
+def diagnostics(batch: Batch, policy: Policy, config: APPOConfig, ranks: Ranks) -> dict[str, float]:
+    """How well values fitted, and how far the policy is from the target, over all ranks' rows."""
+    rows = valid_rows(batch)
+    values, targets = (torch.cat(ranks.gather(rows[name])) for name in ("values", "value_targets"))
+    found = {"vf_explained_var": explained_variance(values, targets).item()}
+    if config.use_kl_loss:
+        seen = {**batch, "dist_inputs": batch["target_inputs"]}
+        divergences = policy_divergence(seen, policy, _items_per_step(config, policy))
+        found["kl_after_update"] = torch.cat(ranks.gather(divergences)).mean().item()
+    return found
+
+
+def _items_per_step(config: APPOConfig, policy: Policy) -> int | None:
+    """Rows of a gradient step, or fragments where the policy has a memory."""
+    return fragments_per_step(config) if policy.is_recurrent else config.minibatch_size
+
+
+def make_loss(policy: Policy, coefficients: APPOCoefficients) -> LossFn:
+    """`appo_loss` of a policy's module and a batch."""
+    distribution = policy.distribution
+    return lambda module, batch: appo_loss(*unrolled(module, batch), distribution, coefficients)

@@ -1,0 +1,95 @@
+"""What a module sees: features, and the description of them that networks are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+Features = Tensor | dict[str, Tensor]
+"""Preprocessed observations with any leading dimensions.
+
+A plain tensor `[..., num_features]` where everything is a vector. Otherwise a dict with
+
+- `VECTOR`: all vector leaves side by side, `[..., num_features]`, float32; left out if there are
+  none;
+- an image for each entry of `FeatureSpec.images`, as the environment gave it, `[..., *shape]`;
+- `ACTION_MASK`: which actions are allowed, `[..., num_mask]`, bool;
+- `PREV_ACTION` `[..., num_prev_action]` and `PREV_REWARD` `[..., 1]`, float32, zero at an
+  episode's start.
+"""
+
+# No key of an observation begins with "@", so that a leaf cannot be called like one of these.
+VECTOR = "@vector"
+ACTION_MASK = "@action_mask"
+PREV_ACTION = "@prev_action"
+PREV_REWARD = "@prev_reward"
+
+
+@dataclass(frozen=True)
+class ImageSpec:
+    """An image leaf of the observation.
+
+    Attributes:
+        shape: Of one image, three axes, in the order of the environment.
+        channels_first: Whether the first axis holds the channels, else the last.
+        scale: What its values are divided by (255 for bytes), so that they lie around [0, 1].
+    """
+
+    shape: tuple[int, int, int]
+    channels_first: bool
+    scale: float
+
+    @property
+    def num_channels(self) -> int:
+        """Channels of one image."""
+        return self.shape[0] if self.channels_first else self.shape[2]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.shape[1:] if self.channels_first else self.shape[:2]
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """What features look like.
+
+    Attributes:
+        num_features: Width of the vector part, 0 if there is none.
+        images: Image leaves by their path in the observation.
+        slices: Where each leaf of the vector part begins and ends in it, by path.
+        num_mask: Entries of the action mask; 0: there is none.
+        num_prev_action: Width of the encoded previous action; 0: it is not given.
+        has_prev_reward: Whether the previous reward is given.
+    """
+
+    num_features: int
+    images: dict[str, ImageSpec] = field(default_factory=dict)
+    slices: dict[str, tuple[int, int]] = field(default_factory=dict)
+    num_mask: int = 0
+    num_prev_action: int = 0
+    has_prev_reward: bool = False
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether features are a plain tensor."""
+        return not (self.images or self.num_mask or self.num_prev_action or self.has_prev_reward)
+
+
+def vector_of(features: Features) -> Tensor | None:
+    """The vector part of features, `[..., num_features]`, or None if there is none."""
+    return features.get(VECTOR) if isinstance(features, dict) else features
+
+
+def action_mask_of(features: Features) -> Tensor | None:
+    """The action mask of features, `[..., num_mask]`, or None if there is none."""
+    return features.get(ACTION_MASK) if isinstance(features, dict) else None
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], features: Features) -> Features:
+    """Apply a function to every tensor."""
+    if isinstance(features, dict):
+        return {name: function(tensor) for name, tensor in features.items()}
+    return function(features)

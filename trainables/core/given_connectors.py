@@ -1,0 +1,138 @@
+"""Connectors that users give in the config: functions, classes, factories, or names of these."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from trainables.core.checkpoint import callable_name, resolve_callable
+from trainables.core.settings import ConfigError
+
+ALLOWED = (
+    "a function, a class or 'module:name' of one; {'type': one of these, **its arguments}; or a "
+    "list of them"
+)
+# A function whose first parameter is called so makes connectors; any other function is one.
+_FACTORY_PARAMETER = "env"
+
+
+class Connector(NamedTuple):
+    """A connector of the user's.
+
+    Attributes:
+        name: What errors call it.
+        call: Applies it.
+        space: Says what space it makes of one, if it is a class with a method of that name.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    space: Callable[[gym.Space], gym.Space] | None
+
+    def apply(self, setting: str, *inputs: Any) -> Any:
+        """Call it; an error of the user's code names the setting and the connector."""
+        return _named(setting, self.name, self.call, *inputs)
+
+    def space_of(self, setting: str, space: gym.Space) -> gym.Space:
+        """What its `space` says.
+
+        Raises:
+            ConfigError: if that is no space.
+        """
+        assert self.space is not None
+        made = _named(setting, f"{self.name}.space()", self.space, space)
+        if not isinstance(made, gym.Space):
+            raise ConfigError(
+                f"{setting}: {self.name} space() gave {made!r}, which is no gymnasium space"
+            )
+        return made
+
+
+def _named(setting: str, name: str, function: Callable[..., Any], *inputs: Any) -> Any:
+    try:
+        return function(*inputs)
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever a user's code raises is theirs to read
+        raise ConfigError(f"{setting}: {name} raised {type(error).__name__}: {error}") from error
+
+
+class EnvSpaces(NamedTuple):
+    """What a factory gets as `env`: a policy has no environment, but knows its spaces."""
+
+    observation_space: gym.Space
+    action_space: gym.Space
+
+
+def check_connectors(given: Any, setting: str) -> None:
+    """Check the form of a setting that gives connectors. Nothing is imported.
+
+    Raises:
+        ConfigError: naming the entry that is none.
+    """
+    for entry in _entries(given):
+        kind = entry.get("type") if isinstance(entry, dict) else entry
+        if not (callable(kind) or (isinstance(kind, str) and ":" in kind)):
+            raise ConfigError(f"{setting} = {entry!r} is not allowed; allowed: {ALLOWED}")
+
+
+def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None = None) -> list[Connector]:
+    """The connectors that a setting gives, in order.
+
+    Args:
+        given: See `ALLOWED`; None: none.
+        setting: What errors call it.
+        spaces: What factories get; None: the setting takes no factories.
+
+    Raises:
+        ConfigError: naming the connector and what is wrong with it.
+    """
+    check_connectors(given, setting)
+    made: list[Connector] = []
+    for entry in _entries(given):
+        options = dict(entry) if isinstance(entry, dict) else {}
+        kind = options.pop("type", None) if isinstance(entry, dict) else entry
+        found = resolve_callable(kind) if isinstance(kind, str) else kind
+        name = kind if isinstance(kind, str) else callable_name(kind)
+        made += [_connector(c, setting, name) for c in _make(found, options, setting, name, spaces)]
+    return made
+
+
+def _entries(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    return given if isinstance(given, list) else [given]
+
+
+def _make(
+    found: Any, options: dict[str, Any], setting: str, name: str, spaces: EnvSpaces | None
+) -> list[Any]:
+    """What an entry stands for: itself, an object of the class, or what the factory returns."""
+    is_factory = spaces is not None and _first_parameter(found) == _FACTORY_PARAMETER
+    if not (isinstance(found, type) or is_factory):
+        return [functools.partial(found, **options) if options else found]
+    try:
+        made = found(spaces, **options) if is_factory else found(**options)
+    except TypeError as error:
+        raise ConfigError(f"{setting}: {name} cannot be made: {error}") from error
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def _connector(made: Any, setting: str, name: str) -> Connector:
+    if not callable(made):
+        raise ConfigError(f"{setting}: {name} gives {made!r}, which is no function; see __call__")
+    return Connector(name, made, getattr(made, "space", None))
+
+
+def _first_parameter(function: Any) -> str | None:
+    """The name of a function's first parameter; None of a class, and of what has no signature."""
+    if isinstance(function, type):
+        return None
+    try:
+        return next(iter(inspect.signature(function).parameters), None)
+    except (TypeError, ValueError):  # e.g. torch's own functions
+        return None

@@ -1,0 +1,38 @@
+"""Recurrent state: what a module remembers of an episode, as tensors by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+State = dict[str, Tensor]
+"""`[B, ...]` by name. Every episode begins with zeros; {} is the state of a feed-forward module."""
+
+
+def reset_state(state: State, is_first: np.ndarray | Tensor) -> State:
+    """The state with zeros in the slots that begin an episode.
+
+    Args:
+        state: `[N, ...]` by name.
+        is_first: `[N]`, bool.
+    """
+    first = torch.as_tensor(is_first)
+    if not first.any():
+        return state
+    return {
+        name: part.masked_fill(first.to(part.device).view(-1, *[1] * (part.dim() - 1)), 0)
+        for name, part in state.items()
+    }
+
+
+def state_arrays(state: State) -> dict[str, np.ndarray]:
+    """Copies on the CPU."""
+    return {name: part.cpu().numpy().copy() for name, part in state.items()}
+
+
+def stacked_states(states: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Several states as one, `[S, N, ...]` by name."""
+    return {name: np.stack([state[name] for state in states]) for name in states[0]}

@@ -1,0 +1,509 @@
+"""IMPALA: importance-weighted actors and learners (Espeholt et al., 2018, arXiv 1802.01561)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.algorithm import Algorithm
+from trainables.core.batch import Batch, Rollout
+from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.distributions import Distribution
+from trainables.core.fragments import fragment_batch, unrolled_fragments
+from trainables.core.learner import LossFn, Metrics
+from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.minibatches import consecutive_ids
+from trainables.core.modules import ModuleOutput, PolicyModule
+from trainables.core.policy import Policy
+from trainables.core.ranks import Ranks
+from trainables.core.returns import VTrace, explained_variance, gae, vtrace
+from trainables.core.settings import ConfigError, setting
+from trainables.runtime.env_runner_group import Sample
+from trainables.runtime.fragments import FragmentQueue
+from trainables.runtime.learner_worker import LearnerWorker
+
+# Settings of the reference that are entries of the dict `optimizer` here.
+_OPTIMIZER = {"opt_type": "type", "decay": "decay", "momentum": "momentum", "epsilon": "eps"}
+_C_BAR = 1.0  # of the traces: the paper's
+MAX_LOG_RHO = 20.0  # a greater ratio would make the reported mean infinite
+_HOW_PROCESSES_WAIT = "it is how processes wait for each other, not how they learn"
+
+
+@dataclass
+class IMPALAConfig(AlgorithmConfig):
+    """Settings of IMPALA.
+
+    The paper sums its losses over a batch's rows; here they are means unless `loss_reduction` is
+    "sum", so that coefficients and learning rates of the one are none of the other. The paper's
+    optimiser is `optimizer={"type": "rmsprop", "decay": 0.99, "eps": 0.1}` with `lr=4.8e-4`, except
+    that its eps stands inside the root and its mean square begins at 1, where PyTorch's do not.
+    """
+
+    composites: ClassVar[dict[str, str]] = {
+        old: f"optimizer: {name}" for old, name in _OPTIMIZER.items()
+    }
+    model_without: ClassVar[dict[str, str]] = {
+        "max_seq_len": "a memory is trained on whole fragments, see rollout_fragment_length"
+    }
+
+    vtrace: bool = setting(
+        True, "training", "V-trace targets; False: generalised advantage estimation, as on-policy"
+    )
+    vtrace_clip_rho_threshold: float | None = setting(
+        1.0, "training", "bound of rho in the value targets, rho-bar; None: unbounded", gt=0
+    )
+    vtrace_clip_pg_rho_threshold: float | None = setting(
+        1.0, "training", "bound of rho in the policy gradient; None: unbounded", gt=0
+    )
+    lambda_: float = setting(
+        1.0, "training", "lambda of V-trace, or of GAE without it; 1 is the paper's", ge=0, le=1
+    )
+    vf_loss_coeff: float = setting(
+        0.5, "training", "weight of the value loss, half the squared error", ge=0
+    )
+    entropy_coeff: float | list[Any] = setting(
+        0.01, "training", "weight of the entropy bonus", ge=0, schedule=True
+    )
+    loss_reduction: str = setting(
+        "mean",
+        "training",
+        "losses are means over rows, or sums as in the paper (coefficients do not transfer)",
+        choices=("mean", "sum"),
+    )
+    replay_proportion: float = setting(
+        0.0, "training", "stored fragments that are trained on again for each new one", ge=0
+    )
+    replay_buffer_num_slots: int = setting(
+        0, "training", "fragments that are stored for replay_proportion", ge=0
+    )
+    broadcast_interval: int = setting(
+        1,
+        "training",
+        "train batches between two updates of the env runners' weights and filter statistics "
+        "(in process the weights are shared)",
+        ge=1,
+    )
+    learner_queue_size: int = setting(
+        3,
+        "training",
+        "train batches that may wait for learner actors; more are not begun",
+        ge=1,
+        fixed=_HOW_PROCESSES_WAIT,
+    )
+    learner_queue_timeout: float = setting(
+        300.0,
+        "training",
+        "seconds to wait for a train batch's fragments, or for learner actors, before it is an "
+        "error",
+        gt=0,
+        fixed=_HOW_PROCESSES_WAIT,
+    )
+    _separate_vf_optimizer: bool = setting(
+        False,
+        "training",
+        "the value function has a learning rate and gradient clipping of its own",
+        fixed="what one optimiser has learned means nothing to another",
+    )
+    _lr_vf: float | list[Any] | None = setting(
+        None,
+        "training",
+        "learning rate of the value function with _separate_vf_optimizer; None: lr",
+        ge=0,
+        schedule=True,
+    )
+    # What differs from the base class by default.
+    lr: float | list[Any] = setting(
+        5e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
+    )
+    train_batch_size_per_learner: int = setting(
+        500, "training", "environment steps of a train batch at least", ge=1
+    )
+    minibatch_size: int | None = setting(
+        None,
+        "training",
+        "rows of one gradient step, in whole fragments; None takes the whole batch",
+        ge=1,
+    )
+    shuffle_batch_per_epoch: bool = setting(
+        True, "training", "a new permutation of fragments per epoch"
+    )
+    grad_clip: float | None = setting(40.0, "training", "bound of the gradient clipping", gt=0)
+    rollout_fragment_length: int | str = setting(
+        50, "env_runners", "steps per slot and sample; 'auto' fits the train batch", ge=1
+    )
+
+    @property
+    def algo_class(self) -> type[IMPALA]:
+        return IMPALA
+
+    @property
+    def state_stride(self) -> int:
+        """Only the state before a fragment is stored."""
+        return self.get_rollout_fragment_length() if super().state_stride else 0
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        return super().check(_with_optimizer(values, {}))
+
+    def update_from_dict(self, values: Mapping[str, Any]) -> Any:
+        return super().update_from_dict(_with_optimizer(values, self.optimizer))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OPTIMIZER:
+            name, value = "optimizer", {**self.optimizer, _OPTIMIZER[name]: value}
+        super().__setattr__(name, value)
+
+    def validate(self) -> None:
+        super().validate()
+        length = self.get_rollout_fragment_length(self.num_env_runners)
+        if length < 2:  # of one step a slot may have nothing but a row that resets
+            raise ConfigError(
+                f"rollout_fragment_length = {self.rollout_fragment_length!r} is {length} step for "
+                "each slot; allowed: at least 2"
+            )
+        if bool(self.replay_proportion) != bool(self.replay_buffer_num_slots):
+            raise ConfigError(
+                f"replay_proportion = {self.replay_proportion} and replay_buffer_num_slots = "
+                f"{self.replay_buffer_num_slots}: one has no effect without the other"
+            )
+        if self._separate_vf_optimizer and self.full_model.get("vf_share_layers"):
+            raise ConfigError(
+                "_separate_vf_optimizer = True is not possible with model={'vf_share_layers': "
+                "True}: shared layers would be stepped by both"
+            )
+        if self._lr_vf is not None and not self._separate_vf_optimizer:
+            raise ConfigError(
+                f"_lr_vf = {self._lr_vf!r} has no effect without _separate_vf_optimizer=True"
+            )
+        known = type(self).settings()
+        for name in ("vtrace_clip_rho_threshold", "vtrace_clip_pg_rho_threshold"):
+            if not self.vtrace and self[name] != known[name].default:
+                raise ConfigError(f"{name} = {self[name]!r} has no effect without vtrace=True")
+
+
+def _with_optimizer(values: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with the reference's settings of the optimiser as entries of `optimizer`."""
+    given = dict(values)
+    own = {new: given.pop(old) for old, new in _OPTIMIZER.items() if old in given}
+    if not own:
+        return given
+    for name, value in (given.get("optimizer") or {}).items():
+        if own.setdefault(name, value) != value:
+            raise ConfigError(f"optimizer: {name!r} is given twice with different values")
+    return {**given, "optimizer": {**present, **own}}
+
+
+class IMPALA(Algorithm):
+    """Actors sample without waiting, V-trace corrects for the weights that they had."""
+
+    config_class = IMPALAConfig
+    config: IMPALAConfig
+    trains_again_by: ClassVar[str] = "replay_proportion"
+
+    def training_step(self) -> dict[str, float]:
+        fragments = self._next_fragments()
+        with self.timers("learn"):
+            self._submit(fragments)
+            results = self._results()
+        lag = np.mean([self.env_runners.weights_version - f.weights_version for f in fragments])
+        self._broadcast_if_due()
+        return self._metrics(results, float(lag))
+
+    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
+        config = self.config
+        self._fragments = FragmentQueue(
+            config.total_train_batch_size,
+            config.replay_proportion,
+            config.replay_buffer_num_slots,
+            seed,
+            min_fragments=max(1, config.num_learners),  # each has its own
+        )
+        self._last_results: dict[str, dict[str, float]] = {}
+        self._num_updates = self._num_broadcast = 0  # that are finished; of those, broadcast
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        # Fragments from before are another run's.
+        self._set_up_learning(self._random_streams(state["counters"]["iteration"]).storage)
+        super().set_state(state)
+        self._num_updates = self.num_training_steps
+        interval = self.config.broadcast_interval
+        self._num_broadcast = self._num_updates // interval * interval
+
+    @classmethod
+    def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
+        return {"groups": policy_and_value(module)} if config._separate_vf_optimizer else {}
+
+    def _make_learner_connectors(self) -> LearnerConnectors:
+        connectors = super()._make_learner_connectors()
+        if connectors.has_state and (self._trains_again or self.config.num_learners):
+            raise ConfigError(
+                "learner_connector: one with a state would count a fragment as often as it is "
+                f"trained on ({self.trains_again_by}), or see a share of it (num_learners); "
+                "allowed: connectors without get_state, or neither of these"
+            )
+        return connectors
+
+    @property
+    def _trains_again(self) -> bool:
+        """Whether a fragment may be in several train batches."""
+        return self.config.replay_proportion > 0
+
+    def _submit(self, fragments: list[Sample]) -> None:
+        """Have a train batch trained on."""
+        rollouts = [fragment.rollouts for fragment in fragments]
+        self.learners.submit(impala_update, rollouts, self._rates(), self._coefficients())
+
+    def _next_fragments(self) -> list[Sample]:
+        """A train batch's fragments; env runners go on while it is trained on."""
+        with self.timers("sample"):
+            while (fragments := self._fragments.next_batch()) is None:
+                self._await_fragments()
+        return fragments
+
+    def _await_fragments(self) -> None:
+        timeout = self.config.learner_queue_timeout
+        if not self._receive(timeout):
+            raise RuntimeError(
+                f"no env runner answered in learner_queue_timeout = {timeout:g} seconds"
+            )
+
+    def _receive(self, timeout_s: float) -> bool:
+        """Take in what has come, waiting at most so long for something; whether there was any."""
+        samples = self.env_runners.ready_samples(timeout_s)
+        for sample in samples:
+            self.episodes.add(sample.episodes)
+            self.num_env_steps_sampled += sample.num_env_steps
+            self._fragments.add(sample)
+        return bool(samples)
+
+    def _rates(self) -> float | dict[str, float]:
+        """The present learning rate, by group if there are two."""
+        config = self.config
+        lr = self.scheduled(config.lr)
+        if not config._separate_vf_optimizer:
+            return lr
+        return {"policy": lr, "vf": lr if config._lr_vf is None else self.scheduled(config._lr_vf)}
+
+    def _coefficients(self) -> IMPALACoefficients:
+        config = self.config
+        return IMPALACoefficients(
+            gamma=config.gamma,
+            lambda_=config.lambda_,
+            vtrace=config.vtrace,
+            rho_bar=config.vtrace_clip_rho_threshold,
+            pg_rho_bar=config.vtrace_clip_pg_rho_threshold,
+            value=config.vf_loss_coeff,
+            entropy=self.scheduled(config.entropy_coeff),
+            is_sum=config.loss_reduction == "sum",
+        )
+
+    def _results(self) -> dict[str, dict[str, float]]:
+        """What the last finished update reports; waits while too many others are queued."""
+        self._finish(self.config.learner_queue_size if self._last_results else 0)
+        return self._last_results
+
+    def _finish(self, most: int) -> None:
+        """Take in the results of finished updates; waits while more than `most` are queued.
+
+        Those that were lost with a learner have none, and count nowhere.
+        """
+        timeout, learners = self.config.learner_queue_timeout, self.learners
+        until = time.monotonic() + timeout
+        while True:
+            is_full = learners.num_queued > most
+            remaining = until - time.monotonic()
+            finished = learners.finished(max(0.0, remaining) if is_full else 0.0)
+            self._num_updates += len(finished)
+            for results in finished:
+                self.num_env_steps_trained += results[DEFAULT_MODULE_ID]["num_env_steps_trained"]
+                self._take_in(results)
+                self._last_results = results
+            if not is_full:
+                return
+            if not finished and remaining <= 0 and learners.num_queued > most:
+                raise RuntimeError(
+                    f"no learner finished an update in learner_queue_timeout = {timeout:g} seconds"
+                )
+
+    def _state_besides_policies(self) -> dict[str, Any]:
+        self._finish(0)  # what is queued is part of the learners' state
+        return super()._state_besides_policies()
+
+    def _broadcast_if_due(self) -> None:
+        """Send the weights once enough updates are finished since the last time."""
+        if self._num_updates - self._num_broadcast >= self.config.broadcast_interval:
+            self._num_broadcast = self._num_updates
+            self.sync_weights()
+
+    def _take_in(self, results: dict[str, dict[str, float]]) -> None:
+        """Called with the results of every update."""
+
+    def _metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
+        rates = self._rates()
+        present = {
+            "curr_entropy_coeff": self.scheduled(self.config.entropy_coeff),
+            "policy_lag": lag,  # versions
+            **(
+                {"curr_lr": rates}
+                if isinstance(rates, float)
+                else {"curr_lr": rates["policy"], "curr_vf_lr": rates["vf"]}
+            ),
+        }
+        metrics: dict[str, float] = {"learner_queue_length": self.learners.num_queued}
+        for module_id, result in results.items():
+            found = {**result, **present}
+            metrics |= {f"learner/{module_id}/{name}": value for name, value in found.items()}
+        return metrics
+
+
+def policy_and_value(module: PolicyModule) -> dict[str, list[nn.Parameter]]:
+    """Parameters of the policy and of the value function, which share none."""
+    groups: dict[str, list[nn.Parameter]] = {"policy": [], "vf": []}
+    for name, parameter in module.named_parameters():
+        groups["vf" if name.startswith("value_") else "policy"].append(parameter)
+    return groups
+
+
+def impala_update(
+    worker: LearnerWorker,
+    fragments: list[dict[str, Rollout]],
+    lr: float | Mapping[str, float],
+    coefficients: IMPALACoefficients,
+) -> dict[str, dict[str, float]]:
+    """Gradient steps on fragments that any version of the policy sampled.
+
+    Args:
+        worker: What is trained.
+        fragments: Rollouts `[T, N]` by module id, of any number of env runners. Of several
+            learners each has its own.
+        lr: Learning rate, or one by group.
+        coefficients: Of the loss.
+
+    Returns:
+        What losses report, means over all steps, by module id.
+    """
+    config: IMPALAConfig = worker.config
+    worker.set_lr(lr)
+    results = {}
+    for module_id, learner in worker.learners.items():
+        policy, rollout = worker.policies[module_id], joined(worker, module_id, fragments)
+        batch = fragment_batch(rollout, policy)
+        metrics = learner.update(
+            batch,
+            _loss_fn(policy, coefficients),
+            num_epochs=config.num_epochs,
+            minibatch_size=fragments_per_step(config),
+            generator=worker.generator if config.shuffle_batch_per_epoch else None,
+            ids=consecutive_ids(len(batch["valid"]), worker.ranks),
+            is_sum=coefficients.is_sum,
+        )
+        results[module_id] = {**metrics, "num_env_steps_trained": all_steps(rollout, worker.ranks)}
+    return results
+
+
+def joined(worker: LearnerWorker, module_id: str, fragments: list[dict[str, Rollout]]) -> Rollout:
+    """What is learned from fragments, side by side."""
+    policy, connect = worker.policies[module_id], worker.learner_connectors[module_id]
+    return Rollout.concatenate([connect(one[module_id], policy) for one in fragments])
+
+
+def all_steps(rollout: Rollout, ranks: Ranks) -> int:
+    """Environment steps of all learners' rollouts."""
+    return int(ranks.sum(torch.tensor(rollout.num_env_steps)))
+
+
+def fragments_per_step(config: IMPALAConfig) -> int | None:
+    """Fragments that make a gradient step."""
+    if config.minibatch_size is None:
+        return None
+    # Not of these very fragments: every learner must take as many steps.
+    return max(1, config.minibatch_size // config.get_rollout_fragment_length())
+
+
+def _loss_fn(policy: Policy, coefficients: IMPALACoefficients) -> LossFn:
+    distribution = policy.distribution
+    return lambda module, batch: impala_loss(
+        *unrolled_fragments(module, batch), distribution, coefficients
+    )
+
+
+class IMPALACoefficients(NamedTuple):
+    """The numbers in the loss of one update."""
+
+    gamma: float
+    lambda_: float
+    vtrace: bool
+    rho_bar: float | None
+    pg_rho_bar: float | None
+    value: float
+    entropy: float
+    is_sum: bool
+
+
+def impala_loss(
+    output: ModuleOutput,
+    batch: Batch,
+    distribution: Distribution,
+    coefficients: IMPALACoefficients,
+) -> tuple[Tensor, Metrics]:
+    """Policy gradient, value loss and entropy bonus (section 4.2).
+
+    Args:
+        output: Of the module on the fragments: `dist_inputs [T+1, N, ...]`, `values [T+1, N]`.
+        batch: actions, logp, rewards, terminated, continues, valid, `[T, N, ...]`.
+        distribution: Of the actions.
+        coefficients: Discounts, bounds of rho and weights.
+
+    Returns:
+        The scalar loss, and detached scalars to report: means over rows whatever the loss is.
+    """
+    shape = batch["valid"].shape
+    rows = batch["valid"].flatten().nonzero().squeeze(1)
+
+    def at_rows(column: Tensor) -> Tensor:
+        return column.flatten(0, 1).index_select(0, rows)
+
+    # Only of valid rows: of the others even an action's probability may be no number.
+    dist_inputs, actions = at_rows(output.dist_inputs[:-1]), at_rows(batch["actions"])
+    logp, entropy = distribution.logp_and_entropy(dist_inputs, actions)
+    log_rhos = logp.detach() - at_rows(batch["logp"])
+    by_row = log_rhos.new_zeros(shape.numel()).index_copy(0, rows, log_rhos).view(shape)
+    estimates = estimated(by_row, output.values, batch, coefficients)
+    targets, advantages = at_rows(estimates.targets), at_rows(estimates.advantages)
+    values = at_rows(output.values[:-1])
+    count = max(1, len(rows))  # a learner's part of a batch may have none
+
+    policy_loss = -(logp * advantages).sum() / count
+    value_loss = 0.5 * (values - targets).square().sum() / count
+    mean_entropy = entropy.sum() / count
+    loss = policy_loss + coefficients.value * value_loss
+    if coefficients.entropy:  # else no gradient flows through it
+        loss = loss - coefficients.entropy * mean_entropy
+    return loss * len(rows) if coefficients.is_sum else loss, {
+        "total_loss": loss.detach(),
+        "policy_loss": policy_loss.detach(),
+        "vf_loss": value_loss.detach(),
+        "entropy": mean_entropy.detach(),
+        "mean_rho": log_rhos.clamp_max(MAX_LOG_RHO).exp().sum() / count,
+        "vf_explained_var": explained_variance(values.detach(), targets),
+    }
+
+
+def estimated(
+    log_rhos: Tensor, values: Tensor, batch: Batch, coefficients: IMPALACoefficients
+) -> VTrace:
+    """Value targets and advantages `[T, N]` of values `[T+1, N]`, without gradients."""
+    values = values.detach()
+    given = (batch["rewards"], values[:-1], values[1:], batch["terminated"], batch["continues"])
+    gamma, lambda_ = coefficients.gamma, coefficients.lambda_
+    if coefficients.vtrace:
+        bounds = (coefficients.rho_bar, _C_BAR, coefficients.pg_rho_bar)
+        return vtrace(log_rhos, *given, gamma, lambda_, *bounds)
+    advantages = gae(*given, gamma, lambda_)
+    return VTrace(values[:-1] + advantages, advantages)

@@ -1,0 +1,145 @@
+"""Numbers that users' callbacks log, and what results say of them."""
+
+from __future__ import annotations
+
+import math
+from collections import UserDict, deque
+from collections.abc import Callable, Collection, Iterable
+from numbers import Real
+from statistics import fmean
+from typing import Any
+
+from trainables.core.settings import ConfigError
+
+PREFIX = "custom_metrics/"
+
+Logged = dict[tuple[str, str], list[float]]
+"""Values in order, by a metric's name and how they are reduced."""
+
+_REDUCTIONS: dict[str, Callable[[Collection[float]], float]] = {
+    "mean": fmean,
+    "min": min,
+    "max": max,
+    "sum": sum,
+}
+# What results say of the values that episodes have.
+_OF_EPISODES = ("mean", "min", "max")
+
+
+def checked_number(name: Any, value: Any) -> float:
+    """The value of a metric.
+
+    Raises:
+        ConfigError: naming the metric, if that is no finite number.
+    """
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"custom metric {name!r}: a metric's name is a text")
+    # A size-1 array or tensor is no Real, and what it means is for the user to say.
+    if not isinstance(value, Real) or not math.isfinite(value):
+        raise ConfigError(f"custom metric {name!r} = {value!r} is no finite number")
+    return float(value)
+
+
+class EpisodeMetrics(UserDict[str, float]):
+    """`Episode.custom_metrics`: takes finite numbers only."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.data[name] = checked_number(name, value)
+
+
+class MetricsLogger:
+    """Takes the numbers that callbacks log."""
+
+    def __init__(self) -> None:
+        self._logged: Logged = {}
+
+    def log_value(self, name: str, value: float, reduce: str = "mean") -> None:
+        """Log a number; results have it as `custom_metrics/<name>_<reduce>`.
+
+        Args:
+            name: The metric's.
+            value: A finite number.
+            reduce: 'mean', 'min' or 'max' of the window of last values, or 'sum' of those of one
+                training iteration.
+
+        Raises:
+            ConfigError: naming the metric and what is wrong with it.
+        """
+        if reduce not in _REDUCTIONS:
+            raise ConfigError(
+                f"custom metric {name!r}: reduce = {reduce!r} is not allowed; allowed: one of "
+                f"{', '.join(_REDUCTIONS)}"
+            )
+        self._logged.setdefault((name, reduce), []).append(checked_number(name, value))
+
+    def log_episode(self, metrics: EpisodeMetrics) -> None:
+        """Log what an episode that ended has gathered."""
+        for name, value in metrics.items():
+            for reduce in _OF_EPISODES:
+                self.log_value(name, value, reduce)
+
+    def take(self) -> Logged:
+        """What was logged since the last call."""
+        logged, self._logged = self._logged, {}
+        return logged
+
+
+def extend(logged: Logged, more: Logged) -> None:
+    """Append the values of `more`."""
+    for key, values in more.items():
+        logged.setdefault(key, []).extend(values)
+
+
+def reduced(logged: Logged) -> dict[str, float]:
+    """Flat metrics of all values."""
+    return {
+        f"{PREFIX}{name}_{reduce}": _REDUCTIONS[reduce](values)
+        for (name, reduce), values in logged.items()
+    }
+
+
+class CustomMetrics:
+    """Custom metrics over sliding windows.
+
+    Each holds its last `size` values, or all of the current iteration if those are more, as the
+    window of episodes does. A metric that was there once stays: Tune's users stop and plot by it.
+    """
+
+    def __init__(self, size: int):
+        self._size = size
+        self._windows: dict[tuple[str, str], deque[float]] = {}
+        self._num_new: dict[tuple[str, str], int] = {}
+
+    def add(self, logged: Logged) -> None:
+        """Take in new values."""
+        for key, values in logged.items():
+            window = self._windows.setdefault(key, deque())
+            window.extend(values)
+            self._num_new[key] = self._num_new.get(key, 0) + len(values)
+            while len(window) > max(self._size, self._num_new[key]):
+                window.popleft()
+
+    def metrics(self) -> dict[str, float]:
+        """Flat metrics of the windows."""
+        values: Logged = {key: list(window) for key, window in self._windows.items()}
+        for key in values:
+            if key[1] == "sum":  # of this iteration
+                num_old = len(values[key]) - self._num_new.get(key, 0)
+                values[key] = values[key][num_old:] or [0.0]
+        return reduced(values)
+
+    def next_iteration(self) -> None:
+        """Begin a new iteration."""
+        self._num_new = {}
+
+    def get_state(self) -> list[list[Any]]:
+        """The windows."""
+        return [[*key, list(window)] for key, window in self._windows.items()]
+
+    def set_state(self, state: Iterable[Any]) -> None:
+        """Take over `get_state`'s."""
+        self._windows = {
+            (name, reduce): deque(float(value) for value in values)
+            for name, reduce, values in state
+        }
+        self._num_new = {}

@@ -1,0 +1,383 @@
+"""`EvaluationGroup`: evaluates in process, or over actors beside training."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import ray
+
+from trainables.core.config import AlgorithmConfig
+from trainables.core.policy import Policy
+from trainables.runtime.actor_group import ActorGroup, ActorHung, Reply
+from trainables.runtime.actor_process import ActorOptions
+from trainables.runtime.bundles import EVALUATION_ENV_RUNNERS, Bundles
+from trainables.runtime.evaluation import EvaluationResult
+from trainables.runtime.evaluation_plan import EvaluationPlan, Part, warn_of_idle_actors
+from trainables.runtime.evaluation_runner import EvaluationActor, EvaluationRunner, Task
+from trainables.runtime.faults import FaultTolerance
+
+logger = logging.getLogger("trainables")
+
+T = TypeVar("T")
+
+ROLE = "evaluation env runner"
+
+# What an actor that is late is given to end the step of its environment.
+_GRACE_S = 5.0
+
+
+class EvaluationGroup:
+    """All evaluation env runners of an algorithm.
+
+    An evaluation is `sync_weights`, `begin` and `collect`; in between, actors play.
+
+    Args:
+        config: The algorithm's config.
+        policy: The learner's policy; the in-process runner shares it, actors copy it.
+        video_folder: Where videos go; None if there are none.
+
+    Attributes:
+        local_env_runner: Plays in process; None with actors.
+        is_running: Whether an evaluation has begun and is not collected.
+        weights_version: Of the weights that are evaluated.
+        num_timeouts: How often an actor had not played its episodes in time.
+        on_recreated: Called with the indices of actors that were made again.
+    """
+
+    def __init__(self, config: AlgorithmConfig, policy: Policy, video_folder: str | None = None):
+        self._actors: ActorGroup | None = None
+        self._task_number = 0  # higher than any that a process has seen
+        self.on_recreated: Callable[[list[int]], None] | None = None
+        self._start(config, policy, video_folder)
+
+    def _start(self, config: AlgorithmConfig, policy: Policy, video_folder: str | None) -> None:
+        self._config, self._policy, self._video_folder = config, policy, video_folder
+        self._plan = EvaluationPlan.of(config)
+        self._played: dict[int, EvaluationResult] = {}
+        self._expected_length = float(self._plan.num_timesteps)
+        self._num_players = 1  # of the parts that were dealt out last
+        self._state: Any = None
+        self._seed, self._iteration = np.random.SeedSequence(0), 0
+        self.is_running = False
+        self.weights_version = self.num_timeouts = 0
+        self.local_env_runner: EvaluationRunner | None = None
+        if config.evaluation_num_env_runners == 0:
+            self.local_env_runner = EvaluationRunner(config, policy)
+            return
+        warn_of_idle_actors(config)
+        self._faults = FaultTolerance(
+            ROLE,
+            "play",
+            ignore=config.ignore_env_runner_failures,
+            restart=config.restart_failed_env_runners,
+            num_consecutive=config.num_consecutive_env_runner_failures_tolerance,
+        )
+        options = {
+            "observation_space": policy.observation_space,
+            "action_space": policy.action_space,
+            **policy.options,
+        }
+
+        def arguments(index: int, num_restarts: int) -> tuple[Any, ...]:
+            return config, options, index
+
+        if self._actors is None:
+            self._actors = ActorGroup(
+                EvaluationActor,
+                config.evaluation_num_env_runners,
+                arguments,
+                role=ROLE,
+                options=_process(config),
+                first_bundle=Bundles(config).first_index(EVALUATION_ENV_RUNNERS),
+                build_timeout_s=config.env_runner_restore_timeout_s,
+            )
+        else:
+            self._actors.rebuild(arguments)
+        self._is_new = True  # they are built while training begins
+        self._recreating: set[int] = set()
+
+    def rebuild(
+        self, config: AlgorithmConfig, policy: Policy, video_folder: str | None = None
+    ) -> None:
+        """Start over with another config, in the same actor processes where they fit."""
+        before = self._config
+        if self._actors is not None:
+            for reply in self._ended(self._actors):  # a fault of the trial before is none of this
+                if reply.error is not None:
+                    self._actors.kill(reply.index)
+        if (config.evaluation_num_env_runners, _process(config)) != (
+            before.evaluation_num_env_runners,
+            _process(before),
+        ):
+            self.stop()
+        self._start(config, policy, video_folder)
+
+    # ------------------------------------------------------------------ an evaluation
+
+    def sync_weights(self, iteration: int, version: int, seed: np.random.SeedSequence) -> None:
+        """From here on, evaluate the policy as it is now.
+
+        Args:
+            iteration: Of training, names videos.
+            version: Of the weights.
+            seed: Root of the parts' random streams.
+        """
+        self._abandon()
+        self._iteration, self._seed, self.weights_version = iteration, seed, version
+        if self._actors is None:
+            self._local.weights_version = version
+            return
+        self._state = ray.put(self._policy.get_state())  # one object for all actors
+        if self._faults.restart:
+            self.restore(wait=False)
+
+    def begin(self) -> None:
+        """Ask the actors to play; without actors, `collect` plays."""
+        self._played, self.is_running = {}, True
+        if self._actors is not None:
+            self._deal(self._actors)
+
+    def collect(self) -> EvaluationResult | None:
+        """Wait for what `begin` asked for, at most `evaluation_sample_timeout_s`.
+
+        Returns:
+            The episodes of those that answered; None if nobody did.
+        """
+        self.is_running = False
+        if self._actors is None:
+            self._play_here()
+        else:
+            self._wait_until_built(self._actors)
+            self._wait(self._actors, self._config.evaluation_sample_timeout_s)
+        result = self._plan.result(self._played, self._num_players)
+        if result is not None:
+            self._expected_length = float(result.lengths.mean())
+        return result
+
+    def play(self) -> EvaluationResult | None:
+        """`begin` and `collect`: one evaluation of `evaluation_duration`."""
+        self.begin()
+        return self.collect()
+
+    def _play_here(self) -> None:
+        while not self._is_whole:
+            # One at a time: of a number of timesteps nothing more is played than counts.
+            first = self._plan.missing(self._played, self._expected_length)[0]
+            self._played |= self._local.play(self._task((first,)))
+
+    def _deal(self, actors: ActorGroup) -> None:
+        """Ask each healthy actor to play its share of what is missing."""
+        self._task_number += 1
+        players = actors.healthy
+        self._num_players = max(1, len(players))
+        missing = self._plan.missing(self._played, self._expected_length, len(players))
+        for place, index in enumerate(players):
+            share = tuple(missing[place :: len(players)])
+            endless = (place, len(players)) if self._plan.is_endless else None
+            if share or endless:
+                task = self._task(share, endless)
+                actors.submit(index, "play", task, self._state, self.weights_version)
+
+    def _task(self, parts: tuple[Part, ...], endless: tuple[int, int] | None = None) -> Task:
+        return Task(
+            self._task_number, self._seed, self._iteration, self._video_folder, parts, endless
+        )
+
+    def _wait(self, actors: ActorGroup, timeout_s: float) -> None:
+        """Until all is played, or nobody is left, or time is up."""
+        until = time.monotonic() + timeout_s
+        self._let_finish(actors)
+        while time.monotonic() < until:
+            self._check(actors.ready(max(0.0, until - time.monotonic())))
+            if not _playing(actors):
+                if self._is_whole or not actors.healthy:
+                    return
+                # Timesteps that are still wanting; parts of an actor that died.
+                self._deal(actors)
+                self._let_finish(actors)
+        if _playing(actors):
+            self._give_up(actors, timeout_s)
+
+    @property
+    def _is_whole(self) -> bool:
+        if self._plan.is_endless:
+            return bool(self._played)
+        return not self._plan.missing(self._played, self._expected_length)
+
+    def _let_finish(self, actors: ActorGroup) -> None:
+        """Training is done: what is endless ends with the first part that is played."""
+        if self._plan.is_endless:
+            self._finish(actors, at_once=False)
+
+    def _give_up(self, actors: ActorGroup, timeout_s: float) -> None:
+        late = _playing(actors)
+        self.num_timeouts += len(late)
+        logger.warning(
+            "evaluation: %d of %d actors had not played their episodes after "
+            "evaluation_sample_timeout_s = %g; the result is of what others have played. Make sure "
+            "that episodes end (a time limit), raise the timeout, or lower evaluation_duration",
+            len(late),
+            len(actors),
+            timeout_s,
+        )
+        self._stop_playing(actors)
+
+    def _abandon(self) -> None:
+        """Forget what was begun and not collected, as when training raised."""
+        if self._actors is not None:
+            self._stop_playing(self._actors)
+        self.is_running = False
+
+    def _stop_playing(self, actors: ActorGroup) -> None:
+        """End what is played; an actor whose environment does not come back has failed."""
+        self._check(self._ended(actors))
+
+    def _ended(self, actors: ActorGroup) -> list[Reply]:
+        """The replies of actors that are told to end what they play."""
+        self._finish(actors, at_once=True)
+        until = time.monotonic() + _GRACE_S
+        replies: list[Reply] = []
+        while _playing(actors) and time.monotonic() < until:
+            replies += actors.ready(max(0.0, until - time.monotonic()))
+        return replies + [
+            Reply(
+                index,
+                "play",
+                error=ActorHung(f"{ROLE} {index} hangs in a step of its environment"),
+            )
+            for index in _playing(actors)
+        ]
+
+    def _finish(self, actors: ActorGroup, at_once: bool) -> None:
+        for index in _playing(actors):
+            actors.submit(index, "finish", self._task_number, at_once)
+
+    # ------------------------------------------------------------------ actors
+
+    def _wait_until_built(self, actors: ActorGroup) -> None:
+        """For all at first, so that an evaluation is dealt out; later, for any.
+
+        Raises:
+            RuntimeError: if none is left and none is made again.
+        """
+        if self._is_new or not actors.healthy:
+            self._check(actors.wait_until_built(for_all=self._is_new))
+            self._is_new = False
+            self._welcome(actors)
+        if not actors.healthy and not self._faults.restart:
+            raise RuntimeError(
+                f"none of {len(actors)} {ROLE}s is left; restart_failed_env_runners makes failed "
+                "ones again"
+            )
+
+    def probe(self) -> list[int]:
+        """Look for actors that give no sign of life within `env_runner_health_probe_timeout_s`.
+
+        Returns:
+            Their indices; they have failed.
+        """
+        actors = self._actors
+        if actors is None:
+            return []
+        idle = [index for index in actors.healthy if not actors.num_in_flight(index)]
+        timeout_s = self._config.env_runner_health_probe_timeout_s
+        replies = actors.call("ping", indices=idle, timeout_s=timeout_s)
+        failed = [reply.index for reply in replies if reply.error is not None]
+        for index in failed:
+            actors.kill(index)
+        return failed
+
+    def restore(self, *, wait: bool = True) -> list[int]:
+        """Make failed actors again.
+
+        Args:
+            wait: Until they are built. Else they take part in a later evaluation.
+
+        Returns:
+            Indices of those that have been made again since the last call.
+        """
+        if self._actors is None:
+            return []
+        self._check(self._actors.take_failures())  # else they would be forgotten
+        self._recreating |= set(self._actors.restore())
+        self._check(self._actors.wait_until_built(None if wait else 0.0))
+        return self._welcome(self._actors)
+
+    def _welcome(self, actors: ActorGroup) -> list[int]:
+        """Tell of the actors that have come to life again."""
+        new = sorted(self._recreating & set(actors.healthy))
+        self._recreating -= set(new)
+        if new and self.on_recreated is not None:
+            self.on_recreated(new)
+        return new
+
+    def _check(self, replies: Iterable[Reply]) -> list[Any]:
+        """Take over what was played; returns the answers, puts up with failures or raises."""
+        assert self._actors is not None
+        values = []
+        for reply in replies:
+            if reply.error is not None:
+                self._actors.kill(reply.index)  # also one whose environment raised
+                self._faults.failed(reply)
+                continue
+            self._faults.answered(reply)
+            values.append(reply.value)
+            if reply.method == "play" and reply.value.task_number == self._task_number:
+                self._played |= reply.value.parts
+        return values
+
+    @property
+    def _local(self) -> EvaluationRunner:
+        assert self.local_env_runner is not None
+        return self.local_env_runner
+
+    @property
+    def num_env_runners(self) -> int:
+        """Number of actors."""
+        return 0 if self._actors is None else len(self._actors)
+
+    def foreach_env_runner(self, function: Callable[[EvaluationRunner], T]) -> list[T]:
+        """Apply a function to every healthy runner, which has the weights that are evaluated.
+
+        Args:
+            function: Sent to the actors, so it must be serialisable by Ray.
+
+        Returns:
+            Results in order of the runners' indices.
+        """
+        if self._actors is None:
+            return [function(self._local)]
+        self._wait_until_built(self._actors)
+        call = self._actors.call("call", function, self._state, self.weights_version)
+        return self._check(call)
+
+    foreach_worker = foreach_env_runner
+
+    def metrics(self) -> dict[str, float]:
+        """How the actors are; nothing without actors."""
+        if self._actors is None:
+            return {}
+        return {
+            "num_healthy_workers": len(self._actors.healthy),
+            "num_timeouts": self.num_timeouts,
+        }
+
+    def stop(self) -> None:
+        """End the actors."""
+        if self._actors is not None:
+            self._actors.stop()
+            self._actors = None
+
+
+def _playing(actors: ActorGroup) -> list[int]:
+    return [index for index in actors.healthy if actors.num_in_flight(index)]
+
+
+def _process(config: AlgorithmConfig) -> ActorOptions:
+    """What an actor's process is started with: a second thread can end what the first plays."""
+    needs = Bundles(config).roles[EVALUATION_ENV_RUNNERS].needs
+    return ActorOptions.of(needs, config.extra_python_environs_for_worker, num_threads=2)

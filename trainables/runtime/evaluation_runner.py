@@ -1,0 +1,190 @@
+"""`EvaluationRunner`: plays parts of evaluations, in process or inside an actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+
+from trainables.core.config import AlgorithmConfig
+from trainables.core.policy import Policy
+from trainables.runtime.callbacks import CallbackSet
+from trainables.runtime.env_runner_actor import runner_device
+from trainables.runtime.envs import evaluation_options, make_vector_env
+from trainables.runtime.evaluation import EvaluationResult, play_episodes
+from trainables.runtime.evaluation_plan import EvaluationPlan, Part
+from trainables.runtime.process_environment import num_threads
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a runner is asked to play.
+
+    Attributes:
+        number: Higher than that of any task before.
+        seed: Root of the parts' random streams.
+        iteration: Of training, names videos.
+        video_folder: Where the video of part 0 goes; None if there is none.
+        parts: What to play.
+        endless: Without parts: play the parts of the plan from the first number on, each so
+            manieth, until `finish` is called.
+    """
+
+    number: int
+    seed: np.random.SeedSequence
+    iteration: int
+    video_folder: str | None = None
+    parts: tuple[Part, ...] = ()
+    endless: tuple[int, int] | None = None
+
+
+class Played(NamedTuple):
+    """What an actor has played of a task, by the part's number."""
+
+    task_number: int
+    parts: dict[int, EvaluationResult]
+
+
+class EvaluationRunner:
+    """Plays parts of evaluations with a policy that it leaves as it is.
+
+    Args:
+        config: The algorithm's config.
+        policy: Acts. The algorithm's own in process; a copy in an actor.
+        worker_index: 0 in process, 1, 2, … for actors.
+
+    Attributes:
+        config: The config with `evaluation_config` applied.
+        weights_version: Of the weights that the policy has.
+    """
+
+    def __init__(self, config: AlgorithmConfig, policy: Policy, worker_index: int = 0):
+        self.config = config.get_evaluation_config_object()
+        self.policy, self.worker_index = policy, worker_index
+        self.weights_version = 0
+        self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
+        # By number, because `finish` may overtake the task that it is meant for.
+        self._finished_task = self._ended_task = -1
+
+    def play(self, task: Task) -> dict[int, EvaluationResult]:
+        """Play until all is done or `finish` is called.
+
+        Returns:
+            What was played, by the part's number. A part that was begun and not ended is none.
+        """
+        played: dict[int, EvaluationResult] = {}
+        parts: Iterable[Part] = task.parts
+        if task.endless is not None:
+            parts = self._plan.parts_from(*task.endless)
+        env: VectorEnv | None = None
+        made_for: tuple[int, bool] | None = None
+
+        def stopped() -> bool:
+            return self._ended_task >= task.number or (
+                self._finished_task >= task.number and bool(played)
+            )
+
+        try:
+            for part in parts:
+                shows = part.number == 0 and task.video_folder is not None
+                if env is None or made_for != (part.num_slots, shows):
+                    if env is not None:
+                        env.close()
+                    made_for = (part.num_slots, shows)
+                    env = self._make_env(part.num_slots, task, shows)
+                result = play_episodes(
+                    self.policy,
+                    env,
+                    self.config.env,
+                    _child(task.seed, part.number),
+                    num_episodes=part.num_episodes,
+                    explore=self.config.explore,
+                    callbacks=self._callbacks,
+                    stopped=stopped,
+                )
+                if result is None:
+                    break
+                played[part.number] = result
+        finally:
+            if env is not None:
+                env.close()
+        return played
+
+    def finish(self, number: int, at_once: bool) -> None:
+        """End a task, from another thread.
+
+        Args:
+            number: The task's.
+            at_once: Otherwise a part is played to its end if there is none yet.
+        """
+        self._finished_task = number
+        if at_once:
+            self._ended_task = number
+
+    def set_policy_state(self, state: dict[str, Any], version: int) -> None:
+        """Take over the learner's weights and filter statistics (for runners in actors)."""
+        self.policy.set_state(state)
+        self.weights_version = version
+
+    def _make_env(self, num_slots: int, task: Task, shows: bool) -> VectorEnv:
+        folder = task.video_folder if shows else None
+        return make_vector_env(
+            self.config.env,
+            self.config.env_config_for(training=False),
+            num_slots,
+            options=evaluation_options(self.config, task.iteration, folder),
+        )
+
+
+class EvaluationActor:
+    """An `EvaluationRunner` in a process of its own. Made empty, so that it can be built again.
+
+    It has two threads: one plays while the other one may tell it to finish.
+    """
+
+    runner: EvaluationRunner
+
+    def build(
+        self, config: AlgorithmConfig, policy_options: dict[str, Any], worker_index: int
+    ) -> None:
+        """(Re)build the runner."""
+        policy = Policy(**policy_options, device=runner_device(config))
+        self.runner = EvaluationRunner(config, policy, worker_index)
+
+    def ping(self) -> int:
+        """This runner's index."""
+        return self.runner.worker_index
+
+    def play(self, task: Task, state: dict[str, Any], version: int) -> Played:
+        """Take over the weights, then play."""
+        # Here, because the number is each thread's own.
+        config = self.runner.config
+        variables = config.extra_python_environs_for_worker
+        torch.set_num_threads(num_threads(variables, config.num_cpus_per_env_runner))
+        self.runner.set_policy_state(state, version)
+        return Played(task.number, self.runner.play(task))
+
+    def finish(self, number: int, at_once: bool) -> None:
+        """End a task."""
+        self.runner.finish(number, at_once)
+
+    def call(
+        self,
+        function: Callable[[EvaluationRunner], T],
+        state: dict[str, Any] | None,
+        version: int,
+    ) -> T:
+        """Take over the weights, if there are any yet, and apply a function to the runner."""
+        if state is not None:
+            self.runner.set_policy_state(state, version)
+        return function(self.runner)
+
+
+def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))

@@ -1,0 +1,144 @@
+"""Small environments for what larger ones seldom show. Importing this registers them.
+
+- `tunescape/MaskedBandit-v0`: which arms may be pulled changes with every step.
+- `tunescape/NestedCourier-v0`: observations and actions are Dict and Tuple spaces.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+MASKED_BANDIT = "tunescape/MaskedBandit-v0"
+NESTED_COURIER = "tunescape/NestedCourier-v0"
+
+
+class MaskedBandit(gym.Env):
+    """Pull the arm that pays best among those that may be pulled at this step.
+
+    The observation has a `context`, which decides what each arm pays, and an `action_mask` of those
+    that may be pulled: every arm by chance, at least one. Pulling another arm raises. After the
+    last of 10 steps nothing may be pulled.
+
+    Attributes:
+        payoffs: Reward of each arm in each context, `[3, 6]`: a permutation of 0, 0.2, …, 1.
+    """
+
+    num_steps = 10
+    payoffs = np.array([[2, 0, 5, 1, 4, 3], [1, 4, 0, 5, 3, 2], [5, 3, 1, 2, 0, 4]]) / 5
+
+    def __init__(self) -> None:
+        contexts, arms = self.payoffs.shape
+        self.observation_space = spaces.Dict(
+            {"context": spaces.Discrete(contexts), "action_mask": spaces.MultiBinary(arms)}
+        )
+        self.action_space = spaces.Discrete(arms)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps_left = self.num_steps
+        return self._next_observation(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if not self._mask[action]:
+            raise ValueError(f"arm {action} may not be pulled; the mask is {self._mask}")
+        reward = float(self.payoffs[self._context, action])
+        self._steps_left -= 1
+        return self._next_observation(), reward, self._steps_left == 0, False, {}
+
+    def _next_observation(self) -> dict[str, Any]:
+        contexts, arms = self.payoffs.shape
+        self._context = self.np_random.integers(contexts)
+        self._mask = np.zeros(arms, np.int8)
+        if self._steps_left:
+            self._mask[:] = self.np_random.random(arms) < 0.5
+            self._mask[self.np_random.integers(arms)] = 1
+        return self._observation()
+
+    def _observation(self) -> dict[str, Any]:
+        return {"context": self._context, "action_mask": self._mask.copy()}
+
+    def get_state(self) -> dict[str, Any]:
+        """What a checkpoint needs to go on with the episode."""
+        return {"context": int(self._context), "mask": self._mask, "left": self._steps_left}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on with an episode."""
+        self._context, self._steps_left = np.int64(state["context"]), int(state["left"])
+        self._mask = np.array(state["mask"], np.int8)
+
+
+class NestedCourier(gym.Env):
+    """Fly to a target and, at every step, use the gear and the lamps that are asked for.
+
+    The observation is `{"map": {"position", "target"}, "orders": (gear, lamps)}`, the action
+    `{"move": velocity, "panel": (gear, lamps)}`. The reward of a step is the mean of three shares:
+    closeness (1 - distance, at least 0), the gear (1 if it is right) and the lamps (likewise), so
+    that nobody does well who ignores a part of either space. An episode has 20 steps.
+    """
+
+    num_steps, speed = 20, 0.2
+
+    def __init__(self) -> None:
+        area, panel = spaces.Box(-1, 1, (2,)), (spaces.Discrete(3), spaces.MultiBinary(2))
+        self.observation_space = spaces.Dict(
+            {
+                "map": spaces.Dict({"position": area, "target": area}),
+                "orders": spaces.Tuple(panel),
+            }
+        )
+        self.action_space = spaces.Dict(
+            {"move": spaces.Box(-1, 1, (2,)), "panel": spaces.Tuple(panel)}
+        )
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._position, self._target = self.np_random.uniform(-1, 1, (2, 2)).astype(np.float32)
+        self._steps_left = self.num_steps
+        self._draw_orders()
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        gear, lamps = action["panel"]
+        moved = self._position + self.speed * np.asarray(action["move"], np.float32)
+        self._position = moved.clip(-1, 1)
+        closeness = max(0.0, 1 - float(np.linalg.norm(self._target - self._position)))
+        is_right = (gear == self._gear, bool((lamps == self._lamps).all()))
+        self._steps_left -= 1
+        self._draw_orders()
+        reward = (closeness + sum(is_right)) / 3
+        return self._observation(), reward, False, self._steps_left == 0, {}
+
+    def _draw_orders(self) -> None:
+        self._gear = self.np_random.integers(3)
+        self._lamps = self.np_random.integers(2, size=2).astype(np.int8)
+
+    def _observation(self) -> dict[str, Any]:
+        return {
+            "map": {"position": self._position.copy(), "target": self._target.copy()},
+            "orders": (self._gear, self._lamps.copy()),
+        }
+
+    def get_state(self) -> dict[str, Any]:
+        """What a checkpoint needs to go on with the episode."""
+        return {
+            "position": self._position,
+            "target": self._target,
+            "gear": int(self._gear),
+            "lamps": self._lamps,
+            "left": self._steps_left,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on with an episode."""
+        self._position = np.array(state["position"], np.float32)
+        self._target = np.array(state["target"], np.float32)
+        self._gear, self._steps_left = np.int64(state["gear"]), int(state["left"])
+        self._lamps = np.array(state["lamps"], np.int8)
+
+
+gym.register(MASKED_BANDIT, entry_point=f"{__name__}:{MaskedBandit.__name__}")
+gym.register(NESTED_COURIER, entry_point=f"{__name__}:{NestedCourier.__name__}")
