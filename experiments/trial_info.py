@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.failures import cause_of
 from analysis.rows import flatten
 from experiments.metrics import LEGACY
 
@@ -36,9 +36,6 @@ _BOOKKEEPING = frozenset(
         PRUNED,
     }
 )
-
-# The head of an exception's line in a traceback: `package.module.SomeError: ...`.
-_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b")
 
 
 def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
@@ -111,10 +108,8 @@ def error_cause(trial: Trial) -> str:
     try:
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "unknown error"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if _EXCEPTION_LINE.match(line)]
-    return (named or lines or ["unknown error"])[-1]
+        return cause_of("")
+    return cause_of(text)
 
 
 def trial_folder(trial: Trial) -> Path:

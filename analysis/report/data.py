@@ -1,0 +1,356 @@
+"""What a report shows of one sweep, each thing computed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from analysis.failures import Failure, failures
+from analysis.frames import trials_frame
+from analysis.lineage import Exploit, read_lineage
+from analysis.pareto import pareto_front
+from analysis.ranking import Score, finite, leaderboard, ranked, sign_of
+from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
+from analysis.rows import ResultsError, flatten, read_json
+
+SECONDS = "time_total_s"
+DEFAULT_METRIC = "episode_return_mean"
+_LOG_DOMAINS = ("loguniform", "lograndint", "qloguniform", "qlograndint")
+_LOG_SPAN = 100.0
+"""A setting whose values span more than that, and are positive, is shown on a logarithmic axis."""
+_SEED_COLUMN = re.compile(r"seed_(\d+)/(.+)")
+_TOP_SETTINGS = 6
+
+Curve = tuple[np.ndarray, np.ndarray]
+Band = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class ReportData:
+    """One sweep as its report needs it.
+
+    Attributes:
+        sweep: Its records.
+        folder: Its folder.
+        name: Its name.
+        spec: The content of its ``spec.yaml``; empty where there is none.
+        metric: What trials are judged by.
+        mode: ``"max"`` or ``"min"``.
+        sign: 1 for ``"max"``, -1 for ``"min"``.
+    """
+
+    def __init__(self, source: Any, metric: str | None = None, mode: str | None = None) -> None:
+        """Reads a sweep.
+
+        Args:
+            source: What `load_sweep` takes.
+            metric: By default the spec's objective.
+            mode: By default that of the spec's objective.
+
+        Raises:
+            ResultsError: There is no such sweep, or `mode` is unknown.
+        """
+        self.sweep: Sweep = load_sweep(source)
+        self.folder: Path = self.sweep.path
+        self.name: str = self.sweep.name
+        self.spec: dict[str, Any] = _read_spec(self.folder / "spec.yaml")
+        objective = self.spec.get("objective") or {}
+        same = metric is None or metric == objective.get("metric")
+        self.metric: str = metric or objective.get("metric") or DEFAULT_METRIC
+        self.mode: str = mode or (objective.get("mode") if same else None) or "max"
+        self.sign: float = sign_of(self.mode)
+        self._dependence: dict[tuple[str, ...], pd.DataFrame | str] = {}
+
+    @cached_property
+    def objectives(self) -> list[tuple[str, str]]:
+        """Metric and mode of each objective: one, or several where the spec has them."""
+        several = self.spec.get("objectives") or []
+        if len(several) > 1:
+            return [(o["metric"], o.get("mode", "max")) for o in several]
+        return [(self.metric, self.mode)]
+
+    @cached_property
+    def scheduler(self) -> dict[str, Any]:
+        """The spec's scheduler; ``{"algorithm": "fifo"}`` by default."""
+        return _section(self.spec.get("scheduler"), "fifo")
+
+    @cached_property
+    def search(self) -> dict[str, Any]:
+        """The spec's search; ``{"algorithm": "random"}`` by default."""
+        return _section(self.spec.get("search"), "random")
+
+    @cached_property
+    def reported(self) -> bool:
+        """Whether some trial reported the metric."""
+        return any(self.metric in trial.frame.columns for trial in self.sweep.trials)
+
+    @cached_property
+    def ranked(self) -> list[tuple[TrialRecord, Score]]:
+        """All trials, best first."""
+        if not self.reported:
+            return [(t, Score(t, self.metric, self.sign)) for t in self.sweep.trials]
+        return ranked(self.sweep, self.metric, self.mode)
+
+    @cached_property
+    def scores(self) -> dict[str, Score]:
+        """The score of each trial by its id."""
+        return {trial.trial_id: score for trial, score in self.ranked}
+
+    @cached_property
+    def winner(self) -> TrialRecord | None:
+        """The first trial of the leaderboard, if any has a finite value."""
+        return next((trial for trial, score in self.ranked if score.found), None)
+
+    @cached_property
+    def finished(self) -> list[TrialRecord]:
+        """Trials that ended well, those that a scheduler stopped early among them."""
+        return [trial for trial in self.sweep.trials if trial.status == "TERMINATED"]
+
+    @cached_property
+    def failed(self) -> list[TrialRecord]:
+        """Trials that ended with an error."""
+        return [trial for trial in self.sweep.trials if trial.status == "ERROR"]
+
+    @cached_property
+    def running(self) -> list[TrialRecord]:
+        """Trials that have not ended, or were cut off."""
+        ended = ("TERMINATED", "ERROR")
+        return [trial for trial in self.sweep.trials if trial.status not in ended]
+
+    @cached_property
+    def leaderboard(self) -> pd.DataFrame:
+        """The whole leaderboard; empty if no trial reported the metric."""
+        if not self.reported:
+            return pd.DataFrame()
+        return leaderboard(self.sweep, self.metric, self.mode)
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """`trials_frame` of the sweep."""
+        return trials_frame(self.sweep)
+
+    @cached_property
+    def settings(self) -> list[str]:
+        """Names of the settings that vary, as ``model/fcnet_activation``."""
+        return [str(name).removeprefix("config/") for name in self.trials.attrs["varying"]]
+
+    @cached_property
+    def values(self) -> pd.DataFrame:
+        """The trials with a finite value, best first: id, value, status, steps, each setting."""
+        rows = []
+        for trial, score in self.ranked:
+            if not score.found:
+                continue
+            flat = flatten(trial.config)
+            steps = finite(trial.frame.get(ENV_STEPS))
+            row = {
+                "trial_id": trial.trial_id,
+                "value": score.last,
+                "status": trial.status,
+                "env_steps": float(steps.iloc[-1]) if len(steps) else np.nan,
+            }
+            row.update({name: _shown(flat.get(name)) for name in self.settings})
+            rows.append(row)
+        columns = ["trial_id", "value", "status", "env_steps", *self.settings]
+        return pd.DataFrame(rows, columns=columns)
+
+    @cached_property
+    def numeric(self) -> set[str]:
+        """Settings whose values are numbers."""
+        return {name for name in self.settings if _all_numbers(self.values[name])}
+
+    @cached_property
+    def log(self) -> set[str]:
+        """Numeric settings that are searched on a logarithmic scale, or span it."""
+        space = self.spec.get("search_space")
+        found = set()
+        for name in self.numeric:
+            numbers = self.values[name].dropna().astype(float)
+            if not len(numbers) or not (numbers > 0).all():
+                continue
+            domain = space.get(name.replace("/", ".")) if isinstance(space, dict) else None
+            wide = numbers.max() > _LOG_SPAN * numbers.min()
+            if wide or _is_log_domain(domain):
+                found.add(name)
+        return found
+
+    @cached_property
+    def axes(self) -> list[str]:
+        """The x axes that there are: environment steps, seconds, iterations."""
+        known = {str(c) for trial in self.sweep.trials for c in trial.frame.columns}
+        return [axis for axis in (ENV_STEPS, SECONDS, ITERATION) if axis in known]
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        """The seeds that each trial trains with; none where a trial is a single run."""
+        names = {str(c) for trial in self.sweep.trials for c in trial.frame.columns}
+        matches = [match for name in names if (match := _SEED_COLUMN.fullmatch(name))]
+        return sorted(int(match[1]) for match in matches if match[2] == self.metric)
+
+    @cached_property
+    def lineage(self) -> list[Exploit]:
+        """The exploits of a population; none for other sweeps."""
+        try:
+            return read_lineage(self.folder)
+        except ResultsError:
+            return []
+
+    @cached_property
+    def final(self) -> dict[str, Any] | None:
+        """What held-out seeds said (``final.json``), if there was a final."""
+        document = read_json(self.folder / "final.json")
+        return document if isinstance(document, dict) and "configurations" in document else None
+
+    @cached_property
+    def importance(self) -> pd.DataFrame | str:
+        """`importance_frame` of the sweep, or why there is none."""
+        return self._judged("importance_frame", self.sweep, self.metric, self.mode)
+
+    @cached_property
+    def interactions(self) -> pd.DataFrame | str:
+        """`interactions_frame` of the sweep, or why there is none."""
+        if isinstance(self.importance, str):
+            return self.importance
+        return self._judged("interactions_frame", self.sweep, self.metric, self.mode)
+
+    @cached_property
+    def top_settings(self) -> list[str]:
+        """At most six settings: the most important ones, or else the first ones."""
+        if isinstance(self.importance, str):
+            return self.settings[:_TOP_SETTINGS]
+        return [str(name) for name in self.importance["setting"][:_TOP_SETTINGS]]
+
+    def partial_dependence(self, settings: tuple[str, ...]) -> pd.DataFrame | str:
+        """`partial_dependence_frame` of one or two settings, or why there is none."""
+        if settings not in self._dependence:
+            self._dependence[settings] = self._judged(
+                "partial_dependence_frame", self.sweep, list(settings), self.metric, self.mode
+            )
+        return self._dependence[settings]
+
+    @staticmethod
+    def _judged(name: str, *arguments: Any) -> pd.DataFrame | str:
+        try:
+            function = getattr(import_module("analysis.importance"), name)
+        except ModuleNotFoundError:
+            return "The importance of settings is not computed."
+        try:
+            frame: pd.DataFrame = function(*arguments)
+        except ResultsError as error:
+            return str(error)
+        return frame
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """Where the sweep ran (``environment.json``); empty if it was not recorded."""
+        document = read_json(self.folder / "environment.json")
+        return document if isinstance(document, dict) else {}
+
+    @cached_property
+    def failures(self) -> list[Failure]:
+        """The trials that failed, with their causes."""
+        return failures(self.sweep)
+
+    @cached_property
+    def pareto(self) -> pd.DataFrame | None:
+        """All trials with the front marked: of the objectives, or of the metric against seconds."""
+        objectives = self.objectives
+        if len(objectives) == 1:
+            objectives = [*objectives, (SECONDS, "min")]
+        try:
+            frame = pareto_front(self.sweep, objectives, whole=True)
+        except ResultsError:
+            return None
+        return None if frame.empty else frame
+
+    def curve(
+        self, trial: TrialRecord, metric: str | None = None, x: str = ENV_STEPS, points: int = 200
+    ) -> Curve:
+        """A trial's learning curve, thinned to at most so many points.
+
+        Args:
+            trial: The trial.
+            metric: By default the report's.
+            x: Its x axis, of `axes`.
+            points: How many are kept at most; the first and the last always.
+
+        Returns:
+            x and y, float32 ``[points]``, where both are finite; empty if there are none.
+        """
+        values = finite(trial.frame.get(metric or self.metric))
+        steps = finite(trial.frame.get(x))
+        rows = values.index.intersection(steps.index)
+        keep = thinned(len(rows), points)
+        return _float32(steps[rows].to_numpy()[keep]), _float32(values[rows].to_numpy()[keep])
+
+    def band(self, trial: TrialRecord, x: str = ENV_STEPS, points: int = 200) -> Band | None:
+        """x, lower and upper end of the interval that a trial of several seeds reports."""
+        low = self.curve(trial, f"seeds/{self.metric}/low", x, points)
+        high = self.curve(trial, f"seeds/{self.metric}/high", x, points)
+        if len(low[0]) < 2 or len(low[0]) != len(high[0]):
+            return None
+        return low[0], low[1], high[1]
+
+    def seed_curves(
+        self, trial: TrialRecord, x: str = ENV_STEPS, points: int = 200
+    ) -> dict[int, Curve]:
+        """The curve of each seed of a trial of several."""
+        curves = {
+            seed: self.curve(trial, f"seed_{seed}/{self.metric}", x, points) for seed in self.seeds
+        }
+        return {seed: curve for seed, curve in curves.items() if len(curve[0])}
+
+
+def thinned(length: int, points: int) -> np.ndarray:
+    """Which of `length` values are kept: at most `points`, evenly, the first and the last too."""
+    if length <= points:
+        return np.arange(length)
+    return np.unique(np.linspace(0, length - 1, points).round().astype(int))
+
+
+def _read_spec(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _section(value: Any, default: str) -> dict[str, Any]:
+    if isinstance(value, dict) and "algorithm" in value:
+        return value
+    return {"algorithm": value if isinstance(value, str) else default}
+
+
+def _is_log_domain(domain: Any) -> bool:
+    # Transformed (1 - gamma), the setting itself is on no logarithmic scale.
+    if not isinstance(domain, dict) or "transform" in domain:
+        return False
+    return any(key in domain for key in _LOG_DOMAINS)
+
+
+def _shown(value: Any) -> Any:
+    """A setting's value as a cell: numbers and text as they are, lists and the like as JSON."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    from analysis.effects import level_label
+
+    return level_label(value)
+
+
+def _all_numbers(values: Sequence[Any] | pd.Series) -> bool:
+    known = [value for value in values if value is not None and value == value]
+    return bool(known) and all(
+        isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in known
+    )
+
+
+def _float32(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float32)
