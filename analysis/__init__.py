@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from analysis.plots import plot_learning_curves
     from analysis.ranking import leaderboard
     from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
+    from analysis.sources import load_sweeps
 
 __all__ = [
     "BestCheckpoint",
@@ -35,6 +36,7 @@ __all__ = [
     "export_best",
     "leaderboard",
     "load_sweep",
+    "load_sweeps",
     "pareto_front",
     "plot_effects",
     "plot_learning_curves",
@@ -58,6 +60,7 @@ _HOME = {
     "export_best": "export",
     "leaderboard": "ranking",
     "load_sweep": "records",
+    "load_sweeps": "sources",
     "pareto_front": "pareto",
     "plot_effects": "effects_plot",
     "plot_learning_curves": "plots",

@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.records import ITERATION, Sweep, TrialRecord, load_sweep
+from analysis.records import ENV_STEPS, ITERATION, TrialRecord
 from analysis.rows import flatten
+from analysis.sources import are_several, load_sweeps
 
 if TYPE_CHECKING:
-    from ray.tune import ResultGrid
+    from analysis.records import Source
 
-_OWN = ("trial_id", "status", ITERATION)
+SWEEP = "sweep"
+SECONDS = "time_total_s"
+_OWN = (SWEEP, "trial_id", "status", ITERATION)
+_AXES = (ITERATION, ENV_STEPS, SECONDS)
 
 
-def trials_frame(results: ResultGrid | Sweep | str | Path) -> pd.DataFrame:
+def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
     """One row per trial: its status, its last result and its whole config.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A ``ResultGrid``, the path of a sweep folder, or several; see `load_sweeps`.
 
     Returns:
         A frame with ``trial_id``, ``status`` and ``training_iteration``, then a column per metric
         (the last row's value; NaN where a trial did not report it), then a ``config/...`` column
         per setting, nested ones joined by ``/``. Trials without a result have
         ``training_iteration`` 0. ``frame.attrs["varying"]`` lists the config columns that the
-        search varied, in the order of the config.
+        search varied, in the order of the config. Of several sweeps (a list, or a folder of
+        sweeps) the first column is ``sweep``, and what differs between them varies too.
 
     Raises:
         ResultsError: The folder holds no sweep.
     """
-    sweep = load_sweep(results)
+    trials = list(named_trials(results))
     rows = []
-    for trial in sweep.trials:
+    for head, trial in trials:
         last = dict(trial.frame.iloc[-1]) if len(trial.frame) else {ITERATION: 0}
-        row = {"trial_id": trial.trial_id, "status": trial.status, ITERATION: int(last[ITERATION])}
+        row = {**head, "status": trial.status, ITERATION: int(last[ITERATION])}
         row.update({str(k): v for k, v in last.items() if k not in _OWN})
         row.update(flatten(trial.config, "config/"))
         rows.append(row)
@@ -47,51 +51,75 @@ def trials_frame(results: ResultGrid | Sweep | str | Path) -> pd.DataFrame:
     metrics = [c for c in names if not c.startswith("config/")]
     settings = [c for c in names if c.startswith("config/")]
     frame = frame.loc[:, [*(c for c in _OWN if c in frame), *metrics, *settings]]
-    frame.attrs["varying"] = varying(sweep.trials)
+    frame.attrs["varying"] = varying(trial for _, trial in trials)
     return frame
 
 
 def curves_frame(
-    results: ResultGrid | Sweep | str | Path, metrics: Iterable[str] | None = None
+    results: Source | Sequence[Source], metrics: Iterable[str] | None = None
 ) -> pd.DataFrame:
     """The learning curves in long form: one row per trial and training iteration.
 
     What a resumed trial wrote twice is there once, as the run that counts wrote it.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A ``ResultGrid``, the path of a sweep folder, or several; see `load_sweeps`.
         metrics: The metrics to keep (default: all).
 
     Returns:
-        A frame with ``trial_id``, ``training_iteration``, ``num_env_steps_sampled_lifetime`` where
-        it was reported, the metrics, and a ``config/...`` column per setting that varies between
-        trials or, under PBT, within one (then with the value that the row was trained with).
+        A frame with ``trial_id``, ``training_iteration``, ``num_env_steps_sampled_lifetime`` and
+        ``time_total_s`` (seconds of training) where they were reported, the metrics, and a
+        ``config/...`` column per setting that varies between trials or, under PBT, within one (then
+        with the value that the row was trained with). Of several sweeps (a list, or a folder of
+        sweeps) the first column is ``sweep``.
 
     Raises:
-        ResultsError: The folder holds no sweep, or no trial reported one of ``metrics``.
+        ResultsError: The folder holds no sweep, or a sweep of which no trial reported one of
+            ``metrics``.
     """
-    sweep = load_sweep(results)
     wanted = None if metrics is None else list(metrics)
-    for metric in wanted or ():
-        sweep.require_metric(metric)
-    names = varying(sweep.trials)
+    trials = list(named_trials(results, wanted or ()))
+    names = varying(trial for _, trial in trials)
     frames = []
-    for trial in sweep.trials:
-        frame = trial.frame.drop(columns="trial_id", errors="ignore")
+    for head, trial in trials:
+        frame = trial.frame.drop(columns=[*head], errors="ignore")
         if wanted is not None:
-            keep = {ITERATION, "num_env_steps_sampled_lifetime", *wanted}
+            keep = {*_AXES, *wanted}
             frame = frame.loc[:, [c for c in frame if c in keep]]
         if not len(frame):
             continue
-        head = pd.DataFrame({"trial_id": trial.trial_id}, index=frame.index)
-        frames.append(pd.concat([head, frame, _row_settings(trial, names)], axis=1))
+        first = pd.DataFrame(head, index=frame.index)
+        frames.append(pd.concat([first, frame, _row_settings(trial, names)], axis=1))
+    own = ["trial_id"] if not are_several(results) else [SWEEP, "trial_id"]
     if not frames:
-        return pd.DataFrame(columns=["trial_id", ITERATION, *(wanted or ()), *names])
+        return pd.DataFrame(columns=[*own, ITERATION, *(wanted or ()), *names])
     curves = pd.concat(frames, ignore_index=True)
-    first = [c for c in ("trial_id", ITERATION, "num_env_steps_sampled_lifetime") if c in curves]
+    begin = [c for c in (*own, *_AXES) if c in curves]
     settings = [c for c in names if c in curves]
-    middle = [c for c in curves if c not in first and c not in settings]
-    return curves.loc[:, [*first, *middle, *settings]]
+    middle = [c for c in curves if c not in begin and c not in settings]
+    return curves.loc[:, [*begin, *middle, *settings]]
+
+
+def named_trials(
+    results: Source | Sequence[Source], metrics: Iterable[str] = ()
+) -> Iterator[tuple[dict[str, str], TrialRecord]]:
+    """Each trial behind the columns that say which one it is.
+
+    Args:
+        results: What `load_sweeps` takes.
+        metrics: What some trial of each sweep must have reported.
+
+    Raises:
+        ResultsError: A source holds no sweep, or one of which no trial reported a metric.
+    """
+    several = are_several(results)
+    metrics = list(metrics)
+    for sweep in load_sweeps(results):
+        for metric in metrics:
+            sweep.require_metric(metric)
+        for trial in sweep.trials:
+            head = {SWEEP: sweep.name} if several else {}
+            yield {**head, "trial_id": trial.trial_id}, trial
 
 
 def varying(trials: Iterable[TrialRecord]) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
@@ -15,6 +16,9 @@ from analysis.rows import ResultsError, read_json, read_rows
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
+
+    Source: TypeAlias = "ResultGrid | Sweep | str | os.PathLike[str]"
+    """What holds a sweep's results; see `load_sweep`."""
 
 ITERATION = "training_iteration"
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -82,7 +86,7 @@ class Sweep:
         raise ResultsError(f"{self.path}: no trial reported the metric {metric!r}{hint}")
 
 
-def load_sweep(results: ResultGrid | Sweep | str | Path) -> Sweep:
+def load_sweep(results: Source) -> Sweep:
     """Reads a sweep.
 
     Args:
@@ -95,7 +99,7 @@ def load_sweep(results: ResultGrid | Sweep | str | Path) -> Sweep:
     """
     if isinstance(results, Sweep):
         return results
-    if isinstance(results, str | Path):
+    if isinstance(results, str | os.PathLike):
         return _sweep_from_folder(Path(results).expanduser().resolve())
     if hasattr(results, "experiment_path") and hasattr(results, "get_best_result"):
         return _sweep_from_grid(results)
@@ -207,6 +211,13 @@ def _number_of(state: dict[str, Any]) -> int:
     """The trial's number in its sweep, which begins its tag: ``3_lr=0.1``."""
     number = str(state.get("experiment_tag")).partition("_")[0]
     return int(number) if number.isdecimal() else 0
+
+
+def is_sweep_folder(path: Path) -> bool:
+    """Whether Tune saved a sweep there, or at least a trial."""
+    if not path.is_dir():
+        return False
+    return any(path.glob("experiment_state-*.json")) or any(map(_is_trial_folder, path.iterdir()))
 
 
 def _is_trial_folder(path: Path) -> bool:

@@ -223,7 +223,7 @@ def test_what_is_no_sweep_is_named(tmp_path: Path, make: str) -> None:
         path, hint = tmp_path / "empty", "not a sweep folder"
         path.mkdir()
     with pytest.raises(ResultsError, match=hint) as error:
-        trials_frame(path)
+        load_sweep(path)
     assert str(path) in str(error.value)
 
 
