@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.best import BestCheckpoint, best_checkpoint, best_trial
+    from analysis.budget import (
+        area_under_curve,
+        area_under_curve_frame,
+        budget_to_threshold,
+        budget_to_threshold_frame,
+    )
+    from analysis.censored import Reached, reached_summary
     from analysis.effects import effects_frame
     from analysis.effects_plot import plot_effects
     from analysis.export import export_best
@@ -26,11 +33,16 @@ if TYPE_CHECKING:
 __all__ = [
     "BestCheckpoint",
     "Exploit",
+    "Reached",
     "ResultsError",
     "Sweep",
     "TrialRecord",
+    "area_under_curve",
+    "area_under_curve_frame",
     "best_checkpoint",
     "best_trial",
+    "budget_to_threshold",
+    "budget_to_threshold_frame",
     "curves_frame",
     "effects_frame",
     "export_best",
@@ -42,6 +54,7 @@ __all__ = [
     "plot_learning_curves",
     "plot_lineage",
     "plot_pareto",
+    "reached_summary",
     "read_lineage",
     "schedule_frame",
     "trials_frame",
@@ -50,11 +63,16 @@ __all__ = [
 _HOME = {
     "BestCheckpoint": "best",
     "Exploit": "lineage",
+    "Reached": "censored",
     "ResultsError": "records",
     "Sweep": "records",
     "TrialRecord": "records",
+    "area_under_curve": "budget",
+    "area_under_curve_frame": "budget",
     "best_checkpoint": "best",
     "best_trial": "best",
+    "budget_to_threshold": "budget",
+    "budget_to_threshold_frame": "budget",
     "curves_frame": "frames",
     "effects_frame": "effects",
     "export_best": "export",
@@ -65,6 +83,7 @@ _HOME = {
     "plot_effects": "effects_plot",
     "plot_learning_curves": "plots",
     "plot_lineage": "lineage_plot",
+    "reached_summary": "censored",
     "read_lineage": "lineage",
     "schedule_frame": "lineage",
     "plot_pareto": "pareto",

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.ranking import finite, ranked
+from analysis.ranking import ranked
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError
+from analysis.run_curves import trial_curve
 from analysis.statistics import ENOUGH_SEEDS
 
 if TYPE_CHECKING:
@@ -138,10 +139,8 @@ def _draw(axes: Axes, curves: list[Curve], best_id: str, band: Band | None) -> N
 
 
 def _curve(trial: TrialRecord, x: str, metric: str) -> Curve:
-    values = finite(trial.frame.get(metric))
-    steps = finite(trial.frame.get(x))
-    rows = values.index.intersection(steps.index)
-    return steps[rows].to_numpy(), values[rows].to_numpy()
+    curve = trial_curve(trial, metric, x)
+    return curve.steps, curve.values
 
 
 def _band(trial: TrialRecord, x: str, metric: str) -> Band | None:

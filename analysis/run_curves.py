@@ -1,0 +1,112 @@
+"""A run's curve of one metric, as arrays: of a trial, or of one seed of a trial of several."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.ranking import finite
+from analysis.records import ENV_STEPS, TrialRecord
+
+_SEED = re.compile(r"seed_(\d+)/(.+)")
+
+
+@dataclass(frozen=True)
+class RunCurve:
+    """What one training run reported of a metric.
+
+    Attributes:
+        trial_id: Of its trial.
+        seed: The run's seed, where it has one of its own; else None.
+        steps: ``[reports]``: the budget at each report, ascending.
+        values: ``[reports]``: the metric there; all finite.
+        diverged: The run went on without a finite value of the metric.
+    """
+
+    trial_id: str
+    seed: int | None
+    steps: np.ndarray
+    values: np.ndarray
+    diverged: bool = False
+
+    @property
+    def name(self) -> str:
+        """The trial and, where it is known, the seed."""
+        return self.trial_id if self.seed is None else f"{self.trial_id} (seed {self.seed})"
+
+    @property
+    def end(self) -> float:
+        """The budget of the last report; NaN if there is none."""
+        return float(self.steps[-1]) if len(self.steps) else float("nan")
+
+    def at(self, budget: float) -> float:
+        """The value of the last report within a budget; NaN before the first report."""
+        row = int(np.searchsorted(self.steps, budget, side="right")) - 1
+        return float(self.values[row]) if row >= 0 else float("nan")
+
+
+def trial_curve(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> RunCurve:
+    """The trial's own curve: of a trial of several seeds that of their interquartile mean.
+
+    Args:
+        trial: The trial.
+        metric: The flat name of the metric.
+        x: What the budget is counted in: a column of the results.
+    """
+    seed = trial.config.get("seed")
+    return _curve(trial, metric, x, seed if isinstance(seed, int) else None)
+
+
+def run_curves(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> list[RunCurve]:
+    """The curve of each of the trial's training runs: one, or one for each of its seeds.
+
+    Seconds are the trial's: its seeds train side by side or in turns, and share the clock.
+
+    Args:
+        trial: The trial.
+        metric: The flat name of the metric.
+        x: What the budget is counted in: a column of the results.
+    """
+    seeds = trial_seeds(trial, metric)
+    if not seeds:
+        return [trial_curve(trial, metric, x)]
+    curves = []
+    for seed in seeds:
+        own = f"seed_{seed}/{x}"
+        curves.append(
+            _curve(trial, f"seed_{seed}/{metric}", own if own in trial.frame else x, seed)
+        )
+    return curves
+
+
+def trial_seeds(trial: TrialRecord, metric: str) -> list[int]:
+    """The seeds of a trial of several, for which it reports the metric; else none."""
+    found = (_SEED.fullmatch(str(column)) for column in trial.frame.columns)
+    return sorted(int(match[1]) for match in found if match and match[2] == metric)
+
+
+def _curve(trial: TrialRecord, metric: str, x: str, seed: int | None) -> RunCurve:
+    values, steps = finite(trial.frame.get(metric)), finite(trial.frame.get(x))
+    rows = values.index.intersection(steps.index)
+    return RunCurve(
+        trial.trial_id,
+        seed,
+        steps[rows].to_numpy(),
+        values[rows].to_numpy(),
+        _diverged(trial.frame.index.isin(values.index)),
+    )
+
+
+def _diverged(found: np.ndarray) -> bool:
+    """Whether the values end for good before the run does.
+
+    A metric may be reported in every n-th row only, as that of an evaluation is: its values have
+    ended where more rows lack one at the end than anywhere before.
+    """
+    rows = np.flatnonzero(found)
+    if not len(rows):
+        return True
+    gaps = np.diff(rows, prepend=-1) - 1
+    return bool(len(found) - 1 - rows[-1] > gaps.max())
