@@ -12,6 +12,7 @@ from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_swee
 from analysis.rows import ResultsError
 from analysis.run_curves import trial_curve
 from analysis.statistics import ENOUGH_SEEDS
+from analysis.thinning import Curve, curve_quantiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,10 +28,6 @@ _LABELS = {
     "evaluation/episode_return_mean": "mean episode return (evaluation)",
     "env_steps_per_second": "environment steps per second",
 }
-_MIN_FOR_MEDIAN = 3
-"""Below so many running trials the median says nothing: early stopping leaves the best ones."""
-
-Curve = tuple[np.ndarray, np.ndarray]
 Band = tuple[np.ndarray, np.ndarray, np.ndarray, str]
 """Steps, lower and upper end, and what it is."""
 
@@ -122,9 +119,11 @@ def _draw(axes: Axes, curves: list[Curve], best_id: str, band: Band | None) -> N
         marker = "o" if len(steps) == 1 else None
         label = "other trials" if number == 0 else None
         axes.plot(steps, values, color="0.72", lw=1.0, marker=marker, ms=3, label=label, zorder=1)
-    median = _median(curves)
-    if median is not None:
-        axes.plot(*median, color="#1b1b1b", lw=2.0, ls="--", label="median", zorder=2)
+    middle = curve_quantiles(curves, [0.5])
+    if middle is not None:
+        axes.plot(
+            middle[0], middle[1][0], color="#1b1b1b", lw=2.0, ls="--", label="median", zorder=2
+        )
     if band is not None:
         axes.fill_between(*band[:3], color="#0b6bcb", alpha=0.18, lw=0, label=band[3], zorder=2)
     marker = "o" if len(best[0]) == 1 else None
@@ -149,18 +148,3 @@ def _band(trial: TrialRecord, x: str, metric: str) -> Band | None:
     if len(low[0]) < 2 or len(low[0]) != len(high[0]):
         return None
     return *low, high[1], interval_label(int(trial.frame["num_seeds"].iloc[-1]))
-
-
-def _median(curves: list[Curve]) -> Curve | None:
-    """The median over trials on one grid of steps; each trial counts only between its own ends."""
-    if len(curves) < _MIN_FOR_MEDIAN:
-        return None
-    grid = np.unique(np.concatenate([steps for steps, _ in curves]))
-    if len(grid) > 512:
-        grid = np.linspace(grid[0], grid[-1], 512)
-    # [trials, grid], NaN where a trial had not begun or had ended.
-    table = np.stack([np.interp(grid, *c, left=np.nan, right=np.nan) for c in curves])
-    enough = np.isfinite(table).sum(axis=0) >= _MIN_FOR_MEDIAN
-    if not enough.any():
-        return None
-    return grid[enough], np.nanmedian(table[:, enough], axis=0)

@@ -6,13 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from analysis_sweeps import make_sweep, row
 from matplotlib.figure import Figure
 
 from analysis import ResultsError, plot_learning_curves, plots
-from analysis.plots import _median
 
 
 @pytest.fixture
@@ -36,18 +34,6 @@ def test_a_file_comes_out(sweep: Path, tmp_path: Path, ending: str) -> None:
     content = out.read_bytes()
     assert content.startswith(b"\x89PNG" if ending == "png" else b"<?xml")
     assert len(content) > 5_000
-
-
-def test_median_counts_each_trial_only_where_it_ran() -> None:
-    ramps = [(np.array([0.0, n]), np.array([0.0, n])) for n in (2.0, 4.0, 4.0, 8.0)]
-    flat = (np.array([0.0, 4.0]), np.array([1.0, 1.0]))
-    median = _median([*ramps, flat])
-    assert median is not None
-    steps, values = median
-    # At 2: ramps give 2, 2, 2, 2 and the flat one 1. At 4 the first ramp has ended: 4, 4, 4, 1.
-    assert steps.tolist() == [0.0, 2.0, 4.0]
-    assert values.tolist() == [0.0, 2.0, 4.0]
-    assert _median(ramps[:2]) is None
 
 
 def test_the_best_trial_is_the_leaderboards_first(

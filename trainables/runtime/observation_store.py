@@ -181,7 +181,7 @@ class CompressedStore:
     """Each observation compressed by LZ4, without loss; a loop over rows, as codecs have it."""
 
     def __init__(self, layout: ObservationLayout, num_rows: int):
-        from pyarrow import Codec  # type: ignore[import-untyped]  # slow to import, and only this store needs it
+        from pyarrow import Codec  # slow to import, and only this store needs it
 
         self._codec = Codec("lz4")
         self._layout = layout

@@ -1,0 +1,65 @@
+"""Curves with fewer points, and many curves as a few: what a picture needs of a long run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+MIN_RUNNING = 3
+"""Below so many running trials a quantile says nothing: early stopping leaves the best ones."""
+
+Curve = tuple[np.ndarray, np.ndarray]
+"""Steps and values, ``[points]`` each."""
+
+
+def thin(x: np.ndarray, y: np.ndarray, points: int = 200) -> Curve:
+    """At most ``points`` points of a curve that look the same: no peak and no dip is lost.
+
+    The curve is cut into pieces of equally many points; of each the lowest and the highest stay,
+    and so do both ends.
+
+    Args:
+        x: Steps in order, ``[n]``.
+        y: Values, ``[n]``, finite.
+        points: At least 4.
+
+    Raises:
+        ValueError: ``points`` is below 4.
+    """
+    if points < 4:
+        raise ValueError(f"points must be at least 4, not {points}")
+    if len(x) <= points:
+        return x, y
+    pieces = np.array_split(np.arange(1, len(x) - 1), (points - 2) // 2)
+    lowest = [piece[np.argmin(y[piece])] for piece in pieces]
+    highest = [piece[np.argmax(y[piece])] for piece in pieces]
+    kept = np.unique([0, *lowest, *highest, len(x) - 1])
+    return x[kept], y[kept]
+
+
+def curve_quantiles(
+    curves: Sequence[Curve], quantiles: Sequence[float], *, points: int = 512
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Quantiles over curves on one grid of steps; each curve counts only between its own ends.
+
+    Args:
+        curves: Each with its steps in order.
+        quantiles: In [0, 1].
+        points: Of the grid at most; with fewer different steps these are the grid.
+
+    Returns:
+        The grid ``[points]`` and the values ``[quantiles, points]``, where at least
+        `MIN_RUNNING` curves run; None where that is nowhere.
+    """
+    if len(curves) < MIN_RUNNING:
+        return None
+    grid = np.unique(np.concatenate([steps for steps, _ in curves]))
+    if len(grid) > points:
+        grid = np.linspace(grid[0], grid[-1], points)
+    # [curves, grid], NaN where a trial had not begun or had ended.
+    table = np.stack([np.interp(grid, *c, left=np.nan, right=np.nan) for c in curves])
+    enough = np.isfinite(table).sum(axis=0) >= MIN_RUNNING
+    if not enough.any():
+        return None
+    return grid[enough], np.nanquantile(table[:, enough], quantiles, axis=0)
