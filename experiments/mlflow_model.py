@@ -1,5 +1,8 @@
 """A policy as an MLflow model: with its signature, without a pickle, and registered on request.
 
+The folder of a model holds the policy and the code that it needs, so that it is served where
+neither this project nor Ray is installed: `mlflow models serve -m FOLDER --env-manager local`.
+
 >>> model = mlflow.pyfunc.load_model("models:/cartpole/1")  # doctest: +SKIP
 >>> actions = model.predict(observations)  # doctest: +SKIP
 """
@@ -13,6 +16,9 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from analysis.rows import read_json
+from experiments.mlflow_store import be_quiet
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
@@ -37,6 +43,33 @@ def load_policy(folder: str) -> Policy:
     from trainables.core.policy import Policy
 
     return Policy.load(folder)
+
+
+def export_mlflow(policy_folder: Path, target: Path) -> Path:
+    """Writes an exported policy as the folder of an MLflow model.
+
+    `mlflow models predict -m TARGET -i TARGET/serving_input_example.json --env-manager local` and
+    `mlflow.pyfunc.load_model(TARGET)` run it; see `trainables.core.serving` for what goes in and
+    comes out. What `export.json` says of the policy is the model's metadata.
+
+    Args:
+        policy_folder: an exported policy.
+        target: the folder to make; it must not exist, and its parent must.
+
+    Returns:
+        `target`.
+
+    Raises:
+        CheckpointError: `policy_folder` holds no policy, or a damaged one.
+    """
+    from mlflow.models import Model
+
+    policy = load_policy(str(policy_folder))
+    said = read_json(policy_folder / "export.json")
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as work:
+        description = Model(metadata=said if isinstance(said, dict) else None)
+        build_model(policy, policy_folder, Path(work), description).rename(target)
+    return target
 
 
 def log_model(
@@ -130,6 +163,7 @@ def build_model(policy: Policy, folder: Path, work: Path, description: Model) ->
     code = work / "code" / "trainables"
     shutil.copytree(source / "core", code / "core", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(source / "__init__.py", code / "__init__.py")
+    be_quiet()
     from mlflow import pyfunc
 
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
@@ -145,9 +179,19 @@ def build_model(policy: Policy, folder: Path, work: Path, description: Model) ->
         pip_requirements=_requirements(),
         mlflow_model=description,
     )
+    _forget_this_machine(description)
+    description.save(target / "MLmodel")
     for cache in target.rglob("__pycache__"):
         shutil.rmtree(cache)
     return target
+
+
+def _forget_this_machine(description: Model) -> None:
+    """Makes paths relative to the model's folder, which alone are read when it is loaded."""
+    flavor = description.flavors["python_function"]
+    flavor["model_code_path"] = _CODE.name
+    for artifact in flavor["artifacts"].values():
+        artifact["uri"] = artifact["path"]
 
 
 def signature_of(policy: Policy) -> tuple[ModelSignature, Any]:

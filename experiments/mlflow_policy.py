@@ -6,6 +6,9 @@ JSON and safetensors.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel
 from mlflow.pyfunc.model import PythonModelContext
@@ -20,8 +23,14 @@ class PolicyModel(PythonModel):
 
         self.policy = Policy.load(context.artifacts["policy"])
 
-    # MLflow takes type hints for a schema and warns of those that are none: the signature says it.
-    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
+    # MLflow warns of inputs without a type hint, and takes a hint for the schema, unless it is of
+    # an array: what goes in by name is a dict of arrays.
+    def predict(
+        self,
+        context: PythonModelContext | None,
+        model_input: np.ndarray,
+        params: dict[str, Any] | None = None,
+    ) -> np.ndarray | dict[str, np.ndarray]:
         """The actions for a batch of observations.
 
         Args:

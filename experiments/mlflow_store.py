@@ -50,9 +50,16 @@ class Row:
     values: dict[str, float]
 
 
+def be_quiet() -> None:
+    """Keeps MLflow from printing to the terminal; call it before MLflow is imported."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+
+
 def connect(tracking_uri: str) -> MlflowClient:
     """Returns a client for `tracking_uri`; makes or migrates an SQLite schema, once and quietly."""
-    for name, value in {**_ENVIRONMENT, **_QUIET}.items():
+    be_quiet()
+    for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     # Quiet first: MLflow announces every table that it makes.
     for noisy in ("alembic", "mlflow.store.db.utils", "mlflow.tracking"):
