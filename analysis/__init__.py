@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analysis.aggregates import aggregate, aggregate_curves
     from analysis.best import BestCheckpoint, best_checkpoint, best_trial
     from analysis.budget import (
         area_under_curve,
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
     from analysis.censored import Reached, reached_summary
     from analysis.effects import effects_frame
     from analysis.effects_plot import plot_effects
+    from analysis.estimates import normalise
     from analysis.export import export_best
     from analysis.frames import curves_frame, trials_frame
+    from analysis.improvement import Improvement, probability_of_improvement
     from analysis.lineage import Exploit, read_lineage, schedule_frame
     from analysis.lineage_plot import plot_lineage
     from analysis.pareto import pareto_front, plot_pareto
     from analysis.plots import plot_learning_curves
+    from analysis.profiles import average_score_distribution, performance_profile
     from analysis.ranking import leaderboard
     from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
     from analysis.sources import load_sweeps
@@ -33,12 +37,16 @@ if TYPE_CHECKING:
 __all__ = [
     "BestCheckpoint",
     "Exploit",
+    "Improvement",
     "Reached",
     "ResultsError",
     "Sweep",
     "TrialRecord",
+    "aggregate",
+    "aggregate_curves",
     "area_under_curve",
     "area_under_curve_frame",
+    "average_score_distribution",
     "best_checkpoint",
     "best_trial",
     "budget_to_threshold",
@@ -49,11 +57,14 @@ __all__ = [
     "leaderboard",
     "load_sweep",
     "load_sweeps",
+    "normalise",
     "pareto_front",
+    "performance_profile",
     "plot_effects",
     "plot_learning_curves",
     "plot_lineage",
     "plot_pareto",
+    "probability_of_improvement",
     "reached_summary",
     "read_lineage",
     "schedule_frame",
@@ -88,6 +99,13 @@ _HOME = {
     "schedule_frame": "lineage",
     "plot_pareto": "pareto",
     "trials_frame": "frames",
+    "aggregate": "aggregates",
+    "aggregate_curves": "aggregates",
+    "average_score_distribution": "profiles",
+    "performance_profile": "profiles",
+    "Improvement": "improvement",
+    "probability_of_improvement": "improvement",
+    "normalise": "estimates",
 }
 
 

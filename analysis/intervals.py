@@ -1,0 +1,126 @@
+"""How sure a statistic of a few runs is: stratified bootstrap intervals, and how often they hold.
+
+The bootstrap is rliable's (Agarwal et al., 2021, section 4.1): the seeds of each task are drawn
+anew, by themselves, and the interval is between percentiles of the statistic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.estimates import Floats, as_scores, interquartile_mean
+from analysis.rows import ResultsError
+
+COVERAGE = {3: 0.73, 5: 0.90, 10: 0.93, 20: 0.94}
+"""How often a 95 % interval of the IQM holds the true value, by number of seeds: simulated for
+normal returns, and checked by `tests/unit/test_statistics.py`."""
+
+ENOUGH_SEEDS = 10
+"""Below so many seeds every report says that the intervals are too narrow."""
+
+RESAMPLES = 2_000
+_BATCH_BYTES = 64e6
+"""What the resamples of one batch may take."""
+
+Statistic = Callable[[Floats], Floats]
+"""From ``[..., seeds, tasks]`` to ``[...]``, or to ``[k, ...]`` for k statistics at once."""
+
+
+def bootstrap_interval(
+    scores: npt.ArrayLike,
+    statistic: Statistic,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[Floats, Floats]:
+    """The percentile interval of a statistic, or of several on the same resamples.
+
+    Args:
+        scores: ``[seeds]`` or ``[seeds, tasks]``: each task's seeds are resampled by themselves.
+        statistic: From ``[..., seeds, tasks]`` to ``[...]`` or ``[k, ...]``.
+        confidence: Of the interval.
+        resamples: Of the bootstrap.
+        seed: Of the bootstrap: the same scores have the same interval.
+
+    Returns:
+        Lower and upper end, ``[]`` or ``[k]``; NaN for fewer than two seeds and where a score is
+        not finite.
+
+    Raises:
+        ResultsError: ``confidence`` or ``resamples`` is not allowed, or `as_scores` refuses.
+    """
+    from scipy.stats import bootstrap
+
+    check_bootstrap(confidence, resamples)
+    table = as_scores(scores)
+    if len(table) < 2 or not np.isfinite(table).all():
+        unknown = np.full(np.shape(statistic(np.zeros_like(table))), np.nan)
+        return unknown, unknown.copy()
+
+    def of_samples(*tasks: Floats, axis: int = -1) -> Floats:
+        return statistic(np.stack(tasks, axis=-1))  # each [..., seeds]; scipy's axis is the last
+
+    found = bootstrap(
+        tuple(table.T),
+        of_samples,
+        n_resamples=resamples,
+        batch=max(1, min(resamples, int(_BATCH_BYTES / (8 * table.size)))),
+        vectorized=True,
+        confidence_level=confidence,
+        method="percentile",
+        random_state=np.random.default_rng(seed),
+    ).confidence_interval
+    return np.asarray(found.low), np.asarray(found.high)
+
+
+def iqm_interval(
+    values: npt.ArrayLike,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """The percentile bootstrap interval of the IQM.
+
+    Too narrow for few seeds: see `COVERAGE`.
+
+    Args:
+        values: Scores, ``[seeds]``, or ``[seeds, tasks]``: then each task's seeds are resampled by
+            themselves (stratified).
+        confidence: Of the interval.
+        resamples: Of the bootstrap.
+        seed: Of the bootstrap: the same scores have the same interval.
+
+    Returns:
+        Both ends; NaN for fewer than two seeds and where a score is not finite.
+    """
+    if not np.size(values):
+        return float("nan"), float("nan")
+    low, high = bootstrap_interval(
+        values, interquartile_mean, confidence=confidence, resamples=resamples, seed=seed
+    )
+    return float(low), float(high)
+
+
+def interval_caution(num_seeds: int) -> str:
+    """What a report with intervals of so few seeds says; empty if they are enough."""
+    if num_seeds >= ENOUGH_SEEDS:
+        return ""
+    known = ", ".join(f"{cover:.0%} at {seeds}" for seeds, cover in COVERAGE.items())
+    known = known.replace("%", " %")
+    return (
+        f"Intervals of {num_seeds} seeds are too narrow: a 95 % percentile interval of the IQM "
+        f"holds the true value in only {known} seeds (simulated)."
+    )
+
+
+def check_bootstrap(confidence: float, resamples: int) -> None:
+    """Raises `ResultsError` where either is not allowed."""
+    if not 0 < confidence < 1:
+        raise ResultsError(f"confidence must be between 0 and 1, not {confidence}")
+    if resamples < 100:
+        raise ResultsError(f"resamples must be at least 100, not {resamples}")
