@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from analysis.plots import metric_label
 from analysis.report import theme
-from analysis.report.scales import label, number
+from analysis.report.scales import Scale, label, number
 
 TIME = "time_total_s"
 LABEL_HEIGHT = 17.0
@@ -64,6 +64,25 @@ def budget_axis(name: str, greatest: float) -> tuple[float, dict[str, Any]]:
     elif greatest > 300:
         unit, factor = "min", 60.0
     return factor, {"title": {"text": f"training time ({unit})"}, "nticks": 7}
+
+
+def setting_axis(scale: Scale, positions: np.ndarray, name: str = "") -> dict[str, Any]:
+    """The axis of a setting that holds these positions, with the ticks of its scale."""
+    if scale.kind == "category":
+        low, high = -0.5, len(scale.levels) - 0.5
+        inner = (low, high)
+    else:
+        known = positions[np.isfinite(positions)]
+        inner = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+        low, high = padded(np.array(inner))
+    places, texts = scale.ticks(*inner, 5)
+    return {
+        "type": "log" if scale.kind == "log" else "linear",
+        "range": [low, high],
+        "tickvals": [float(place) for place in scale.drawn(np.array(places))],
+        "ticktext": [theme.short(text, 14) for text in texts],
+        "title": {"text": theme.short(name, 40)} if name else None,
+    }
 
 
 def value_axis(metric: str) -> dict[str, Any]:

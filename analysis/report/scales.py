@@ -54,6 +54,10 @@ class Scale:
                 numbers = -np.log10(1 - numbers)
         return np.where(np.isfinite(numbers), numbers, np.nan)
 
+    def drawn(self, positions: np.ndarray) -> np.ndarray:
+        """What plotly's axis takes for positions: of a logarithmic one the values themselves."""
+        return np.power(10.0, positions) if self.kind == "log" else positions
+
     def ticks(self, low: float, high: float, count: int = 5) -> tuple[list[float], list[str]]:
         """Positions and labels of about ``count`` round values between two positions."""
         if self.kind == "category":
