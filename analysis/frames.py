@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.records import ENV_STEPS, ITERATION, TrialRecord
+from analysis.names import ENV_STEPS, ITERATION, SECONDS
+from analysis.records import TrialRecord
 from analysis.rows import flatten
 from analysis.sources import are_several, load_sweeps
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from analysis.records import Source
 
 SWEEP = "sweep"
-SECONDS = "time_total_s"
 _OWN = (SWEEP, "trial_id", "status", ITERATION)
 _AXES = (ITERATION, ENV_STEPS, SECONDS)
 
@@ -80,24 +81,25 @@ def curves_frame(
     wanted = None if metrics is None else list(metrics)
     trials = list(named_trials(results, wanted or ()))
     names = varying(trial for _, trial in trials)
-    frames = []
-    for head, trial in trials:
-        frame = trial.frame.drop(columns=[*head], errors="ignore")
-        if wanted is not None:
-            keep = {*_AXES, *wanted}
-            frame = frame.loc[:, [c for c in frame if c in keep]]
-        if not len(frame):
-            continue
-        first = pd.DataFrame(head, index=frame.index)
-        frames.append(pd.concat([first, frame, _row_settings(trial, names)], axis=1))
     own = ["trial_id"] if not are_several(results) else [SWEEP, "trial_id"]
-    if not frames:
+    trials = [(head, trial) for head, trial in trials if len(trial.frame)]
+    if not trials:
         return pd.DataFrame(columns=[*own, ITERATION, *(wanted or ()), *names])
+    frames = [_without(trial.frame, own, wanted) for _, trial in trials]
     curves = pd.concat(frames, ignore_index=True)
-    begin = [c for c in (*own, *_AXES) if c in curves]
-    settings = [c for c in names if c in curves]
-    middle = [c for c in curves if c not in begin and c not in settings]
-    return curves.loc[:, [*begin, *middle, *settings]]
+    counts = [len(frame) for frame in frames]
+    first = {name: np.repeat([head[name] for head, _ in trials], counts) for name in own}
+    settings = _setting_columns([trial for _, trial in trials], names)
+    axes = [c for c in _AXES if c in curves]
+    middle = [c for c in curves if c not in axes]
+    parts = [pd.DataFrame(first), curves.loc[:, [*axes, *middle]], pd.DataFrame(settings)]
+    return pd.concat(parts, axis=1)
+
+
+def _without(frame: pd.DataFrame, own: list[str], wanted: list[str] | None) -> pd.DataFrame:
+    """The columns of a trial that its curves keep."""
+    keep = frame.columns if wanted is None else {*_AXES, *wanted}
+    return frame.iloc[:, [i for i, c in enumerate(frame) if c in keep and c not in own]]
 
 
 def named_trials(
@@ -129,7 +131,7 @@ def varying(trials: Iterable[TrialRecord]) -> list[str]:
     configs = []
     for trial in trials:
         searched.update(f"config/{name}" for name in trial.searched)
-        configs += [flatten(c, "config/") for c in (trial.row_configs or [trial.config])]
+        configs += [flatten(config, "config/") for config, _ in _stretches(trial)]
     for number, config in enumerate(configs):
         for name, value in config.items():
             # A setting that only some trials have differs too.
@@ -140,13 +142,37 @@ def varying(trials: Iterable[TrialRecord]) -> list[str]:
     return [name for name, seen in values.items() if name in searched or len(seen) > 1]
 
 
-def _row_settings(trial: TrialRecord, names: list[str]) -> pd.DataFrame:
-    configs = trial.row_configs or [trial.config] * len(trial.frame)
-    rows: list[dict[str, Any]] = []
-    for number, config in enumerate(configs):
-        if number and config == configs[number - 1]:
-            rows.append(rows[-1])
-            continue
-        flat = flatten(config, "config/")
-        rows.append({name: flat.get(name) for name in names})
-    return pd.DataFrame(rows, index=trial.frame.index, columns=names)
+def _setting_columns(trials: Sequence[TrialRecord], names: list[str]) -> dict[str, pd.Series]:
+    """The settings of each row of the trials: a trial's own, or under PBT the row's."""
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for trial in trials:
+        flats = [(flatten(c, "config/"), n) for c, n in _stretches(trial)]
+        for name, values in columns.items():
+            own = [(flat.get(name), count) for flat, count in flats]
+            kinds = {type(value) for value, _ in own}
+            if kinds & {int, float} and kinds <= {int, float, type(None)}:
+                # Before the setting was there, it is a number that is missing.
+                own = [(float("nan") if v is None else v, n) for v, n in own]
+            for value, count in own:
+                values.extend([value] * count)
+    return {name: _series(values) for name, values in columns.items()}
+
+
+def _series(values: list[Any]) -> pd.Series:
+    """A column of numbers or of one type; of objects where trials differ in the type."""
+    kinds = {type(value) for value in values}
+    alike = len(kinds) == 1 or kinds <= {int, float}
+    return pd.Series(values, dtype=None if alike else object)
+
+
+def _stretches(trial: TrialRecord) -> list[tuple[dict[str, Any], int]]:
+    """The configs that a trial had one after the other, and how many rows of each."""
+    if trial.row_configs is None:
+        return [(trial.config, len(trial.frame))]
+    found: list[tuple[dict[str, Any], int]] = []
+    for config in trial.row_configs:
+        if found and (config is found[-1][0] or config == found[-1][0]):
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((config, 1))
+    return found

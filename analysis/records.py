@@ -5,13 +5,17 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
+from analysis.checkpoints import POLICY, CheckpointRecord, find_checkpoints
+from analysis.names import ENV_STEPS, ITERATION
 from analysis.rows import ResultsError, read_json, read_rows
 
 if TYPE_CHECKING:
@@ -20,18 +24,19 @@ if TYPE_CHECKING:
     Source: TypeAlias = "ResultGrid | Sweep | str | os.PathLike[str]"
     """What holds a sweep's results; see `load_sweep`."""
 
-ITERATION = "training_iteration"
-ENV_STEPS = "num_env_steps_sampled_lifetime"
-POLICY = Path("policies", "default_policy")
-"""Where a checkpoint keeps the exported policy."""
+__all__ = [
+    "ENV_STEPS",
+    "ITERATION",
+    "POLICY",
+    "CheckpointRecord",
+    "ResultsError",
+    "Sweep",
+    "TrialRecord",
+    "is_sweep_folder",
+    "load_sweep",
+]
 
-
-@dataclass(frozen=True)
-class CheckpointRecord:
-    """A checkpoint folder that exists, and the result that was reported when it was taken."""
-
-    path: Path
-    metrics: dict[str, Any]
+_READERS = min(8, os.cpu_count() or 1)
 
 
 @dataclass
@@ -47,8 +52,7 @@ class TrialRecord:
         searched: The flat names (``model/vf_share_layers``) of what the search set.
         frame: One row per training iteration, in order, a column per metric.
         row_configs: The config of each row where it changed on the way (PBT), else None.
-        checkpoints: Those whose result is known, oldest first.
-        unplaced: Checkpoint folders that do not say at which iteration they were taken.
+        told: The results of checkpoints by the names of their folders, where Tune told them.
     """
 
     trial_id: str
@@ -58,8 +62,22 @@ class TrialRecord:
     searched: tuple[str, ...]
     frame: pd.DataFrame
     row_configs: list[dict[str, Any]] | None = None
-    checkpoints: list[CheckpointRecord] = field(default_factory=list)
-    unplaced: list[Path] = field(default_factory=list)
+    told: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def checkpoints(self) -> list[CheckpointRecord]:
+        """Those whose result is known, oldest first."""
+        return self._checkpoints[0]
+
+    @property
+    def unplaced(self) -> list[Path]:
+        """Checkpoint folders that do not say at which iteration they were taken."""
+        return self._checkpoints[1]
+
+    @cached_property
+    def _checkpoints(self) -> tuple[list[CheckpointRecord], list[Path]]:
+        # Only when asked for: frames of a thousand trials need none.
+        return find_checkpoints(self.path, self.frame, self.told)
 
 
 @dataclass
@@ -121,15 +139,15 @@ def _sweep_from_folder(path: Path) -> Sweep:
         raise ResultsError(
             f"{path}: not a sweep folder (no experiment_state-*.json and no trial folders){hint}"
         )
-    trials = []
+    found: list[tuple[Path, dict[str, Any]]] = []
     for state in states:
         folder = folders.pop(str(state.get("relative_logdir")), None)
-        folder = folder or path / str(state.get("relative_logdir"))
-        trials.append(_trial_from_folder(folder, state))
+        found.append((folder or path / str(state.get("relative_logdir")), state))
     # Tune's snapshot is up to some seconds old: a killed sweep may hold younger trials than it
     # names.
-    trials += [_trial_from_folder(folder, {}) for folder in folders.values()]
-    return Sweep(path.name, path, trials)
+    found += [(folder, {}) for folder in folders.values()]
+    with ThreadPoolExecutor(_READERS) as pool:  # Arrow reads without the interpreter's lock
+        return Sweep(path.name, path, list(pool.map(_trial_from_folder, *zip(*found, strict=True))))
 
 
 def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
@@ -143,7 +161,7 @@ def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
             status = "TERMINATED"
         elif (folder / "error.txt").exists() and not len(frame):
             status = "ERROR"
-    trial = TrialRecord(
+    return TrialRecord(
         trial_id=str(state.get("trial_id") or _id_of(folder, frame)),
         path=folder,
         status=status,
@@ -152,13 +170,6 @@ def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
         frame=frame,
         row_configs=configs if any(c != config for c in configs) else None,
     )
-    for path in _checkpoint_folders(folder):
-        metrics = _row_of_checkpoint(path, frame)
-        if metrics is None:
-            trial.unplaced.append(path)
-        else:
-            trial.checkpoints.append(CheckpointRecord(path, metrics))
-    return trial
 
 
 def _sweep_from_grid(grid: ResultGrid) -> Sweep:
@@ -180,13 +191,10 @@ def _sweep_from_grid(grid: ResultGrid) -> Sweep:
             frame = result.metrics_dataframe
             trial.frame = frame.loc[:, [c for c in frame if not str(c).startswith("config/")]]
         # Tune knows the result of each checkpoint, also of trainables whose checkpoints do not say.
-        known = {c.path.name: c for c in trial.checkpoints}
-        for checkpoint, metrics in result.best_checkpoints or ():
-            path = folder / Path(checkpoint.path).name
-            if path.is_dir():
-                known[path.name] = CheckpointRecord(path, dict(metrics))
-        trial.checkpoints = [known[name] for name in sorted(known)]
-        trial.unplaced = [path for path in trial.unplaced if path.name not in known]
+        trial.told = {
+            Path(checkpoint.path).name: dict(metrics)
+            for checkpoint, metrics in result.best_checkpoints or ()
+        }
         trials.append(trial)
     path = Path(grid.experiment_path)
     return Sweep(path.name, path, trials)
@@ -233,33 +241,3 @@ def _sweeps_in(path: Path) -> list[str]:
 
 def _id_of(folder: Path, frame: pd.DataFrame) -> str:
     return str(frame["trial_id"].iloc[-1]) if "trial_id" in frame and len(frame) else folder.name
-
-
-def _checkpoint_folders(folder: Path) -> Iterator[Path]:
-    yield from sorted(p for p in folder.glob("checkpoint_*") if p.is_dir())
-
-
-def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None:
-    """The row reported when the checkpoint was taken, by what the checkpoint says of itself."""
-    # A trial of several seeds keeps its own state in seeds.json, and its seeds' in subfolders.
-    state = read_json(path / "checkpoint.json") or read_json(path / "seeds.json")
-    iteration = _at(state, "state", "counters", "iteration")
-    policy = read_json(path / POLICY / "policy.json")
-    env_steps = _at(policy, "state", "metadata", ENV_STEPS)
-    for key, value in ((ITERATION, iteration), (ENV_STEPS, env_steps)):
-        if value is None or key not in frame:
-            continue
-        rows = frame[frame[key] == value]
-        if len(rows):
-            row = rows.iloc[-1]
-            return {str(name): row[name] for name in frame.columns}
-    return None
-
-
-def _at(document: Any, *keys: str) -> int | None:
-    """The whole number at a path of keys in a JSON document; None where there is none."""
-    for key in keys:
-        if not isinstance(document, dict):
-            return None
-        document = document.get(key)
-    return document if isinstance(document, int) and not isinstance(document, bool) else None

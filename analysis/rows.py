@@ -10,11 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.names import ENV_STEPS, ITERATION
+from analysis.plain_rows import read_plain_rows
+
 logger = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-
-_STEPS = "num_env_steps_sampled_lifetime"
 
 
 class ResultsError(ValueError):
@@ -32,9 +33,12 @@ def read_rows(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
         ones joined by ``/``), without the config; and the nested config of each row. Both are empty
         where the trial reported nothing.
     """
-    rows = _json_rows(folder / "result.json")
-    if not rows:
-        rows = _csv_rows(folder / "progress.csv")
+    data = _content(folder / "result.json")
+    if data.strip():
+        plain = read_plain_rows(data, _one_timeline)
+        if plain is not None:
+            return plain
+    rows = _json_rows(folder / "result.json", data) or _csv_rows(folder / "progress.csv")
     rows = _one_timeline(rows)
     configs = [row.pop("config", None) or {} for row in rows]
     if any(isinstance(value, dict) for row in rows for value in row.values()):
@@ -66,11 +70,15 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _json_rows(path: Path) -> list[Row]:
+def _content(path: Path) -> bytes:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return path.read_bytes()
     except OSError:
-        return []
+        return b""
+
+
+def _json_rows(path: Path, data: bytes) -> list[Row]:
+    text = data.decode("utf-8", errors="replace")
     rows, torn = [], 0
     for line in filter(str.strip, text.split("\n")):
         row = _parse(line)
@@ -94,7 +102,7 @@ def _parse(line: str) -> Row | None:
             row = json.loads(line[start:])
         except ValueError:
             row = None
-        if isinstance(row, dict) and (start == 0 or "training_iteration" in row):
+        if isinstance(row, dict) and (start == 0 or ITERATION in row):
             return row
         start = line.find('{"', start + 1)
     return None
@@ -136,8 +144,8 @@ def _one_timeline(rows: list[Row]) -> list[Row]:
     """
     kept: list[Row] = []
     for number, row in enumerate(rows, start=1):
-        iteration = row.setdefault("training_iteration", number)
-        while kept and (kept[-1]["training_iteration"] >= iteration or _steps_back(kept[-1], row)):
+        iteration = row.setdefault(ITERATION, number)
+        while kept and (kept[-1][ITERATION] >= iteration or _steps_back(kept[-1], row)):
             kept.pop()
         kept.append(row)
     return kept
@@ -145,7 +153,7 @@ def _one_timeline(rows: list[Row]) -> list[Row]:
 
 def _steps_back(before: Row, row: Row) -> bool:
     """Whether ``row`` comes, by environment steps, from an earlier point of training."""
-    steps, now = before.get(_STEPS), row.get(_STEPS)
+    steps, now = before.get(ENV_STEPS), row.get(ENV_STEPS)
     if not isinstance(steps, int | float) or not isinstance(now, int | float):
         return False
     # As many steps with the same settings: nothing was sampled meanwhile, as in offline training.
