@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from analysis.profiles import average_score_distribution, performance_profile
     from analysis.ranking import leaderboard
     from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
+    from analysis.report import write_figures, write_report
     from analysis.sources import load_sweeps
 
 __all__ = [
@@ -69,6 +70,8 @@ __all__ = [
     "read_lineage",
     "schedule_frame",
     "trials_frame",
+    "write_figures",
+    "write_report",
 ]
 
 _HOME = {
@@ -106,6 +109,8 @@ _HOME = {
     "Improvement": "improvement",
     "probability_of_improvement": "improvement",
     "normalise": "estimates",
+    "write_figures": "report",
+    "write_report": "report",
 }
 
 

@@ -291,6 +291,34 @@ def export(
     _output().print(f"Exported to {shown_path(target)}", highlight=False, soft_wrap=True)
 
 
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of sweeps: runs/<name> …")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File; by default report.html in the sweep's folder."),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="By default the sweep's objective.")] = None,
+    mode: Annotated[str | None, typer.Option(help="max or min.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for figures as PNG and PDF, for a paper.")
+    ] = None,
+) -> None:
+    """Write the report of one or several sweeps: an HTML page that works offline."""
+    from experiments.report_command import make_report
+
+    make_report(
+        folders,
+        output,
+        metric=metric,
+        mode=mode,
+        title=title,
+        figures=figures,
+        console=_output(),
+    )
+
+
 @app.command("list")
 def list_() -> None:
     """List the algorithms, search spaces and specs that there are."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cluster import local_node, ray_session, sweep_environment
+from experiments.environment_file import note_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.extension import extended, write_spec
 from experiments.pairs import POPULATION, STOPPING
@@ -263,7 +264,10 @@ class _Ways:
 
 
 def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Outcome:
+    import ray
+
     status = "KILLED"
+    note_environment(folder, ray.cluster_resources())
     try:
         results, interrupted = _interruptible(sweep.tuner.fit)
         outcome = _outcome(results, folder, interrupted)

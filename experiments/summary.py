@@ -57,6 +57,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
 def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
     """The commands that make sense now, one a line with what each does."""
     commands = []
+    if outcome.num_trials:
+        commands.append((command_line("report", outcome.folder), "write a page about all of it"))
     if spec.mlflow.enabled:
         commands.append((command_line("ui", outcome.folder), "compare the trials in MLflow"))
     if outcome.best is not None:

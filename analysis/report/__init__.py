@@ -1,1 +1,115 @@
-"""The report of a sweep: one self-contained HTML page."""
+"""The report of one or several sweeps: a single HTML page that works offline.
+
+`write_report` reads the sweeps and writes the page: words, tables and figures. What it shows of a
+sweep is `ReportData`; `sections.SECTIONS` is the order of its figures.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.report.data import ReportData
+
+FILE_NAME = "report.html"
+_TOP = 10
+
+
+def write_report(
+    sources: Any,
+    out: str | Path | None = None,
+    *,
+    metric: str | None = None,
+    mode: str | None = None,
+    title: str | None = None,
+) -> Path:
+    """Writes the report of one or several sweeps.
+
+    The page holds everything that it shows, plotly included: it makes no request, prints, and has
+    a light and a dark theme.
+
+    Args:
+        sources: A ``ResultGrid``, a ``Sweep`` or the path of a sweep folder; or several of them.
+        out: The file; by default ``report.html`` in the sweep's folder, or in the folder that holds
+            the sweeps' folders if there are several.
+        metric: What trials are judged by; by default each spec's objective.
+        mode: ``"max"`` or ``"min"``; by default that of the objective.
+        title: By default the sweeps' names.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        ResultsError: A folder holds no sweep, no trial of any sweep reported a metric that was
+            named, or the file cannot be written.
+    """
+    from analysis.report.page import Page, render
+    from analysis.report.parts import sweep_page
+
+    sweeps = _read(sources, metric, mode)
+    keys = ["s"] if len(sweeps) == 1 else [f"s{number}" for number in range(1, len(sweeps) + 1)]
+    pages = [sweep_page(data, key, _TOP) for data, key in zip(sweeps, keys, strict=True)]
+    name = title or " and ".join(", ".join(data.name for data in sweeps).rsplit(", ", 1))
+    return _write(render(Page(name, pages)), Path(out) if out else _default(sweeps))
+
+
+def write_figures(
+    sources: Any, folder: str | Path, *, metric: str | None = None, mode: str | None = None
+) -> list[Path]:
+    """Writes the figures of one or several sweeps as PNG and PDF, for a paper.
+
+    Args:
+        sources: As of `write_report`.
+        folder: Where they are written; of several sweeps each in a folder of its name.
+        metric: See `write_report`.
+        mode: See `write_report`.
+
+    Returns:
+        The files, absolute paths.
+
+    Raises:
+        ResultsError: As of `write_report`.
+    """
+    from analysis.report.static import write_static
+
+    sweeps = _read(sources, metric, mode)
+    target = Path(folder).expanduser().absolute()
+    if len(sweeps) == 1:
+        return write_static(sweeps[0], target)
+    return [file for data in sweeps for file in write_static(data, target / data.name)]
+
+
+def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData]:
+    from analysis.records import ResultsError
+    from analysis.report.data import ReportData
+
+    several = isinstance(sources, Sequence) and not isinstance(sources, str)
+    sweeps = [ReportData(source, metric, mode) for source in (sources if several else [sources])]
+    if not sweeps:
+        raise ResultsError("a report takes at least one sweep")
+    if metric is not None and not any(data.reported for data in sweeps):
+        sweeps[0].sweep.require_metric(metric)
+    return sweeps
+
+
+def _default(sweeps: list[ReportData]) -> Path:
+    if len(sweeps) == 1:
+        return sweeps[0].folder / FILE_NAME
+    return Path(os.path.commonpath([data.folder.parent for data in sweeps])) / FILE_NAME
+
+
+def _write(text: str, out: Path) -> Path:
+    from analysis.records import ResultsError
+
+    target = out.expanduser().absolute()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        half = target.with_name(f".{target.name}.tmp")
+        half.write_text(text, encoding="utf-8")
+        os.replace(half, target)  # whole or not at all
+    except OSError as error:
+        raise ResultsError(f"{target}: cannot write the report ({error})") from error
+    return target

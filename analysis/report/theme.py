@@ -26,6 +26,19 @@ LINES = ((0.0, GREY), (0.5, BLUE), (1.0, ORANGE))
 BACKGROUND = {"light": "#ffffff", "dark": "#15181d"}
 _TEXT = {"light": "#1d2127", "dark": "#e6e9ee"}
 _GRID = {"light": "#e3e6ea", "dark": "#2d333b"}
+VARIABLES = {
+    "light": {
+        **{"background": BACKGROUND["light"], "text": _TEXT["light"], "muted": "#565d67"},
+        **{"soft": "#f4f6f8", "line": "#e3e6ea", "edge": "#8a8f98", "link": "#0b62ad"},
+        "alert": RED,
+    },
+    "dark": {
+        **{"background": BACKGROUND["dark"], "text": _TEXT["dark"], "muted": "#a3abb6"},
+        **{"soft": "#1e232a", "line": "#2d333b", "edge": "#8a8f98", "link": "#6db4f2"},
+        "alert": RED,
+    },
+}
+"""The page's own colours, as CSS variables."""
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _SHORT = 28
 

@@ -1,0 +1,117 @@
+"""The page: what the sweeps say becomes one HTML file that needs nothing else.
+
+plotly.js and the figures' data are packed (gzip, base64) and unpacked by the page itself, so that
+the file stays near 2 MB. The page's own policy forbids every request and every script but the two
+that it brings, which are named by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from analysis.report import theme
+from analysis.report.parts import Block, SweepPage
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass
+class Page:
+    """What the page shows.
+
+    Attributes:
+        title: Its title.
+        sweeps: A part for each sweep.
+        before: What stands above them, e.g. their comparison.
+    """
+
+    title: str
+    sweeps: list[SweepPage]
+    before: list[Block] = field(default_factory=list)
+
+
+def render(page: Page) -> str:
+    """The page as HTML.
+
+    All text is escaped; figures are packed, so that nothing in them can end their element.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    script = (_FOLDER / "script.js").read_text(encoding="utf-8")
+    figures = _figures(page)
+    return environment.get_template("template.html.j2").render(
+        title=page.title,
+        written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
+        before=page.before,
+        sweeps=page.sweeps,
+        themes=theme.VARIABLES,
+        style=(_FOLDER / "style.css").read_text(encoding="utf-8"),
+        script=script,
+        policy=_policy(script),
+        plotly_packed=_packed_plotly() if figures else "",
+        figures_packed=_packed(_json(figures)) if figures else "",
+    )
+
+
+def _figures(page: Page) -> dict[str, Any]:
+    """The figures by id, with both templates; empty if there are none."""
+    blocks = [*page.before, *(part for sweep in page.sweeps for part in sweep.parts)]
+    panels = [p for block in blocks if block.panels for row in block.panels.rows for p in row]
+    if not panels:
+        return {}
+    return {
+        "figures": {panel.key: panel.figure for panel in panels},
+        "templates": {name: theme.template(name) for name in ("light", "dark")},
+    }
+
+
+def _json(document: dict[str, Any]) -> str:
+    from plotly.io.json import to_json_plotly
+
+    text: str = to_json_plotly(document)
+    return text
+
+
+def _policy(script: str) -> str:
+    """No request of any kind; only our script and plotly's run, whatever a sweep's names hold."""
+    sources = " ".join(f"'sha256-{_digest(text)}'" for text in (script, _plotly()))
+    return (
+        f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@lru_cache(maxsize=1)
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    text: str = get_plotlyjs()
+    return text
+
+
+@lru_cache(maxsize=1)
+def _packed_plotly() -> str:
+    return _packed(_plotly())
+
+
+def _packed(text: str) -> str:
+    # No time in the archive: the same report is the same file.
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()

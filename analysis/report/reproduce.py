@@ -1,0 +1,112 @@
+"""The command lines that repeat a sweep, or the run behind one line of its leaderboard."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from analysis.ranking import finite
+from analysis.records import TrialRecord
+from analysis.report.data import ReportData
+from analysis.rows import flatten
+
+_POPULATION = ("pbt", "pb2")
+_SEARCH_AGAIN = ("--set", "search=random", "--set", "search_space={}", "--set", "num_samples=1")
+
+
+def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
+    """Commands on the whole sweep, each with what it does."""
+    folder = shown(data, data.folder)
+    commands: list[tuple[tuple[str, ...], str]] = [
+        (("run", _spec(data), "--name", f"{data.name}-again"), "the whole sweep again")
+    ]
+    if data.running:
+        commands.append((("resume", folder), "continue the trials that were cut off"))
+    if data.failed:
+        commands.append((("resume", folder, "--retry-errored"), "the failed trials again"))
+    if (data.folder / "best").is_dir():
+        evaluate = ("evaluate", folder, "--episodes", "100", "--seed", "0")
+        commands.append((evaluate, "play episodes with the best policy"))
+    if data.winner is not None:
+        commands.append((("export", folder, "-o", "policy"), "the best policy as a folder"))
+    commands.append((("report", folder), "this page"))
+    return [(shlex.join(("tunescape", *words)), what) for words, what in commands]
+
+
+def trial_command(data: ReportData, trial: TrialRecord) -> str:
+    """The command that runs one trial's configuration again, seeds included."""
+    name = f"{data.name}-{trial.trial_id}"
+    words = ["tunescape", "run", _spec(data), "--name", name, *_SEARCH_AGAIN]
+    if data.final is not None:
+        words += ["--set", "final=null"]
+    if _was_replaced(data, trial):
+        replay = {
+            "algorithm": "pbt_replay",
+            "sweep": shown(data, data.folder),
+            "trial": trial.trial_id,
+        }
+        return shlex.join([*words, *_assignments("scheduler", replay)])
+    if data.scheduler["algorithm"] != "fifo":
+        words += ["--set", "scheduler=fifo"]
+    flat = flatten(trial.config)
+    names = [name for name in data.settings if name in flat]
+    if "seed" in flat and "seed" not in names:
+        names.append("seed")
+    for setting in names:
+        words += _assignments(f"config.{setting.replace('/', '.')}", flat[setting])
+    words += _end(data, trial)
+    return shlex.join(words)
+
+
+def commands_of(data: ReportData, trial: TrialRecord) -> list[tuple[str, str]]:
+    """How to train one trial again, and how to look at its newest checkpoint."""
+    commands = [(trial_command(data, trial), "train it again")]
+    kept = [checkpoint.path for checkpoint in trial.checkpoints] or trial.unplaced
+    if kept:
+        newest = shown(data, max(kept, key=lambda path: path.name))
+        line = ("tunescape", "evaluate", newest, "--episodes", "100", "--seed", "0")
+        commands.append((shlex.join(line), "play episodes with its newest checkpoint"))
+    return commands
+
+
+def shown(data: ReportData, path: Path) -> str:
+    """A path in the sweep's folder as its user would write it: from the sweep's own start on.
+
+    A report is passed on, and says no more of its author's folders than it must.
+    """
+    storage = data.spec.get("storage")
+    if isinstance(storage, str) and not Path(storage).is_absolute():
+        whole = Path(storage, str(data.spec.get("name", data.name)))
+        if data.folder.parts[-len(whole.parts) :] == whole.parts:
+            return str(whole / path.relative_to(data.folder))
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _spec(data: ReportData) -> str:
+    return shown(data, data.folder / "spec.yaml")
+
+
+def _assignments(key: str, value: Any) -> list[str]:
+    return ["--set", f"{key}={json.dumps(value, default=str)}"]
+
+
+def _was_replaced(data: ReportData, trial: TrialRecord) -> bool:
+    """Whether the weights of a population's trial came from a schedule of settings."""
+    population = data.scheduler["algorithm"] in _POPULATION
+    return population and any(exploit.trial == trial.trial_id for exploit in data.lineage)
+
+
+def _end(data: ReportData, trial: TrialRecord) -> list[str]:
+    """A scheduler stopped the trial before the sweep's own end: so does the command."""
+    words: list[str] = []
+    for metric, limit in (data.spec.get("stop") or {}).items():
+        reached = finite(trial.frame.get(metric))
+        if trial.status == "TERMINATED" and len(reached) and float(reached.iloc[-1]) < limit:
+            last = float(reached.iloc[-1])
+            words += _assignments(f"stop.{metric}", int(last) if last.is_integer() else last)
+    return words

@@ -1,0 +1,156 @@
+"""The order of a report's figures, and how each is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from analysis.report.data import ReportData
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Drawn = "go.Figure | list[go.Figure] | str | None"
+"""What a figure's function gives: one or several figures, why there is none, or nothing at all."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A figure of a section: its function as ``module:name``, and a heading if it needs one."""
+
+    source: str
+    title: str = ""
+
+    def draw(self, data: ReportData) -> Any:
+        """Calls the function; see `Drawn`."""
+        module, _, name = self.source.partition(":")
+        try:  # TEMP
+            function: Callable[[ReportData], Any] = getattr(
+                import_module(f"analysis.report.{module}"), name
+            )
+        except (ModuleNotFoundError, AttributeError):
+            return None
+        return function(data)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a heading; it is left out where it has nothing to show."""
+
+    key: str
+    title: str
+    parts: tuple[Part, ...] = ()
+    lead: str = ""
+
+
+@dataclass
+class Panel:
+    """A figure on the page.
+
+    Attributes:
+        key: Its id.
+        title: Its heading; may be empty.
+        figure: The figure as plotly's JSON values.
+        alt: What it shows, in words.
+        caption: What stands below it.
+    """
+
+    key: str
+    title: str
+    figure: dict[str, Any]
+    alt: str
+    caption: str = ""
+
+    @property
+    def height(self) -> int:
+        """In pixels; the page keeps the place before the figure is drawn."""
+        return int(self.figure["layout"].get("height") or 420)
+
+
+@dataclass
+class Panels:
+    """What a section's figures became: panels side by side, and reasons for what is missing."""
+
+    rows: list[list[Panel]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to show or to say."""
+        return not self.rows and not self.reasons
+
+
+SECTIONS = (
+    Section(
+        "curves",
+        "Learning curves",
+        (
+            Part("figures_curves:curves_by_steps", "By environment steps"),
+            Part("figures_curves:curves_by_time", "By wall clock"),
+        ),
+    ),
+    Section("parallel", "Parallel coordinates", (Part("figures_parallel:parallel_coordinates"),)),
+    Section(
+        "importance",
+        "What mattered",
+        (
+            Part("figures_importance:importance_bars", "Importance of each setting"),
+            Part("figures_importance:interactions_bars", "Settings that act together"),
+        ),
+    ),
+    Section(
+        "slices",
+        "Slices and contours",
+        (Part("figures_slices:slices"), Part("figures_contours:contours", "Pairs of settings")),
+    ),
+    Section("rungs", "Early stopping", (Part("figures_rungs:rungs"),)),
+    Section(
+        "lineage",
+        "Lineage of the population",
+        (
+            Part("figures_lineage:lineage_tree", "Who went on from whom"),
+            Part("figures_lineage:winner_schedule", "The winner's settings over its budget"),
+        ),
+    ),
+    Section("seeds", "Seeds of the winner", (Part("figures_seeds:winner_seeds"),)),
+    Section("final", "Held-out seeds", (Part("figures_seeds:final_seeds"),)),
+    Section("cost", "Return against cost", (Part("figures_pareto:cost_front"),)),
+)
+
+
+def draw(section: Section, data: ReportData, prefix: str) -> Panels:
+    """Makes a section's figures.
+
+    Args:
+        section: The section.
+        data: The sweep.
+        prefix: Of the figures' ids.
+    """
+    panels = Panels()
+    for number, part in enumerate(section.parts):
+        drawn = part.draw(data)
+        if drawn is None:
+            continue
+        if isinstance(drawn, str):
+            panels.reasons.append(drawn)
+            continue
+        figures = drawn if isinstance(drawn, list) else [drawn]
+        row = [
+            _panel(figure, part.title, f"{prefix}{section.key}-{number}-{index}")
+            for index, figure in enumerate(figures)
+        ]
+        if row:
+            panels.rows.append(row)
+    return panels
+
+
+def _panel(figure: go.Figure, title: str, key: str) -> Panel:
+    document = figure.to_plotly_json()
+    meta = document["layout"].pop("meta", None) or {}
+    # A template of plotly's own, some thousand bytes in each figure, would win over the page's.
+    document["layout"].pop("template", None)
+    return Panel(
+        key, meta.get("title") or title, document, meta.get("alt", ""), meta.get("caption", "")
+    )

@@ -1,0 +1,71 @@
+"""The figures of a report as files for a paper: PNG and PDF, by matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from analysis.effects_plot import plot_effects
+from analysis.lineage_plot import plot_lineage
+from analysis.pareto import plot_pareto
+from analysis.plots import plot_learning_curves
+from analysis.report.data import SECONDS, ReportData
+from analysis.rows import ResultsError
+
+FORMATS = ("png", "pdf")
+_UNFAIR = ("asha", "hyperband", "median_stopping", "pbt", "pb2", "pbt_replay", "resource_changing")
+"""Schedulers after which the ends of trials are no fair comparison of settings."""
+
+Plot = Callable[[Path], Any]
+
+
+def write_static(data: ReportData, folder: Path) -> list[Path]:
+    """Writes the figures that fit the sweep.
+
+    Args:
+        data: The sweep.
+        folder: Where they are written, as ``learning_curves.png`` and ``.pdf``, and so on.
+
+    Returns:
+        The files, absolute paths.
+
+    Raises:
+        ResultsError: A file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, plot in _plots(data):
+        for ending in FORMATS:
+            file = folder.absolute() / f"{name}.{ending}"
+            plot(file)
+            written.append(file)
+    return written
+
+
+def _plots(data: ReportData) -> Iterator[tuple[str, Plot]]:
+    """The name of each figure that has something to show, and the function that draws it."""
+    if data.winner is None:
+        return
+    sweep, metric, mode = data.sweep, data.metric, data.mode
+    yield "learning_curves", lambda out: plot_learning_curves(sweep, metric, out, mode=mode)
+    if SECONDS in data.axes:
+        yield (
+            "learning_curves_by_time",
+            lambda out: plot_learning_curves(sweep, metric, out, mode=mode, x=SECONDS),
+        )
+    if data.scheduler["algorithm"] not in _UNFAIR and _has_effects(data):
+        yield "effects", lambda out: plot_effects(sweep, metric, out, mode=mode)
+    if data.lineage:
+        yield "lineage", lambda out: plot_lineage(data.folder, metric, out, mode=mode)
+    if data.pareto is not None and len(objectives := data.pareto.attrs["objectives"]) == 2:
+        yield "cost", lambda out: plot_pareto(sweep, objectives, out)
+
+
+def _has_effects(data: ReportData) -> bool:
+    from analysis.effects import effects_frame
+
+    try:
+        return not effects_frame(data.sweep, data.metric, data.mode).empty
+    except ResultsError:
+        return False

@@ -1,0 +1,209 @@
+"""The tables of a report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.ranking import finite
+from analysis.records import ENV_STEPS, TrialRecord
+from analysis.report.data import SECONDS, ReportData
+from analysis.report.groups import Group
+from analysis.report.numbers import NONE, duration, is_number, number
+from analysis.report.words import last_interval
+from analysis.rows import flatten
+
+MAX_ROWS = 200
+"""A page with more rows helps nobody: the frame has them all."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, what it is sorted by, and an anchor that it leads to."""
+
+    text: str
+    order: float | None = None
+    anchor: str = ""
+
+
+@dataclass
+class Table:
+    """A table.
+
+    Attributes:
+        columns: The heads; numbers stand right, under heads of which `numeric` says so.
+        numeric: For each column whether it holds numbers.
+        rows: Its rows.
+        marked: Indices of rows that stand out.
+        top: How many rows are shown before one asks for the rest; 0 for all.
+        note: What stands below it.
+    """
+
+    columns: list[str]
+    numeric: list[bool]
+    rows: list[list[Cell]]
+    marked: set[int] = field(default_factory=set)
+    top: int = 0
+    note: str = ""
+
+
+def leaderboard_table(data: ReportData, top: int, anchor: str = "") -> Table:
+    """All trials from best to worst, up to `MAX_ROWS`.
+
+    Args:
+        data: The sweep.
+        top: How many are shown before one asks for the rest.
+        anchor: What the anchors of the trials' commands begin with.
+    """
+    seeds = bool(data.seeds)
+    columns = ["#", "Trial", "Value", *(["95 % interval"] if seeds else []), "Best"]
+    columns += ["Env steps", "Time", "Status", *data.settings]
+    numeric = [True, False, True, *([True] if seeds else []), True, True, True, False]
+    numeric += [name in data.numeric for name in data.settings]
+    rows = []
+    for rank, (trial, score) in enumerate(data.ranked[:MAX_ROWS], start=1):
+        row = [
+            _cell(rank if score.found else None),
+            Cell(trial.trial_id, None, anchor + trial.trial_id),
+        ]
+        row += [_cell(score.last), *([_interval(trial, data)] if seeds else []), _cell(score.best)]
+        spent = _last(trial, SECONDS)
+        row += [
+            _cell(_last(trial, ENV_STEPS)),
+            Cell(duration(spent), spent),
+            Cell(_status(trial, data)),
+        ]
+        flat = flatten(trial.config)
+        row += [value_cell(flat.get(name)) for name in data.settings]
+        rows.append(row)
+    note = (
+        "Value: the last one of each trial. Best: the best one on the way, which favours long and "
+        "noisy trials."
+    )
+    if len(data.ranked) > MAX_ROWS:
+        which = f"The best {MAX_ROWS} of {len(data.ranked):,} trials"
+        note = f"{which}; `analysis.leaderboard` has all. {note}"
+    return Table(columns, numeric, rows, {0} if data.winner else set(), top, note)
+
+
+def seeds_table(data: ReportData) -> Table | None:
+    """The winner's last value by seed."""
+    if data.winner is None or not data.seeds:
+        return None
+    rows = []
+    for seed in data.seeds:
+        values = finite(data.winner.frame.get(f"seed_{seed}/{data.metric}"))
+        if len(values):
+            best = values.max() if data.mode == "max" else values.min()
+            rows.append(
+                [_cell(seed, plain=True), _cell(float(values.iloc[-1])), _cell(float(best))]
+            )
+    return Table(["Seed", "Value", "Best"], [True] * 3, rows)
+
+
+def groups_table(data: ReportData, runs: list[Group]) -> Table:
+    """The configurations of a sweep over seeds."""
+    names = list(runs[0].settings)
+    rows = []
+    for run in runs[:MAX_ROWS]:
+        scores = list(run.values.values())
+        row = [value_cell(run.settings[name]) for name in names]
+        interval = Cell(f"{number(run.low)} to {number(run.high)}", run.low)
+        row += [
+            _cell(len(scores)),
+            _cell(run.iqm),
+            interval,
+            _cell(min(scores)),
+            _cell(max(scores)),
+        ]
+        rows.append(row)
+    columns = [*names, "Seeds", "IQM", "95 % interval", "Worst seed", "Best seed"]
+    if data.mode == "min":
+        columns[-2:] = ["Lowest seed", "Highest seed"]
+    numeric = [*(name in data.numeric for name in names), *[True] * 5]
+    return Table(columns, numeric, rows, {0} if len(rows) > 1 else set())
+
+
+def final_table(data: ReportData) -> Table | None:
+    """The configurations on held-out seeds."""
+    if data.final is None:
+        return None
+    found = data.final["configurations"]
+    names = list(dict.fromkeys(name for row in found for name in row["settings"]))
+    rows, marked = [], set()
+    for number_, row in enumerate(found):
+        if row["trial_id"] == data.final.get("winner"):
+            marked.add(number_)
+        low, high = row["held_out_low"], row["held_out_high"]
+        interval = Cell(f"{number(low)} to {number(high)}", low) if low is not None else Cell(NONE)
+        cells = [Cell(row["trial_id"]), _cell(row["search_last"]), _cell(row["held_out_iqm"])]
+        cells += [interval, _cell(row["optimism"]), _cell(len(row["values"]))]
+        rows.append([*cells, *(value_cell(row["settings"].get(name)) for name in names)])
+    columns = [
+        "Trial",
+        "In the search",
+        "Held-out IQM",
+        "95 % interval",
+        "Optimism",
+        "Seeds",
+        *names,
+    ]
+    numeric = [False, *[True] * 5, *(name.replace(".", "/") in data.numeric for name in names)]
+    note = "Optimism: by how much the search's value was better than the one on held-out seeds."
+    return Table(columns, numeric, rows, marked, note=note)
+
+
+def front_table(data: ReportData, anchor: str = "") -> Table | None:
+    """The Pareto-optimal trials."""
+    if data.pareto is None:
+        return None
+    front = data.pareto[data.pareto["optimal"]].head(MAX_ROWS)
+    metrics = [metric for metric, _ in data.pareto.attrs["objectives"]]
+    rows = []
+    for row in front.to_dict("records"):
+        cells = [Cell(str(row["trial_id"]), None, anchor + str(row["trial_id"]))]
+        for metric in metrics:
+            value = float(row[metric])
+            cells.append(Cell(duration(value), value) if metric == SECONDS else _cell(value))
+        rows.append(cells)
+    heads = ["Time" if metric == SECONDS else metric for metric in metrics]
+    return Table(["Trial", *heads], [False, *[True] * len(metrics)], rows, top=10)
+
+
+def value_cell(value: Any) -> Cell:
+    """A setting's value."""
+    if value is None or isinstance(value, str):
+        return Cell(value or NONE)
+    if is_number(value):
+        return Cell(f"{float(value):.4g}" if isinstance(value, float) else str(value), float(value))
+    from analysis.effects import level_label
+
+    return Cell(level_label(value))
+
+
+def _cell(value: Any, *, plain: bool = False) -> Cell:
+    known = is_number(value) and math.isfinite(value)
+    return Cell(str(value) if plain else number(value), float(value) if known else None)
+
+
+def _interval(trial: TrialRecord, data: ReportData) -> Cell:
+    low, high = last_interval(trial, data.metric)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Cell(NONE)
+    return Cell(f"{number(low)} to {number(high)}", low)
+
+
+def _last(trial: TrialRecord, name: str) -> float | None:
+    values = finite(trial.frame.get(name))
+    return float(values.iloc[-1]) if len(values) else None
+
+
+def _status(trial: TrialRecord, data: ReportData) -> str:
+    if trial.status == "TERMINATED":
+        limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
+        taken = _last(trial, ENV_STEPS)
+        early = limit and taken is not None and taken < limit
+        return "stopped early" if early else "finished"
+    words = {"ERROR": "failed", "RUNNING": "running or cut off", "PENDING": "not begun"}
+    return words.get(trial.status, trial.status.lower())

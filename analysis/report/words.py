@@ -1,0 +1,292 @@
+"""A sweep in words: what won, how surely, at what cost, what mattered, what failed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.plots import metric_label
+from analysis.ranking import finite
+from analysis.records import ENV_STEPS, TrialRecord
+from analysis.report.data import SECONDS, ReportData
+from analysis.report.groups import Group, groups
+from analysis.report.numbers import count, duration, listed, number, share, steps
+from analysis.statistics import interval_caution
+
+_STOPPING = ("asha", "hyperband", "median_stopping")
+_NAMES = {
+    **{"grid": "grid search", "random": "random search", "tpe": "TPE", "cmaes": "CMA-ES"},
+    **{"gp": "a Gaussian process", "sobol": "a Sobol sequence", "nsga2": "NSGA-II"},
+    **{"nsga3": "NSGA-III", "asha": "ASHA", "hyperband": "HyperBand", "pbt": "PBT", "pb2": "PB2"},
+    **{"median_stopping": "median stopping", "resource_changing": "resource changing"},
+    **{"pbt_replay": "a replayed schedule of PBT"},
+}
+
+
+@dataclass
+class Summary:
+    """What the page's first paragraph says, and what a reader must know to take it rightly."""
+
+    sentences: list[str] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
+
+
+def summary(data: ReportData) -> Summary:
+    """The sweep in a few sentences, with honest cautions."""
+    said = Summary([_what(data)])
+    for part in (_winner, _held_out, _cost, _mattered, _failed):
+        sentences, cautions = part(data)
+        said.sentences += sentences
+        said.cautions += cautions
+    said.cautions = list(dict.fromkeys(said.cautions))
+    return said
+
+
+def last_interval(trial: TrialRecord, metric: str) -> tuple[float, float]:
+    """The interval that a trial of several seeds reported last; NaN for others."""
+    ends = [finite(trial.frame.get(f"seeds/{metric}/{end}")) for end in ("low", "high")]
+    low, high = (float(end.iloc[-1]) if len(end) else math.nan for end in ends)
+    return low, high
+
+
+def tied(data: ReportData) -> list[str]:
+    """Trials whose interval reaches that of the winner: the seeds cannot tell them apart."""
+    if data.winner is None or not data.seeds:
+        return []
+    low, high = last_interval(data.winner, data.metric)
+    found = []
+    for trial, score in data.ranked[1:]:
+        other_low, other_high = last_interval(trial, data.metric)
+        if score.found and other_high >= low and other_low <= high:
+            found.append(trial.trial_id)
+    return found
+
+
+Said = tuple[list[str], list[str]]
+
+
+def _what(data: ReportData) -> str:
+    trials = count(len(data.sweep.trials), "trial")
+    trainable = data.spec.get("trainable")
+    of = f" of {trainable}" if trainable else ""
+    config = data.spec.get("config") or {}
+    on = f" on {config['env']}" if isinstance(config.get("env"), str) else ""
+    search, scheduler = data.search["algorithm"], data.scheduler["algorithm"]
+    how = [_NAMES.get(search, search)] if data.spec else []
+    if data.spec and scheduler != "fifo":
+        how.append(_NAMES.get(scheduler, scheduler))
+    by = f", chosen by {' with '.join(how)}" if how and len(data.sweep.trials) > 1 else ""
+    seeds = f", each with {count(len(data.seeds), 'seed')}" if data.seeds else ""
+    stop = (data.spec.get("stop") or {}).get(ENV_STEPS)
+    upto = f", up to {steps(stop)} environment steps each" if stop else ""
+    better = "higher" if data.mode == "max" else "lower"
+    return (
+        f"{trials}{of}{on}{seeds}{by}{upto}; judged by the {metric_label(data.metric)} at the end "
+        f"of each trial, {better} is better."
+    )
+
+
+def _winner(data: ReportData) -> Said:
+    if data.winner is None:
+        why = "no trial has reported it" if not data.reported else "no value of it is finite"
+        return [f"There is no winner: {why}."], []
+    runs = groups(data)
+    if runs:
+        return _best_group(data, runs)
+    trial, score = data.ranked[0]
+    value = number(score.last)
+    low, high = last_interval(trial, data.metric)
+    interval = ""
+    if math.isfinite(low) and math.isfinite(high):
+        interval = (
+            f" (95 % interval of its {len(data.seeds)} seeds: {number(low)} to {number(high)})"
+        )
+    others = [(t, s) for t, s in data.ranked[1:] if s.found]
+    state = "is ahead" if data.running else "won"
+    if not others:
+        only = "The only trial" if len(data.sweep.trials) == 1 else "The only trial with a value"
+        said = [f"{only}, {trial.trial_id}, ended at {value}{interval}."]
+    else:
+        said = [f"Trial {trial.trial_id} {state} with {value}{interval}, {_lead(data)}"]
+    return said, _winner_cautions(data, len(others) + 1)
+
+
+def _lead(data: ReportData) -> str:
+    """By how much the winner is ahead, and whether that is more than a tie."""
+    (_, first), (second, other) = data.ranked[0], data.ranked[1]
+    lead = data.sign * (first.last - other.last)
+    equal = tied(data)
+    have = "has an interval that overlaps" if len(equal) == 1 else "have intervals that overlap"
+    if lead == 0:
+        by = f"as much as {second.trial_id}, and is first by its better best value"
+    else:
+        by = f"{number(lead)} better than the second, {second.trial_id}"
+    if equal:
+        return (
+            f"{by}; but {count(len(equal), 'other trial')} {have} its own: as far as these seeds "
+            "can tell, it is a tie."
+        )
+    if data.seeds:
+        return f"{by}; no other trial's interval reaches its own."
+    return f"{by}."
+
+
+def _best_group(data: ReportData, runs: list[Group]) -> Said:
+    best = runs[0]
+    label = settings_label(best.settings)
+    said = [
+        f"{count(len(runs), 'configuration')}, each trained with "
+        f"{count(min(len(run.values) for run in runs), 'seed')} or more: {label} is best with an "
+        f"interquartile mean of {number(best.iqm)} (95 % interval {number(best.low)} to "
+        f"{number(best.high)})."
+    ]
+    if len(runs) == 1:
+        said = [
+            f"One configuration over {count(len(best.values), 'seed')}: its interquartile mean is "
+            f"{number(best.iqm)} (95 % interval {number(best.low)} to {number(best.high)})."
+        ]
+    equal = [run for run in runs[1:] if run.high >= best.low and run.low <= best.high]
+    if equal:
+        names = listed([settings_label(run.settings) for run in equal[:3]])
+        more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
+        said.append(f"Its interval overlaps that of {names}{more}: they are tied.")
+    elif len(runs) > 1:
+        said.append("No other configuration's interval reaches its own.")
+    return said, [interval_caution(min(len(run.values) for run in runs))]
+
+
+def settings_label(settings: dict[str, Any]) -> str:
+    """Settings in a line: ``lr = 0.001, num_epochs = 4``."""
+    parts = [f"{name} = {number(value)}" for name, value in settings.items()]
+    return ", ".join(parts) if parts else "the only configuration"
+
+
+def _winner_cautions(data: ReportData, valued: int) -> list[str]:
+    cautions = []
+    if data.seeds:
+        cautions.append(interval_caution(len(data.seeds)))
+    elif data.winner is not None:
+        cautions.append(
+            "Each trial is a single run: nothing here tells a better configuration from a luckier "
+            "seed. `seeds: 5` in the spec trains each with several."
+        )
+    if valued > 1 and data.final is None:
+        cautions.append(
+            f"The winner's value is the best of {valued} and so optimistic; `final: {{top: 3, "
+            "seeds: 10}` in the spec judges the best on seeds that the search has not seen."
+        )
+    if data.scheduler["algorithm"] in _STOPPING:
+        cautions.append(
+            "Trials that the scheduler stopped early are ranked by their value when they stopped, "
+            "at a smaller budget than the winner's."
+        )
+    if data.running:
+        cautions.append(
+            f"{count(len(data.running), 'trial')} had not ended when this report was written: the "
+            "sweep is running or was cut off."
+        )
+    return [caution for caution in cautions if caution]
+
+
+def _held_out(data: ReportData) -> Said:
+    if data.final is None:
+        return [], []
+    rows = {row["trial_id"]: row for row in data.final["configurations"]}
+    row = rows.get(data.final.get("winner"))
+    cautions = [data.final.get("caution", ""), data.final.get("winner_caution", "")]
+    cautions = [caution for caution in cautions if caution]
+    if row is None:
+        return ["The held-out seeds have not chosen a winner."], cautions
+    seeds = count(len(row["values"]), "held-out seed")
+    optimism = row.get("optimism")
+    said = [
+        f"On {seeds} trial {row['trial_id']} is best: interquartile mean "
+        f"{number(row['held_out_iqm'])} (95 % interval {number(row['held_out_low'])} to "
+        f"{number(row['held_out_high'])})."
+    ]
+    if optimism is not None:
+        worse = "less" if optimism > 0 else "more"
+        said.append(f"That is {number(abs(optimism))} {worse} good than the search said of it.")
+    reach = [
+        other["trial_id"] for other in rows.values() if other is not row and _overlap(other, row)
+    ]
+    if reach:
+        said.append(f"Its interval overlaps that of {listed(reach)}: it is a tie.")
+    return said, cautions
+
+
+def _overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    ends = [row.get(key) for row in (a, b) for key in ("held_out_low", "held_out_high")]
+    if any(end is None for end in ends):
+        return False
+    a_low, a_high, b_low, b_high = (float(end) for end in ends if end is not None)
+    return a_high >= b_low and a_low <= b_high
+
+
+def _cost(data: ReportData) -> Said:
+    each = max(len(data.seeds), 1)
+    taken = [finite(trial.frame.get(ENV_STEPS)) for trial in data.sweep.trials]
+    total = sum(float(column.iloc[-1]) for column in taken if len(column)) * each
+    if not total:
+        return [], []
+    times = [finite(trial.frame.get(SECONDS)) for trial in data.sweep.trials]
+    seconds = sum(float(column.iloc[-1]) for column in times if len(column))
+    said = f"Cost: {steps(total)} environment steps"
+    if seconds:
+        said += f" and {duration(seconds)} of trials' time"
+    if span := _span(data):
+        said += f", within {duration(span)} of wall clock"
+    limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
+    if data.scheduler["algorithm"] in _STOPPING and limit and not data.running:
+        early = sum(len(column) > 0 and float(column.iloc[-1]) < limit for column in taken)
+        full = limit * each * len(data.sweep.trials)
+        said += f"; {early} of {count(len(taken), 'trial')} stopped early, which spared "
+        said += share(max(0.0, 1 - total / full))
+    return [f"{said}."], []
+
+
+def _span(data: ReportData) -> float:
+    """Seconds from the first trial's start to the last result, pauses included."""
+    starts, ends = [], []
+    for trial in data.sweep.trials:
+        stamps, spent = finite(trial.frame.get("timestamp")), finite(trial.frame.get(SECONDS))
+        if len(stamps) and len(spent):
+            starts.append(float(stamps.iloc[0]) - float(spent.iloc[0]))
+            ends.append(float(stamps.iloc[-1]))
+    return max(ends) - min(starts) if starts else 0.0
+
+
+def _mattered(data: ReportData) -> Said:
+    frame = data.importance
+    if isinstance(frame, str) or frame.empty:
+        return [], []
+    parts = [
+        f"{row['setting']} ({share(float(row['importance']))})"
+        for row in frame.head(3).to_dict("records")
+        if float(row["importance"]) >= 0.05
+    ]
+    caution = str(frame.attrs.get("caution") or "")
+    cautions = [caution] if caution else []
+    if not parts:
+        return ["No setting stands out as important."], cautions
+    return [
+        f"What mattered most, by the share of the variance it explains: {listed(parts)}."
+    ], cautions
+
+
+def _failed(data: ReportData) -> Said:
+    failed = [failure for failure in data.failures if not failure.recovered]
+    recovered = len(data.failures) - len(failed)
+    said = []
+    if failed:
+        cause, times = Counter(failure.cause for failure in failed).most_common(1)[0]
+        which = "all of them" if times == len(failed) > 1 else f"{times} of them"
+        of = f", {which}" if len(failed) > 1 else ""
+        trials = count(len(data.sweep.trials), "trial")
+        said.append(f"{len(failed)} of {trials} failed{of} with: {cause.rstrip('.')}.")
+    if recovered:
+        trials = count(recovered, "trial")
+        said.append(f"{trials} failed on the way and went on from a checkpoint.")
+    return said, []
