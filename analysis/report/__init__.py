@@ -7,7 +7,6 @@ sweep is `ReportData`; `sections.SECTIONS` is the order of its figures.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,8 @@ def write_report(
     a light and a dark theme.
 
     Args:
-        sources: A ``ResultGrid``, a ``Sweep`` or the path of a sweep folder; or several of them.
+        sources: A ``ResultGrid``, a ``Sweep``, the path of a sweep folder or of a folder that holds
+            sweeps; or several of them.
         out: The file; by default ``report.html`` in the sweep's folder, or in the folder that holds
             the sweeps' folders if there are several.
         metric: What trials are judged by; by default each spec's objective.
@@ -83,13 +83,10 @@ def write_figures(
 
 
 def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData]:
-    from analysis.records import ResultsError
     from analysis.report.data import ReportData
+    from analysis.sources import load_sweeps
 
-    several = isinstance(sources, Sequence) and not isinstance(sources, str)
-    sweeps = [ReportData(source, metric, mode) for source in (sources if several else [sources])]
-    if not sweeps:
-        raise ResultsError("a report takes at least one sweep")
+    sweeps = [ReportData(sweep, metric, mode) for sweep in load_sweeps(sources)]
     if metric is not None and not any(data.reported for data in sweeps):
         sweeps[0].sweep.require_metric(metric)
     return sweeps

@@ -89,7 +89,7 @@ def _leaderboard(data: ReportData, prefix: str, top: int) -> Block:
     if not data.sweep.trials:
         block.words.append("The sweep has no trials yet.")
     else:
-        block.tables.append(leaderboard_table(data, top, f"{prefix}trial-"))
+        block.tables.append(leaderboard_table(data, top, _anchors(data, prefix)))
     return block
 
 
@@ -106,7 +106,7 @@ def _section(section: Section, data: ReportData, prefix: str) -> Block:
             block.tables.append(table)
     if section.key == "final" and (table := final_table(data)):
         block.tables.append(table)
-    if section.key == "cost" and (table := front_table(data, f"{prefix}trial-")):
+    if section.key == "cost" and (table := front_table(data, _anchors(data, prefix))):
         block.words.append("Of the trials on the front no other is as good and costs less.")
         block.tables.append(table)
     return block
@@ -161,6 +161,12 @@ def _facts(run: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
+def _anchors(data: ReportData, prefix: str) -> dict[str, str]:
+    """Where the commands of each trial are; without a spec there are none."""
+    listed_trials = data.ranked[:MAX_ROWS] if data.spec else []
+    return {trial.trial_id: f"{prefix}trial-{trial.trial_id}" for trial, _ in listed_trials}
+
+
 def _reproduce(data: ReportData, prefix: str) -> Block:
     block = Block(f"{prefix}reproduce", "Reproduce")
     block.words.append(
@@ -169,10 +175,11 @@ def _reproduce(data: ReportData, prefix: str) -> Block:
     )
     if data.spec:
         block.commands = sweep_commands(data)
+        anchors = _anchors(data, prefix)
         for rank, (trial, score) in enumerate(data.ranked[:MAX_ROWS], start=1):
             name = f"{rank}. {trial.trial_id}" if score.found else trial.trial_id
-            key = f"{prefix}trial-{trial.trial_id}"
-            block.folded.append(Folded(name, key, commands=commands_of(data, trial)))
+            lines = commands_of(data, trial)
+            block.folded.append(Folded(name, anchors[trial.trial_id], commands=lines))
     else:
         block.words.append("There is no spec.yaml in the sweep's folder to start from.")
     return block

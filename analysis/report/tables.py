@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,13 +49,13 @@ class Table:
     note: str = ""
 
 
-def leaderboard_table(data: ReportData, top: int, anchor: str = "") -> Table:
+def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) -> Table:
     """All trials from best to worst, up to `MAX_ROWS`.
 
     Args:
         data: The sweep.
         top: How many are shown before one asks for the rest.
-        anchor: What the anchors of the trials' commands begin with.
+        anchors: Where on the page a trial's commands are, by its id.
     """
     seeds = bool(data.seeds)
     columns = ["#", "Trial", "Value", *(["95 % interval"] if seeds else []), "Best"]
@@ -65,7 +66,7 @@ def leaderboard_table(data: ReportData, top: int, anchor: str = "") -> Table:
     for rank, (trial, score) in enumerate(data.ranked[:MAX_ROWS], start=1):
         row = [
             _cell(rank if score.found else None),
-            Cell(trial.trial_id, None, anchor + trial.trial_id),
+            _trial(trial.trial_id, anchors),
         ]
         row += [_cell(score.last), *([_interval(trial, data)] if seeds else []), _cell(score.best)]
         spent = _last(trial, SECONDS)
@@ -154,7 +155,7 @@ def final_table(data: ReportData) -> Table | None:
     return Table(columns, numeric, rows, marked, note=note)
 
 
-def front_table(data: ReportData, anchor: str = "") -> Table | None:
+def front_table(data: ReportData, anchors: Mapping[str, str]) -> Table | None:
     """The Pareto-optimal trials."""
     if data.pareto is None:
         return None
@@ -162,7 +163,7 @@ def front_table(data: ReportData, anchor: str = "") -> Table | None:
     metrics = [metric for metric, _ in data.pareto.attrs["objectives"]]
     rows = []
     for row in front.to_dict("records"):
-        cells = [Cell(str(row["trial_id"]), None, anchor + str(row["trial_id"]))]
+        cells = [_trial(str(row["trial_id"]), anchors)]
         for metric in metrics:
             value = float(row[metric])
             cells.append(Cell(duration(value), value) if metric == SECONDS else _cell(value))
@@ -180,6 +181,10 @@ def value_cell(value: Any) -> Cell:
     from analysis.effects import level_label
 
     return Cell(level_label(value))
+
+
+def _trial(name: str, anchors: Mapping[str, str]) -> Cell:
+    return Cell(name, None, anchors.get(name, ""))
 
 
 def _cell(value: Any, *, plain: bool = False) -> Cell:

@@ -67,12 +67,16 @@ def test_only_the_two_scripts_of_the_page_run(tmp_path: Path) -> None:
     assert [given.get("type") for given, _ in page.scripts] == ["text/plain", "text/plain", None]
 
 
-def test_links_lead_somewhere_and_ids_are_unique(tmp_path: Path) -> None:
-    page = page_of(make_sweep(tmp_path, trials()))
+@pytest.mark.parametrize("spec", ["", "trainable: PPO"])
+def test_links_lead_somewhere_and_ids_are_unique(tmp_path: Path, spec: str) -> None:
+    sweep = make_sweep(tmp_path, trials())
+    (sweep / "spec.yaml").write_text(spec)
+    page = page_of(sweep)
     targets = {value[1:] for _, name, value in page.attributes if name == "href"}
     assert targets <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
-    assert {"s-leaderboard", "s-reproduce", "s-environment"} <= targets | set(page.ids)
+    assert {"s-leaderboard", "s-reproduce", "s-environment"} <= targets
+    assert ("s-trial-t1" in targets) == bool(spec)
 
 
 def test_text_of_users_is_escaped(tmp_path: Path) -> None:
@@ -144,7 +148,7 @@ def test_errors(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, trials(1))
     with pytest.raises(ResultsError, match="no trial reported the metric 'episode_return'"):
         write_report(sweep, metric="episode_return")
-    with pytest.raises(ResultsError, match="at least one sweep"):
+    with pytest.raises(ResultsError, match="no sweep was given"):
         write_report([])
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultsError, match="cannot write the report"):
