@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ExperimentError
-from experiments.paths import BEST_FOLDER, SPEC_FILE
+from experiments.policy_sources import PolicySource, find_policy
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainables.runtime.evaluation import EvaluationResult
+    from experiments.evaluation_summary import Summary
+    from trainables.core.policy import Policy
+    from trainables.runtime.episode_log import EpisodeRecord
+
+NUM_ENVS = 8
+"""Slots that are stepped together, as in the evaluations of an algorithm."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was played.
+
+    Attributes:
+        source: Whose policy.
+        algorithm: That trained it.
+        environment: That it played in.
+        env_config: With which settings.
+        seed: Of the episodes.
+        num_envs: Slots that were stepped together.
+        explore: Whether actions were sampled.
+        episodes: Those that ended, in order.
+        num_asked: How many were asked for.
+        wall_s: Seconds that playing took.
+        videos: The files of the first episodes, by number.
+        notes: What is to be known about the numbers.
+    """
+
+    source: PolicySource
+    algorithm: str | None
+    environment: str
+    env_config: dict[str, Any] | None
+    seed: int
+    num_envs: int
+    explore: bool
+    episodes: list[EpisodeRecord]
+    num_asked: int
+    wall_s: float
+    videos: dict[int, Path] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether episodes are missing."""
+        return len(self.episodes) < self.num_asked
+
+    @property
+    def summary(self) -> Summary:
+        """Statistics of the episodes."""
+        from experiments.evaluation_summary import summary_of
+
+        return summary_of(self.episodes)
 
 
 def evaluate_folder(
@@ -21,50 +76,133 @@ def evaluate_folder(
     episodes: int = 10,
     seed: int = 0,
     env: str | None = None,
-    explore: bool = False,
+    env_config: dict[str, Any] | None = None,
+    explore: bool | None = None,
+    num_envs: int | None = None,
+    max_steps: int | None = None,
     algo: str | None = None,
     trust: Collection[str] = (),
-) -> tuple[EvaluationResult, str]:
-    """Evaluate the policy in a folder.
+    videos: Sequence[Path] = (),
+    trace: Path | None = None,
+    trace_images: bool = False,
+    progress: Console | None = None,
+) -> Evaluation:
+    """Evaluate the policy that a folder stands for.
+
+    By default as its training evaluated it: these are the episodes that `Algorithm.evaluate` plays
+    with `evaluation_duration` = `episodes` and the setting `seed` = `seed`.
 
     Args:
-        folder: An exported policy, a checkpoint, or a sweep's folder (its `best/` is taken).
+        folder: An exported policy, a checkpoint, a trial or a sweep, see `find_policy`.
         episodes: How many to play.
         seed: Of the episodes.
-        env: The environment; by default the one that the policy was trained on.
-        explore: Sample actions instead of taking the most likely.
+        env: The environment; by default the one of the training's evaluations.
+        env_config: Changes to what the environment is made with in the training's evaluations; of
+            another environment, all of it.
+        explore: Sample actions instead of taking the most likely; by default as the training's
+            evaluations did.
+        num_envs: Slots that are stepped together. Another number plays other episodes.
+        max_steps: Cut episodes off that are longer.
         algo: The algorithm that must have trained the policy; None: whichever it was.
         trust: Code that the policy may name, as `module:name`: connectors, a custom model.
+        videos: Files for the first episodes, one each.
+        trace: A parquet file for every step.
+        trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
+        progress: Where progress is shown.
 
     Returns:
-        The result and the environment's name.
+        The episodes, and what was done. Ctrl-C ends it early: the episodes that ended are kept.
 
     Raises:
-        ExperimentError: The folder is missing or a sweep without a policy, another algorithm
-            trained it, or no environment is known.
+        ExperimentError: The folder is missing, another algorithm trained the policy, or no
+            environment is known.
+        ResultsError: The folder holds no policy.
         ConfigError: The policy is damaged or names code that is not trusted, or the environment is
-            unknown or does not fit.
+            unknown, does not fit or cannot be filmed.
+        KeyboardInterrupt: Ctrl-C came before an episode had ended.
     """
     from trainables.core.policy import Policy
-    from trainables.runtime.envs import is_name_safe
+    from trainables.runtime.envs import is_filmed_apart
+    from trainables.runtime.episode_log import EpisodeLog, Watch
     from trainables.runtime.evaluation import evaluate_policy
+    from trainables.runtime.video import check_encoder
 
-    folder = folder.expanduser()
-    if not folder.is_dir():
-        raise ExperimentError(f"{folder}: no such folder; expected a policy or a checkpoint")
-    if (folder / SPEC_FILE).is_file():
-        if not (folder / BEST_FOLDER).is_dir():
-            raise ExperimentError(
-                f"{folder} is a sweep without a {BEST_FOLDER}/ folder: "
-                f"export its best policy with `tunescape export {folder}`"
-            )
-        folder = folder / BEST_FOLDER
-    policy = Policy.load(folder, trust=trust)
+    if videos:
+        check_encoder("--video")
+    source = find_policy(folder)
+    policy = Policy.load(source.folder, trust=trust)
     trained_by = policy.metadata.get("algorithm")
     if algo is not None and algo != trained_by:
-        raise ExperimentError(f"{folder} was trained by {trained_by}, not by {algo}")
-    trained_on = policy.metadata.get("env")
-    environment = env if env is not None else trained_on
+        raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
+    environment, env_config, as_trained = _environment(policy, source.folder, env, env_config)
+    explore = bool(as_trained.get("explore", False)) if explore is None else explore
+    num_envs = num_envs or as_trained.get("num_envs") or NUM_ENVS
+    log = EpisodeLog()
+    watches: list[Watch] = [log]
+    with ExitStack() as stack:
+        if trace is not None:
+            from experiments.episode_trace import TraceWriter
+
+            about = {
+                "policy": str(source.folder),
+                "algorithm": trained_by,
+                "env": environment,
+                "env_config": env_config,
+                "seed": seed,
+                "num_envs": num_envs,
+                "explore": explore,
+                "episodes": episodes,
+            }
+            spaces = policy.observation_space, policy.action_space
+            writer = TraceWriter(trace, *spaces, about, with_images=trace_images)
+            watches.append(stack.enter_context(writer))
+        if progress is not None:
+            from experiments.evaluation_progress import shown_progress
+
+            watches.append(stack.enter_context(shown_progress(episodes, progress)))
+        stopped = stack.enter_context(_stopped_by_ctrl_c())
+        start = time.perf_counter()
+        evaluate_policy(
+            policy,
+            environment,
+            env_config,
+            num_episodes=episodes,
+            seed=seed,
+            explore=explore,
+            num_envs=num_envs,
+            time_limit=max_steps,
+            watches=watches,
+            videos=videos[:episodes],
+            stopped=stopped,
+        )
+        wall_s = time.perf_counter() - start
+    if not len(log):
+        raise KeyboardInterrupt
+    return Evaluation(
+        source,
+        trained_by,
+        environment,
+        env_config,
+        seed,
+        num_envs,
+        explore,
+        log.episodes,
+        episodes,
+        wall_s,
+        {number: path for number, path in enumerate(videos[:episodes]) if path.is_file()},
+        _notes(len(log), episodes, bool(videos) and is_filmed_apart(environment)),
+    )
+
+
+def _environment(
+    policy: Policy, folder: Path, env: str | None, env_config: dict[str, Any] | None
+) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
+    """The environment, what it is made with, and what the training's evaluations did."""
+    from trainables.runtime.envs import is_name_safe
+
+    as_trained: dict[str, Any] = policy.metadata.get("evaluation") or policy.metadata
+    known = as_trained.get("env")
+    environment = env if env is not None else known
     if not environment:
         raise ExperimentError(f"{folder} does not say on which environment: name it with --env")
     if env is None and not is_name_safe(environment):
@@ -72,20 +210,41 @@ def evaluate_folder(
             f"{folder} names the environment {environment!r}, whose module would be imported; "
             f"if you trust it, pass --env {environment}"
         )
-    env_config = policy.metadata.get("env_config") if environment == trained_on else None
-    result = evaluate_policy(
-        policy, environment, env_config, num_episodes=episodes, seed=seed, explore=explore
-    )
-    return result, str(environment)
+    if environment == known:
+        env_config = {**(as_trained.get("env_config") or {}), **(env_config or {})}
+    return str(environment), env_config or None, as_trained
 
 
-def show_evaluation(result: EvaluationResult, environment: str, console: Console) -> None:
-    """Print the returns."""
-    returns = result.returns
-    console.print(
-        f"{environment}: return {result.return_mean:.2f} ± {result.return_std:.2f} "
-        f"(min {returns.min():.2f}, max {returns.max():.2f}) over {len(returns)} episodes, "
-        f"mean length {result.lengths.mean():.1f}",
-        highlight=False,
-        soft_wrap=True,
-    )
+def _notes(ended: int, asked: int, filmed_apart: bool) -> list[str]:
+    notes = []
+    if ended < asked:
+        notes.append(
+            f"Interrupted: {ended} of {asked} episodes had ended. Those that were cut off are "
+            "missing, long ones rather than short ones."
+        )
+    if filmed_apart:
+        notes.append(
+            "This environment steps all slots at once, where none can be filmed: the filmed "
+            "episodes, and those beside them, are of separate environments, with other random "
+            "streams than without a video."
+        )
+    return notes
+
+
+@contextmanager
+def _stopped_by_ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed; the second one interrupts as usual."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+
+    def press(signum: int, frame: Any) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -22,7 +22,7 @@ from gymnasium.vector import VectorEnv
 from ray import tune
 from ray.tune.tune import _Config
 
-from trainables.checkpointing import Checkpointing, RandomStreams
+from trainables.checkpointing import Checkpointing
 from trainables.core.batch import Rollout
 from trainables.core.checkpoint import resolve_callable
 from trainables.core.compatibility import missing_attribute
@@ -50,6 +50,7 @@ from trainables.runtime.learner_group import LearnerGroup
 from trainables.runtime.learner_worker import LearnerWorker
 from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.process_environment import ProcessEnvironment, num_threads
+from trainables.runtime.random_streams import RandomStreams, random_streams
 from trainables.runtime.remote_learner_group import RemoteLearnerGroup
 from trainables.runtime.tasks import check_tasks
 from trainables.runtime.video import check_display
@@ -159,9 +160,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     def _random_streams(self, *key: int) -> RandomStreams:
         """Independent streams; others for other keys."""
-        # Never `seed + i`: neighbouring seeds would share streams.
-        root = np.random.SeedSequence(self._seed_entropy, spawn_key=key)
-        return RandomStreams(*root.spawn(len(RandomStreams._fields)))
+        return random_streams(self._seed_entropy, *key)
 
     def _make_env(self) -> VectorEnv:
         """All slots of the in-process env runner; one slot to read the spaces from with actors."""

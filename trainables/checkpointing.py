@@ -7,7 +7,7 @@ import os
 import zlib
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,20 +27,11 @@ from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.env_runner import draw_seed
 from trainables.runtime.envs import env_name, trusted_env, trusted_task_fn
 from trainables.runtime.metrics import EpisodeWindow
+from trainables.runtime.random_streams import RandomStreams
 
 logger = logging.getLogger("trainables")
 
 _STATE = "checkpoint"
-
-
-class RandomStreams(NamedTuple):
-    """Roots of an algorithm's independent random streams."""
-
-    module: np.random.SeedSequence
-    learner: np.random.SeedSequence
-    env_runners: np.random.SeedSequence
-    evaluation: np.random.SeedSequence
-    storage: np.random.SeedSequence
 
 
 class Checkpointing(RestoresFolders, PolicyAccess):

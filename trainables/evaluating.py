@@ -17,8 +17,8 @@ from trainables.policy_access import PolicyAccess
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.custom_metrics import PREFIX
 from trainables.runtime.env_runner_group import EnvRunnerGroup
-from trainables.runtime.evaluation import EvaluationResult
 from trainables.runtime.evaluation_group import EvaluationGroup
+from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.metrics import Timers
 
 logger = logging.getLogger("trainables")

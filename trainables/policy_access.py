@@ -97,10 +97,21 @@ class PolicyAccess:
             "algorithm": registry.name_of(type(self)),
             "env": env_name(self.config.env),
             "env_config": self.config.env_config_for(training=False),
+            "evaluation": self._evaluation_settings(),
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "tunescape_version": registry.VERSION,
         }
         return policy.save(export_dir)
+
+    def _evaluation_settings(self) -> dict[str, Any]:
+        """What `tunescape evaluate` needs to play what `evaluate` does."""
+        config = self.config.get_evaluation_config_object()
+        return {
+            "env": env_name(config.env),
+            "env_config": config.env_config_for(training=False),
+            "explore": config.explore,
+            "num_envs": self.config.evaluation_config.get("num_envs_per_env_runner"),
+        }
 
     def export_policy_model(
         self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID, onnx: int | None = None

@@ -240,8 +240,8 @@ def test_evaluate_takes_names_to_trust(tmp_path: Path) -> None:
     policy.save(tmp_path)
     with pytest.raises(CheckpointError, match=f"'{NAME}halved', which loading would run"):
         evaluate_folder(tmp_path, episodes=1)
-    result, environment = evaluate_folder(tmp_path, episodes=2, trust=[f"{NAME}halved"])
-    assert (environment, len(result.returns)) == ("CartPole-v1", 2)
+    played = evaluate_folder(tmp_path, episodes=2, trust=[f"{NAME}halved"])
+    assert (played.environment, len(played.episodes)) == ("CartPole-v1", 2)
 
 
 def test_a_local_function_is_refused_when_it_is_loaded(tmp_path: Path) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainables.runtime.evaluation import EvaluationResult
 from trainables.runtime.evaluation_plan import EvaluationPlan, Part
+from trainables.runtime.evaluation_result import EvaluationResult
 
 
 def outcome(part: Part, lengths: dict[int, int]) -> EvaluationResult:
     """What a part gives: its number as return, a length of its own."""
     return EvaluationResult(
-        np.full(part.num_episodes, float(part.number)),
-        np.full(part.num_episodes, lengths.get(part.number, 10)),
+        np.full(part.num_slots, float(part.number)),
+        np.full(part.num_slots, lengths.get(part.number, 10)),
     )
 
 
@@ -33,7 +33,7 @@ def play(plan: EvaluationPlan, num_players: int, lengths: dict[int, int]) -> Eva
 def test_episodes_are_dealt_out_evenly_to_parts() -> None:
     plan = EvaluationPlan(20, "episodes", 8)
     parts = plan.missing({}, 1)
-    assert parts == [Part(0, 7, 7), Part(1, 7, 7), Part(2, 6, 6)]
+    assert parts == [Part(0, 7), Part(1, 7), Part(2, 6)]
     assert plan.num_parts == 3
     played = {part.number: outcome(part, {}) for part in parts[1:]}
     assert plan.missing(played, 1, at_least=5) == parts[:1]  # never more than there are
@@ -67,13 +67,13 @@ def test_what_is_missing_is_estimated_by_the_episodes_so_far() -> None:
     plan = EvaluationPlan(100, "timesteps", 1)
     assert [p.number for p in plan.missing({}, expected_length=50)] == [0, 1]
     assert [p.number for p in plan.missing({}, expected_length=100, at_least=3)] == [0, 1, 2]
-    played = {0: outcome(Part(0, 1, 1), {}), 2: outcome(Part(2, 1, 1), {})}
+    played = {0: outcome(Part(0, 1), {}), 2: outcome(Part(2, 1), {})}
     assert [p.number for p in plan.missing(played, 999)] == [1, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_what_came_makes_the_result_where_parts_are_lost() -> None:
     for plan in (EvaluationPlan(3, "episodes", 1), EvaluationPlan(25, "timesteps", 1)):
-        played = {number: outcome(Part(number, 1, 1), {}) for number in (0, 2)}
+        played = {number: outcome(Part(number, 1), {}) for number in (0, 2)}
         assert plan.missing(played, 10)[0].number == 1
         result = plan.result(played)
         assert result is not None and result.returns.tolist() == [0, 2]
@@ -84,8 +84,8 @@ def test_endless_parts_are_dealt_out_in_turn() -> None:
     plan = EvaluationPlan("auto", "timesteps", 2)
     assert plan.is_endless and plan.num_parts is None
     parts = plan.parts_from(1, 3)
-    assert [next(parts) for _ in range(2)] == [Part(1, 2, 2), Part(4, 2, 2)]
-    result = plan.result({number: outcome(Part(number, 1, 1), {}) for number in (4, 1)})
+    assert [next(parts) for _ in range(2)] == [Part(1, 2), Part(4, 2)]
+    result = plan.result({number: outcome(Part(number, 1), {}) for number in (4, 1)})
     assert result is not None and result.returns.tolist() == [1, 4]
 
 

@@ -144,14 +144,24 @@ class ComputesActions:
         acted = self.act(rows, explore, self._generator, before)
         if not (full_fetch or self.has_state):
             return acted.env_actions
-        extra = {
-            "action_dist_inputs": acted.inputs.cpu().numpy(),
-            "action_logp": self.distribution.logp(acted.inputs, acted.actions).cpu().numpy(),
-            "vf_preds": self._values(rows, before).cpu().numpy(),
-        }
+        extra: dict[str, Any] = self.thoughts(rows, before, acted)
         if self.module_to_env is not None:
             extra[MODULE_ACTIONS] = self.actions(acted.actions)
         return Computed(acted.env_actions, state_arrays(acted.state), extra)
+
+    def thoughts(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
+        """What led to actions: `action_dist_inputs`, `action_logp` and `vf_preds`, `[B, …]`.
+
+        Args:
+            rows: That were acted on.
+            state: Before them.
+            acted: What `act` gave.
+        """
+        return {
+            "action_dist_inputs": acted.inputs.cpu().numpy(),
+            "action_logp": self.distribution.logp(acted.inputs, acted.actions).cpu().numpy(),
+            "vf_preds": self._values(rows, state).cpu().numpy(),
+        }
 
     @torch.inference_mode()
     def _values(self, rows: np.ndarray, state: State) -> Tensor:

@@ -347,6 +347,14 @@ def reset_with_infos(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[Any,
     return env.reset(seed=[env_seed for env_seed, _ in pairs])
 
 
+def reset_seeds(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[list[int], bool]:
+    """The seeds that `reset_with_infos` resets the slots with, and whether they share one."""
+    if not isinstance(env, (RemoteVectorEnv, SyncVectorEnv)):
+        return [draw_seed(seed)] * env.num_envs, True
+    fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
+    return [_two_seeds(child)[0] for child in fresh.spawn(env.num_envs)], False
+
+
 def _two_seeds(seed: np.random.SeedSequence) -> tuple[int, int]:
     """Of an environment (`draw_seed`'s) and of its action space."""
     first, second = seed.generate_state(2, np.uint32)

@@ -60,7 +60,7 @@ class EnvOptions:
         restart: Replace a slot's environment that raises, instead of ending.
         remote: Step every slot in a process of its own.
         window: Show the first slot in a window.
-        video: Record episodes of the first slot.
+        video: Record episodes of the first slot, or of the first ones.
     """
 
     check: bool = False
@@ -113,8 +113,9 @@ class SlotMaker:
         try:
             if options.check and first and not self.is_stock:
                 check_env(env, self.name, options.mask_key)
-            if options.video is not None and first:
-                env = VideoRecorder(env, options.video, self.name)
+            if options.video is not None and self._renders:
+                video = options.video.of_slot(self.vector_index)
+                env = VideoRecorder(env, video, self.name)
         except BaseException:
             env.close()
             raise
@@ -143,8 +144,14 @@ class SlotMaker:
             context.setdefault("render_mode", render_mode)
         return context
 
+    @property
+    def _renders(self) -> bool:
+        options = self.options
+        num_slots = 1 if options.video is None else options.video.num_slots
+        return options.renders and self.vector_index < num_slots
+
     def _render_mode(self) -> str | None:
-        if self.vector_index > 0 or not self.options.renders:
+        if not self._renders:
             return None
         return "human" if self.options.window else "rgb_array"
 

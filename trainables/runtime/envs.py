@@ -18,6 +18,7 @@ from trainables.runtime import classic, toys  # noqa: F401  # register environme
 from trainables.runtime.atari import AtariGame
 from trainables.runtime.env_slots import EnvContext, EnvOptions, SlotMaker
 from trainables.runtime.known_envs import known_creator
+from trainables.runtime.native_video import FilmedCartPole, can_film
 from trainables.runtime.sub_environment import SubEnvironmentError
 from trainables.runtime.video import Video
 
@@ -139,13 +140,9 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
         games = creator.vector(num_envs, first.env_config)
         if games is not None:
             return games
-    if stays_whole and isinstance(creator, EnvSpec) and creator.vector_entry_point is not None:
-        return gym.make_vec(
-            creator,
-            num_envs=num_envs,
-            vectorization_mode="vector_entry_point",
-            **first.env_config,
-        )
+    is_native = isinstance(creator, EnvSpec) and creator.vector_entry_point is not None
+    if is_native and (stays_whole or _filmed_whole(creator, options)):
+        return _native(first, creator, num_envs)
     makers = [replace(first, vector_index=index) for index in range(num_envs)]
     if options.remote:
         from trainables.runtime.remote_envs import RemoteVectorEnv
@@ -154,11 +151,44 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
     return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 
+def _native(first: SlotMaker, spec: Any, num_envs: int) -> VectorEnv:
+    env = gym.make_vec(
+        spec, num_envs=num_envs, vectorization_mode="vector_entry_point", **first.env_config
+    )
+    video = first.options.video
+    if video is None:
+        return env
+    return FilmedCartPole(env, spec, first.env_config, video, first.name)
+
+
+def _filmed_whole(spec: Any, options: EnvOptions) -> bool:
+    """Whether the first episodes of a native vector environment are to be filmed, and can be.
+
+    Training's videos take slots apart, whose state a checkpoint keeps.
+    """
+    only_films = not replace(options, video=None).needs_single_slots
+    return only_films and options.video is not None and bool(options.video.files) and can_film(spec)
+
+
+def is_filmed_apart(env: EnvName) -> bool:
+    """Whether filming takes slots apart that are one environment otherwise.
+
+    They have other random streams then.
+    """
+    creator = _resolve(env)
+    if isinstance(creator, AtariGame):
+        return True
+    if not isinstance(creator, EnvSpec) or creator.vector_entry_point is None:
+        return False
+    return not can_film(creator)
+
+
 def _check_vector_options(name: str, options: EnvOptions) -> None:
     """Refuse what needs environments apart where all slots are one environment."""
+    video = options.video
     asked = {
         "render_env": options.window,
-        "record_env": options.video is not None,
+        "record_env" if video is None else video.asked_by: video is not None,
         "restart_failed_sub_environments": options.restart,
         "remote_worker_envs": options.remote,
     }

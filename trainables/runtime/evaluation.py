@@ -2,66 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 from gymnasium.vector import VectorEnv
 
 from trainables.core.policy import Policy
-from trainables.core.recurrent_state import reset_state
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import space_mismatch
+from trainables.runtime.acting import SlotActor
 from trainables.runtime.callbacks import CallbackSet
-from trainables.runtime.custom_metrics import Logged, MetricsLogger, reduced
-from trainables.runtime.env_runner import check_masks, draw_seed, reset_with_infos
+from trainables.runtime.custom_metrics import MetricsLogger
+from trainables.runtime.env_runner import reset_seeds, reset_with_infos
 from trainables.runtime.envs import EnvName, EnvOptions, env_name, make_vector_env
 from trainables.runtime.episode_hooks import episode_hooks
+from trainables.runtime.episode_log import Outcome, PlayedStep, Watch
+from trainables.runtime.evaluation_plan import EvaluationPlan, part_seed
+from trainables.runtime.evaluation_result import EvaluationResult
+from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sub_environment import RESTARTS
+from trainables.runtime.video import Video, end_video
 
-_MAX_SLOTS = 32
+__all__ = ["EvaluationResult", "evaluate_policy", "play_episodes"]
 
-
-@dataclass(frozen=True)
-class EvaluationResult:
-    """What the episodes gave.
-
-    Attributes:
-        returns: Undiscounted sums of rewards, `[E]`.
-        lengths: Environment steps, `[E]`.
-        logged: By callbacks.
-        weights: What each counts in the means, `[E]`; None: the same.
-    """
-
-    returns: np.ndarray
-    lengths: np.ndarray
-    logged: Logged = field(default_factory=dict)
-    weights: np.ndarray | None = None
-
-    @property
-    def return_mean(self) -> float:
-        """Mean return."""
-        return float(np.average(self.returns, weights=self.weights))
-
-    @property
-    def return_std(self) -> float:
-        """Standard deviation of the returns."""
-        return float(self.returns.std(ddof=1)) if len(self.returns) > 1 else 0.0
-
-    def metrics(self) -> dict[str, float]:
-        """Flat metrics, as training results name them."""
-        return {
-            "episode_return_mean": self.return_mean,
-            "episode_return_min": float(self.returns.min()),
-            "episode_return_max": float(self.returns.max()),
-            "episode_len_mean": float(np.average(self.lengths, weights=self.weights)),
-            "num_episodes": len(self.returns),
-            "num_env_steps": int(self.lengths.sum()),
-            **reduced(self.logged),
-        }
+_SLOTS = 8  # as many as an algorithm's evaluations have
 
 
 def evaluate_policy(
@@ -69,54 +38,90 @@ def evaluate_policy(
     env: EnvName,
     env_config: dict[str, Any] | None = None,
     *,
-    num_episodes: int | None = 10,
-    num_timesteps: int | None = None,
+    num_episodes: int = 10,
     seed: int | np.random.SeedSequence | None = 0,
     explore: bool = False,
+    num_envs: int = _SLOTS,
     max_steps_per_episode: int = 1_000_000,
+    time_limit: int | None = None,
     options: EnvOptions | None = None,
     callbacks: CallbackSet | None = None,
+    watches: Sequence[Watch] = (),
+    videos: Sequence[Path] = (),
+    stopped: Callable[[], bool] = lambda: False,
 ) -> EvaluationResult:
     """Play episodes; neither the policy nor its filter statistics change.
 
-    Every slot plays the same number of episodes, so that short episodes are not favoured as they
-    would be if the first to end were taken.
+    These are the episodes that `Algorithm.evaluate` plays if the algorithm's setting `seed` is this
+    one and `evaluation_duration` is `num_episodes`: the same parts (see `EvaluationPlan`) on the
+    same random streams. Every slot of a part plays one episode, so that short ones are not favoured
+    as they would be if the first to end were taken.
 
     Args:
         policy: Acts.
         env: See the setting `env`.
         env_config: See the setting `env_config`.
-        num_episodes: How many episodes; None if `num_timesteps` is given.
-        num_timesteps: Play whole episodes until they have this many steps together.
-        seed: Of environments and exploration: the same seed plays the same episodes.
+        num_episodes: How many.
+        seed: Of environments and exploration: the same seed plays the same episodes. A
+            `SeedSequence` is the root of the parts' streams itself; None draws one.
         explore: Sample actions instead of taking the most likely ones.
+        num_envs: Slots that are stepped together. Another number plays other episodes.
         max_steps_per_episode: An episode longer than this raises.
+        time_limit: An episode longer than this is cut off: it counts as truncated.
         options: How the slots are made and stepped.
-        callbacks: Their hooks of episodes are called, for the episodes that count.
+        callbacks: Their hooks of episodes are called.
+        watches: Look on.
+        videos: mp4 files for the first episodes, one each. An environment that steps all slots at
+            once cannot be filmed, CartPole excepted: for the parts with these episodes slots apart
+            take its place, which have other random streams (`is_filmed_apart`).
+        stopped: Asked before each step, perhaps set by a signal.
+
+    Returns:
+        What the parts gave that were played to the end: all, unless it was stopped.
 
     Raises:
-        ConfigError: if the environment cannot be made, does not fit the policy, or never ends.
+        ConfigError: if the environment cannot be made, does not fit the policy, cannot be filmed,
+            or never ends.
     """
-    if num_episodes is not None and num_episodes < 1:
-        raise ConfigError(f"num_episodes = {num_episodes} is not allowed; allowed: int, >= 1")
-    num_slots = 1 if num_episodes is None else min(num_episodes, _MAX_SLOTS)
-    vector_env = make_vector_env(env, env_config, num_slots, options=options)
+    for name, value in {"num_episodes": num_episodes, "num_envs": num_envs}.items():
+        if value < 1:
+            raise ConfigError(f"{name} = {value} is not allowed; allowed: int, >= 1")
+    root = seed if isinstance(seed, np.random.SeedSequence) else random_streams(seed).evaluation
+    plan = EvaluationPlan(num_episodes, "episodes", num_envs)
+    played: dict[int, EvaluationResult] = {}
+    vector_env: VectorEnv | None = None
+    made_for: tuple[int, tuple[str, ...]] | None = None
+    to_film = [str(path) for path in videos]
     try:
-        played = play_episodes(
-            policy,
-            vector_env,
-            env,
-            np.random.SeedSequence(_entropy(seed)),
-            num_episodes=num_episodes,
-            num_timesteps=num_timesteps,
-            explore=explore,
-            max_steps_per_episode=max_steps_per_episode,
-            callbacks=callbacks,
-        )
+        for part in plan.missing(played, 0.0):
+            files, to_film = tuple(to_film[: part.num_slots]), to_film[part.num_slots :]
+            if vector_env is None or made_for != (part.num_slots, files):
+                if vector_env is not None:
+                    vector_env.close()  # which also ends its videos
+                made_for = (part.num_slots, files)
+                slot_options = options or EnvOptions()
+                if files:
+                    slot_options = replace(slot_options, video=Video("", "", files=files))
+                vector_env = make_vector_env(env, env_config, part.num_slots, options=slot_options)
+            result = play_episodes(
+                policy,
+                vector_env,
+                env,
+                part_seed(root, part.number),
+                explore=explore,
+                max_steps_per_episode=max_steps_per_episode,
+                time_limit=time_limit,
+                callbacks=callbacks,
+                watches=watches,
+                stopped=stopped,
+            )
+            if result is None:
+                break
+            played[part.number] = result
     finally:
-        vector_env.close()
-    assert played is not None  # nothing stops it
-    return played
+        if vector_env is not None:
+            vector_env.close()
+    return plan.result(played) or EvaluationResult(np.empty(0), np.empty(0, np.int64))
 
 
 def play_episodes(
@@ -125,109 +130,108 @@ def play_episodes(
     env: EnvName,
     seed: np.random.SeedSequence,
     *,
-    num_episodes: int | None,
-    num_timesteps: int | None = None,
     explore: bool = False,
     max_steps_per_episode: int = 1_000_000,
+    time_limit: int | None = None,
     callbacks: CallbackSet | None = None,
+    watches: Sequence[Watch] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> EvaluationResult | None:
-    """`evaluate_policy` in an environment that is there already.
+    """Play one episode in every slot of an environment.
 
     Args:
         policy: Acts.
-        vector_env: Is reset first; all episodes end in it.
+        vector_env: Is reset first.
         env: Its name, for messages.
         seed: Of environments and exploration.
-        num_episodes: See `evaluate_policy`.
-        num_timesteps: See `evaluate_policy`.
         explore: See `evaluate_policy`.
         max_steps_per_episode: See `evaluate_policy`.
+        time_limit: See `evaluate_policy`.
         callbacks: See `evaluate_policy`.
+        watches: See `evaluate_policy`.
         stopped: Asked before each step, perhaps set from another thread.
 
     Returns:
-        None if it was stopped.
+        The episodes in order of the slots; None if it was stopped.
     """
     num_slots = vector_env.num_envs
     env_seed, action_seed = seed.spawn(2)
-    generator = torch.Generator(policy.device).manual_seed(draw_seed(action_seed))
     _check_spaces(policy, vector_env.single_observation_space, vector_env.single_action_space)
-    quotas = None if num_episodes is None else dealt_evenly(num_episodes, num_slots)
+    actor = SlotActor(policy, num_slots, env, action_seed, explore)
+    seeds, share = reset_seeds(vector_env, env_seed)
     obs, infos = reset_with_infos(vector_env, env_seed)
-    rows = policy.observations.layout.rows(obs)
     logger = MetricsLogger()
     hooks = episode_hooks(callbacks, logger, policy, vector_env)
     if hooks is not None:
         hooks.was_reset(obs, infos)
         hooks.begin()
-    state, is_first = policy.initial_state(num_slots), np.ones(num_slots, bool)
+    for watch in watches:
+        watch.begin(seeds, share)
+    step_watches = [watch for watch in watches if watch.wants_steps]
+    is_first, is_over = np.ones(num_slots, bool), np.zeros(num_slots, bool)
+    rewards, runs = np.zeros(num_slots), np.ones(num_slots, bool)
     returns, lengths = np.zeros(num_slots), np.zeros(num_slots, np.int64)
-    resets_next = np.zeros(num_slots, bool)
-    kept = policy.explorer.start(num_slots)  # of exploration; training's own is not disturbed
-    ended: list[list[tuple[float, int]]] = [[] for _ in range(num_slots)]
-    while _goes_on(ended, quotas, num_timesteps):
+    outcomes: list[Outcome | None] = [None] * num_slots
+    while runs.any():
         if stopped():
             return None
-        check_masks(policy, rows, resets_next, lengths, env)
-        acted = policy.act(rows, explore, generator, reset_state(state, is_first), kept)
-        obs, rewards, terminated, truncated, infos = vector_env.step(acted.env_actions)
+        actions = actor.act(obs, rewards, is_first, is_over, lengths)
+        seen = copy.deepcopy(obs) if step_watches else None  # some are written over in place
+        obs, rewards, terminated, truncated, infos = vector_env.step(actions)
         if RESTARTS in infos:  # an episode whose environment was replaced counts nowhere
             replaced = infos[RESTARTS] > 0
             returns[replaced], lengths[replaced] = 0.0, 0
-            resets_next = resets_next | replaced
-        state, is_first = acted.state, resets_next
-        rows = policy.observations.layout.rows(
-            obs, policy.observations.extras(acted.actions, rewards, is_first)
-        )
+            is_over = is_over | replaced
+        is_first = is_over
         returns += rewards
-        lengths += ~resets_next
+        lengths += ~is_first
         if hooks is not None:
-            hooks.act(acted.env_actions)
-            hooks.row(obs, rewards, terminated, truncated, infos, ~resets_next)
-        if kept:
-            policy.explorer.restart(kept, is_first)
-        resets_next = terminated | truncated
-        for slot in np.flatnonzero(resets_next).tolist():
-            if lengths[slot]:  # else an environment that was over when it reset
-                ended[slot].append((float(returns[slot]), int(lengths[slot])))
-            returns[slot], lengths[slot] = 0.0, 0
-            if hooks is not None and quotas and len(ended[slot]) >= quotas[slot]:
-                hooks.close(slot)  # it is stepped on only since others are not done
-        if lengths.max() > max_steps_per_episode:
+            hooks.act(actions)
+            hooks.row(obs, rewards, terminated, truncated, infos, ~is_first)
+        counts = runs & ~is_first
+        is_over = terminated | truncated
+        if time_limit is not None:
+            is_cut = counts & ~is_over & (lengths >= time_limit)
+            truncated = truncated | is_cut
+        for watch in step_watches:
+            watch.step(
+                PlayedStep(
+                    seen,
+                    actions,
+                    rewards,
+                    terminated,
+                    truncated,
+                    lengths,
+                    counts,
+                    actor.thoughts,
+                )
+            )
+        for slot in np.flatnonzero(terminated | truncated).tolist():
+            if counts[slot]:  # else one that is over already, or was when it reset
+                outcome = Outcome(
+                    float(returns[slot]),
+                    int(lengths[slot]),
+                    bool(terminated[slot]),
+                    bool(truncated[slot]),
+                )
+                outcomes[slot], runs[slot] = outcome, False
+                for watch in watches:
+                    watch.ended(slot, outcome)
+                if hooks is not None:
+                    hooks.close(slot)  # it is stepped on only since others are not done
+                if not is_over[slot]:
+                    end_video(vector_env, slot)
+            if is_over[slot]:
+                returns[slot], lengths[slot] = 0.0, 0
+        if (lengths * runs).max() > max_steps_per_episode:
             raise ConfigError(
                 f"env {env_name(env)!r}: an evaluation episode did not end within "
                 f"{max_steps_per_episode} steps; give the environment a time limit"
             )
-    played = [
-        episode
-        for slot, episodes in enumerate(ended)
-        for episode in (episodes if quotas is None else episodes[: quotas[slot]])
-    ]
+    ended = [outcome for outcome in outcomes if outcome is not None]
     return EvaluationResult(
-        np.array([e[0] for e in played]), np.array([e[1] for e in played]), logger.take()
+        np.array([e.total for e in ended]), np.array([e.length for e in ended]), logger.take()
     )
-
-
-def _entropy(seed: int | np.random.SeedSequence | None) -> Any:
-    return draw_seed(seed) if isinstance(seed, np.random.SeedSequence) else seed
-
-
-def dealt_evenly(total: int, shares: int) -> list[int]:
-    """Whole shares that add up to a total; the first ones are larger by one where need be."""
-    base, rest = divmod(total, shares)
-    return [base + (share < rest) for share in range(shares)]
-
-
-def _goes_on(
-    ended: list[list[tuple[float, int]]],
-    quotas: list[int] | None,
-    num_timesteps: int | None,
-) -> bool:
-    if quotas is not None:
-        return any(len(e) < quota for e, quota in zip(ended, quotas, strict=True))
-    done = sum(length for episodes in ended for _, length in episodes)
-    return done < max(1, num_timesteps or 0)
 
 
 def _check_spaces(policy: Policy, observation_space: gym.Space, action_space: gym.Space) -> None:

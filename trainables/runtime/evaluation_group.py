@@ -15,8 +15,8 @@ from trainables.core.policy import Policy
 from trainables.runtime.actor_group import ActorGroup, ActorHung, Reply
 from trainables.runtime.actor_process import ActorOptions
 from trainables.runtime.bundles import EVALUATION_ENV_RUNNERS, Bundles
-from trainables.runtime.evaluation import EvaluationResult
 from trainables.runtime.evaluation_plan import EvaluationPlan, Part, warn_of_idle_actors
+from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.evaluation_runner import EvaluationActor, EvaluationRunner, Task
 from trainables.runtime.faults import FaultTolerance
 

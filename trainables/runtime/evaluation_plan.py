@@ -12,14 +12,14 @@ import numpy as np
 
 from trainables.core.config import AlgorithmConfig
 from trainables.runtime.custom_metrics import Logged, extend
-from trainables.runtime.evaluation import EvaluationResult, dealt_evenly
+from trainables.runtime.evaluation_result import EvaluationResult
 
 logger = logging.getLogger("trainables")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Episodes that are played side by side.
+    """Episodes that are played side by side, one in each slot.
 
     Its seed belongs to its number. So it is the same part in the trial's own process and in any
     actor, and a result does not depend on who played what.
@@ -27,12 +27,10 @@ class Part:
     Attributes:
         number: From 0.
         num_slots: Slots that are stepped together.
-        num_episodes: Over all slots.
     """
 
     number: int
     num_slots: int
-    num_episodes: int
 
 
 class EvaluationPlan:
@@ -64,7 +62,7 @@ class EvaluationPlan:
             self.num_timesteps = duration
         elif isinstance(duration, int):
             sizes = dealt_evenly(duration, math.ceil(duration / num_slots))
-            self._parts = [Part(number, size, size) for number, size in enumerate(sizes)]
+            self._parts = [Part(number, size) for number, size in enumerate(sizes)]
 
     @classmethod
     def of(cls, config: AlgorithmConfig) -> EvaluationPlan:
@@ -135,7 +133,7 @@ class EvaluationPlan:
         )
 
     def _part(self, number: int) -> Part:
-        return Part(number, self._num_slots, self._num_slots)
+        return Part(number, self._num_slots)
 
     def _is_whole(self, played: Mapping[int, EvaluationResult]) -> bool:
         """Whether the first parts, without a gap, have all timesteps."""
@@ -147,6 +145,17 @@ class EvaluationPlan:
                 return False
             steps += int(played[number].lengths.sum())
         raise AssertionError("count() does not end")
+
+
+def dealt_evenly(total: int, shares: int) -> list[int]:
+    """Whole shares that add up to a total; the first ones are larger by one where need be."""
+    base, rest = divmod(total, shares)
+    return [base + (share < rest) for share in range(shares)]
+
+
+def part_seed(root: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+    """The seed of a part, by the root of an evaluation's streams and the part's number."""
+    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, number))
 
 
 def _equal_players(played: Mapping[int, EvaluationResult], num_players: int) -> np.ndarray:

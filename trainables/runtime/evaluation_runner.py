@@ -15,8 +15,9 @@ from trainables.core.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.env_runner_actor import runner_device
 from trainables.runtime.envs import evaluation_options, make_vector_env
-from trainables.runtime.evaluation import EvaluationResult, play_episodes
-from trainables.runtime.evaluation_plan import EvaluationPlan, Part
+from trainables.runtime.evaluation import play_episodes
+from trainables.runtime.evaluation_plan import EvaluationPlan, Part, part_seed
+from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.process_environment import num_threads
 
 T = TypeVar("T")
@@ -102,8 +103,7 @@ class EvaluationRunner:
                     self.policy,
                     env,
                     self.config.env,
-                    _child(task.seed, part.number),
-                    num_episodes=part.num_episodes,
+                    part_seed(task.seed, part.number),
                     explore=self.config.explore,
                     callbacks=self._callbacks,
                     stopped=stopped,
@@ -184,7 +184,3 @@ class EvaluationActor:
         if state is not None:
             self.runner.set_policy_state(state, version)
         return function(self.runner)
-
-
-def _child(seed: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))

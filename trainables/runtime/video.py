@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables.core.settings import ConfigError
-from trainables.runtime.sub_environment import RESTARTS
+from trainables.runtime.sub_environment import RESTARTS, layers
 
 _DEFAULT_FPS = 30
+_CELLS = 24  # a picture with a shorter side is a grid of cells
+_SIDE = 160  # pixels that it is given
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,34 @@ class Video:
         prefix: How their names begin; the number of the episode follows.
         interval: Every how many episodes one is recorded, beginning with the first.
         last: Number of the last episode that may be recorded; None: there is none.
+        files: Instead of all that: of each of the first slots, the first episode goes to a file.
     """
 
     folder: str
     prefix: str
     interval: int = 1
     last: int | None = None
+    files: tuple[str, ...] = ()
+
+    @property
+    def num_slots(self) -> int:
+        """So many of the first slots are recorded."""
+        return len(self.files) or 1
+
+    @property
+    def asked_by(self) -> str:
+        """What messages call it."""
+        return "video" if self.files else "record_env"
+
+    def of_slot(self, slot: int) -> Video:
+        """What one of the first slots records."""
+        return replace(self, files=self.files[slot : slot + 1], last=0) if self.files else self
+
+    def path(self, episode: int) -> Path:
+        """The file of an episode."""
+        if self.files:
+            return Path(self.files[0])
+        return Path(self.folder) / f"{self.prefix}{episode:06d}.mp4"
 
 
 class VideoRecorder(gym.Wrapper):
@@ -55,10 +80,10 @@ class VideoRecorder(gym.Wrapper):
         self._first_frame: np.ndarray | None = None
         self._file: Generator[None, Any, None] | None = None
         self._path = Path()
-        _check_encoder()
+        check_encoder(video.asked_by)
         if env.render_mode != "rgb_array":
             raise ConfigError(
-                f"record_env: env {name!r} has render_mode {env.render_mode!r}; it must take "
+                f"{video.asked_by}: env {name!r} has render_mode {env.render_mode!r}; it must take "
                 "render_mode='rgb_array' and render arrays"
             )
 
@@ -81,15 +106,15 @@ class VideoRecorder(gym.Wrapper):
         if self._file is not None:
             self._write(self._frame())
             if result[2] or result[3]:
-                self._finish()
+                self.finish()
         return result
 
     def close(self) -> None:
-        self._finish()
+        self.finish()
         super().close()
 
     def _begin_episode(self) -> None:
-        self._finish()
+        self.finish()
         self._episode += self._begun
         self._begun = False
         video = self._video
@@ -98,25 +123,23 @@ class VideoRecorder(gym.Wrapper):
         self._first_frame = self._frame() if due else None
 
     def _frame(self) -> np.ndarray:
+        whose = f"{self._video.asked_by}: env {self._name!r}"
         try:
             frame: Any = self.env.render()
         except Exception as error:
-            raise ConfigError(
-                f"record_env: env {self._name!r} cannot render: {type(error).__name__}: {error}"
-            ) from error
+            raise ConfigError(f"{whose} cannot render: {type(error).__name__}: {error}") from error
         if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
             raise ConfigError(
-                f"record_env: env {self._name!r} rendered a {type(frame).__name__} of shape "
+                f"{whose} rendered a {type(frame).__name__} of shape "
                 f"{getattr(frame, 'shape', None)}, not an array [height, width, 3]"
             )
-        return np.ascontiguousarray(frame, dtype=np.uint8)
+        return _as_picture(frame)
 
     def _open(self, first: np.ndarray) -> None:
         import imageio_ffmpeg
 
-        folder = Path(self._video.folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / f"{self._video.prefix}{self._episode:06d}.mp4"
+        self._path = self._video.path(self._episode)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         height, width = first.shape[:2]
         self._file = imageio_ffmpeg.write_frames(
             str(_unfinished(self._path)),
@@ -133,7 +156,8 @@ class VideoRecorder(gym.Wrapper):
         assert self._file is not None
         self._file.send(frame)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """End the video of the present episode, though it may go on."""
         if self._file is None:
             return
         self._file.close()
@@ -156,12 +180,37 @@ def _unfinished(path: Path) -> Path:
     return path.with_suffix(".part.mp4")
 
 
-def _check_encoder() -> None:
+def _as_picture(frame: np.ndarray) -> np.ndarray:
+    """A frame as bytes, and a grid of cells (MinAtar's) large enough to be looked at."""
+    if frame.dtype.kind == "f" and frame.max(initial=0.0) <= 1.0:
+        frame = frame * 255.0
+    if min(frame.shape[:2]) < _CELLS:
+        factor = -(-_SIDE // min(frame.shape[:2]))
+        frame = frame.repeat(factor, axis=0).repeat(factor, axis=1)
+    return np.ascontiguousarray(frame, dtype=np.uint8)
+
+
+def end_video(vector_env: VectorEnv, slot: int) -> None:
+    """End the video of a slot's episode, if there is one."""
+    if isinstance(vector_env, SyncVectorEnv):
+        recorders = layers(vector_env.envs[slot], VideoRecorder)
+    else:
+        recorders = getattr(vector_env, "recorders", [])[slot : slot + 1]
+    for recorder in recorders:
+        recorder.finish()
+
+
+def check_encoder(asked_by: str = "record_env") -> None:
+    """Raise unless videos can be written.
+
+    Raises:
+        ConfigError: naming the extra that is not installed.
+    """
     try:
         import imageio_ffmpeg  # noqa: F401
     except ImportError:
         raise ConfigError(
-            "record_env needs imageio-ffmpeg, which is not installed: "
+            f"{asked_by} needs imageio-ffmpeg, which is not installed: "
             "pip install 'tunescape[video]'"
         ) from None
 

@@ -1,0 +1,128 @@
+"""What the episodes of an evaluation say of a policy: statistics with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainables.runtime.episode_log import EpisodeRecord
+
+CONFIDENCE = 0.95
+ENOUGH_EPISODES = 20
+"""Below so many episodes every summary says that its intervals are rough."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of the returns and lengths of independent episodes of one policy.
+
+    Attributes:
+        episodes: How many.
+        mean: Of the returns.
+        mean_interval: Student's t interval of the mean, 95 %: exact for normal returns, and by the
+            central limit theorem close for many episodes of any.
+        iqm: The interquartile mean of the returns.
+        iqm_interval: Its percentile bootstrap interval, 95 %.
+        std: Standard deviation of the returns, with n - 1; 0 of one.
+        min: Lowest return.
+        max: Highest return.
+        length_mean: Mean number of steps.
+        steps: Of all episodes together.
+        terminated: Episodes that the environment ended.
+        truncated: Episodes that were cut off, by a time limit as a rule; one may be both.
+    """
+
+    episodes: int
+    mean: float
+    mean_interval: tuple[float, float]
+    iqm: float
+    iqm_interval: tuple[float, float]
+    std: float
+    min: float
+    max: float
+    length_mean: float
+    steps: int
+    terminated: int
+    truncated: int
+
+    @property
+    def caution(self) -> str:
+        """What is to be said of the intervals; "" where there are episodes enough."""
+        if self.episodes >= ENOUGH_EPISODES:
+            return ""
+        if self.episodes == 1:
+            return "One episode says little and has no interval: play more."
+        return (
+            f"The intervals of {self.episodes} episodes are rough: "
+            f"play {ENOUGH_EPISODES} or more to compare policies."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain JSON; null for an interval that there is not."""
+        return {
+            "episodes": self.episodes,
+            "return_mean": self.mean,
+            "return_mean_low": _or_none(self.mean_interval[0]),
+            "return_mean_high": _or_none(self.mean_interval[1]),
+            "return_iqm": self.iqm,
+            "return_iqm_low": _or_none(self.iqm_interval[0]),
+            "return_iqm_high": _or_none(self.iqm_interval[1]),
+            "return_std": self.std,
+            "return_min": self.min,
+            "return_max": self.max,
+            "length_mean": self.length_mean,
+            "num_env_steps": self.steps,
+            "num_terminated": self.terminated,
+            "num_truncated": self.truncated,
+            "confidence": CONFIDENCE,
+        }
+
+
+def summary_of(episodes: Sequence[EpisodeRecord]) -> Summary:
+    """The statistics of episodes, of which there is at least one."""
+    import numpy as np
+
+    from analysis.statistics import iqm, iqm_interval
+
+    outcomes = [episode.outcome for episode in episodes]
+    returns = np.array([outcome.total for outcome in outcomes])
+    steps = sum(outcome.length for outcome in outcomes)
+    return Summary(
+        len(outcomes),
+        float(returns.mean()),
+        mean_interval(returns),
+        iqm(returns),
+        # scipy warns of a distribution without spread, whose interval is no news.
+        iqm_interval(returns) if np.ptp(returns) else _no_spread(returns),
+        float(returns.std(ddof=1)) if len(returns) > 1 else 0.0,
+        float(returns.min()),
+        float(returns.max()),
+        steps / len(outcomes),
+        steps,
+        sum(outcome.terminated for outcome in outcomes),
+        sum(outcome.truncated for outcome in outcomes),
+    )
+
+
+def mean_interval(values: Any, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Student's t interval of the mean of independent values; NaN for fewer than two."""
+    import numpy as np
+    from scipy.stats import t
+
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return math.nan, math.nan
+    half = t.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+def _no_spread(values: Any) -> tuple[float, float]:
+    end = float(values[0]) if len(values) > 1 else math.nan
+    return end, end
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,286 @@
+"""`tunescape evaluate`: what it plays, shows and writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from analysis_sweeps import add_checkpoint, make_sweep, row
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from small_runs import settings_of
+from typer.testing import CliRunner
+
+from analysis import ResultsError
+from experiments.cli import app
+from experiments.errors import ExperimentError
+from experiments.evaluate import Evaluation, evaluate_folder
+from experiments.evaluation_output import rows_of, video_paths
+from experiments.evaluation_summary import mean_interval
+from experiments.policy_sources import find_policy
+from trainables import PPO
+from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError
+from trainables.runtime.envs import make_vector_env
+from trainables.runtime.evaluation import evaluate_policy
+
+MINIGRID = "MiniGrid-Empty-5x5-v0"
+
+
+def saved(folder: Path, env: str = "CartPole-v1", **metadata: Any) -> Path:
+    """A policy that nobody has trained, for an environment."""
+    slots = make_vector_env(env)
+    policy = Policy(
+        slots.single_observation_space,
+        slots.single_action_space,
+        {"fcnet_hiddens": [8]},
+        seed=0,
+        metadata={"algorithm": "PPO", "env": env, **metadata},
+    )
+    slots.close()
+    return policy.save(folder)
+
+
+def returns_of(evaluation: Evaluation) -> list[float]:
+    return [record.outcome.total for record in evaluation.episodes]
+
+
+# ---------------------------------------------------------------------- what is played
+
+
+def test_it_plays_what_training_evaluates(tmp_path: Path) -> None:
+    """The same seed and number of episodes, and what `evaluation_config` changes."""
+    changes = {"explore": True, "env_config": {"max_episode_steps": 15}}
+    settings = settings_of("PPO", evaluation_duration=11, evaluation_config=changes)
+    with PPO(config=settings) as algo:
+        algo.train()
+        expected = algo.evaluate()
+        algo.save_checkpoint(str(tmp_path / "checkpoint"))
+        policy = algo.get_policy()
+        played = evaluate_policy(
+            policy, "CartPole-v1", {"max_episode_steps": 15}, num_episodes=11, seed=3, explore=True
+        )
+    assert played.metrics() == {name: expected[name] for name in played.metrics()}
+    evaluation = evaluate_folder(tmp_path / "checkpoint", episodes=11, seed=3)
+    assert evaluation.explore and evaluation.env_config == {"max_episode_steps": 15}
+    assert returns_of(evaluation) == played.returns.tolist()
+    assert max(returns_of(evaluation)) == 15
+    other = evaluate_folder(tmp_path / "checkpoint", episodes=11, seed=4, explore=False)
+    assert returns_of(other) != returns_of(evaluation)
+
+
+def test_settings_of_the_environment_are_changes(tmp_path: Path) -> None:
+    folder = saved(tmp_path, env_config={"max_episode_steps": 5, "sutton_barto_reward": False})
+    assert returns_of(evaluate_folder(folder, episodes=2)) == [5, 5]
+    longer = evaluate_folder(folder, episodes=2, env_config={"max_episode_steps": 6})
+    assert returns_of(longer) == [6, 6]
+    assert longer.env_config == {"max_episode_steps": 6, "sutton_barto_reward": False}
+    cut = evaluate_folder(folder, episodes=3, max_steps=4)
+    assert [(r.outcome.length, r.outcome.truncated) for r in cut.episodes] == [(4, True)] * 3
+    assert not any(record.outcome.terminated for record in cut.episodes)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Acrobot-v1", MINIGRID])
+def test_an_episode_can_be_played_again_from_its_trace(tmp_path: Path, env: str) -> None:
+    """By the seeds and actions of the trace alone; all rewards and observations are the same."""
+    pytest.importorskip("minigrid" if env == MINIGRID else "gymnasium")
+    import pyarrow.parquet as pq
+
+    folder, path = saved(tmp_path / "policy", env), tmp_path / "trace.parquet"
+    evaluation = evaluate_folder(
+        folder, episodes=5, num_envs=3, explore=True, max_steps=60, trace=path
+    )
+    table = pq.read_table(path)
+    about = json.loads(table.schema.metadata[b"tunescape"])
+    assert (about["env"], about["seed"], about["left_out"]) == (env, 0, [])
+    assert "gymnasium" in about["versions"]
+    frame = table.to_pandas().sort_values(["episode", "step"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["policy", "trace.parquet"]
+    for record in evaluation.episodes:
+        rows = frame[frame["episode"] == record.episode]
+        assert list(rows["step"]) == list(range(record.outcome.length))
+        assert rows["reward"].sum() == pytest.approx(record.outcome.total)
+        assert rows["truncated"].iloc[-1] == record.outcome.truncated
+        assert (rows["seed"] == record.seed).all()
+        if record.shares_seed:
+            continue
+        single = make_vector_env(env).envs[0]  # type: ignore[attr-defined]
+        obs, _ = single.reset(seed=record.seed)
+        for _, line in rows.iterrows():
+            np.testing.assert_array_equal(
+                _first_leaf(obs), line["obs" if "obs" in line else "obs/image"]
+            )
+            obs, again, *_ = single.step(line["action"])
+            assert again == line["reward"]
+    if env == "CartPole-v1":
+        _replay_together(frame, evaluation)
+
+
+def _first_leaf(obs: Any) -> np.ndarray:
+    return np.asarray(obs["image"] if isinstance(obs, dict) else obs).reshape(-1)
+
+
+def _replay_together(frame: Any, evaluation: Evaluation) -> None:
+    """The episodes of a part that is one vector environment, which one seed resets."""
+    part = [record for record in evaluation.episodes if record.part == 0]
+    env = gym.make_vec(
+        "CartPole-v1", num_envs=part[0].num_slots, vectorization_mode="vector_entry_point"
+    )
+    obs, _ = env.reset(seed=part[0].seed)
+    for step in range(min(record.outcome.length for record in part)):
+        rows = frame[(frame["step"] == step) & (frame["episode"] < len(part))]
+        np.testing.assert_array_equal(obs, np.stack(rows["obs"]))
+        obs, rewards, *_ = env.step(np.array(rows["action"]))
+        np.testing.assert_array_equal(rewards, rows["reward"])
+
+
+def test_looking_on_changes_nothing(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "policy")
+    plain = evaluate_folder(folder, episodes=11, explore=True)
+    traced = evaluate_folder(folder, episodes=11, explore=True, trace=tmp_path / "t.parquet")
+    assert rows_of(traced) == rows_of(plain)
+
+
+# ---------------------------------------------------------------------- which policy
+
+
+def test_a_folder_is_a_policy_a_checkpoint_a_trial_or_a_sweep(tmp_path: Path) -> None:
+    values = {"a": (1.0, 9.0, 5.0), "b": (2.0, 3.0, 4.0)}
+    sweep = make_sweep(
+        tmp_path,
+        {name: {"rows": [row(i + 1, v) for i, v in enumerate(v)]} for name, v in values.items()},
+    )
+    for index in (0, 1, 2):
+        add_checkpoint(sweep, "a", index, iteration=index + 1)
+    checkpoint = sweep / "trial_a" / "checkpoint_000001"
+    inner = checkpoint / "policies" / "default_policy"
+    assert find_policy(inner).folder == find_policy(checkpoint).folder == inner
+    trial = find_policy(sweep / "trial_a")
+    assert trial.folder == inner
+    assert trial.chosen == "the trial's best checkpoint checkpoint_000001: episode_return_mean 9"
+    assert "best trial a" in find_policy(sweep).chosen and find_policy(sweep).folder == inner
+    saved(sweep / "best")
+    assert find_policy(sweep).folder == sweep / "best"
+    with pytest.raises(ResultsError, match=r"trial_b: the trial has no checkpoint \(status"):
+        find_policy(sweep / "trial_b")
+    with pytest.raises(ExperimentError, match=r"sweeq: no such folder; .*nearest: .*sweep"):
+        find_policy(tmp_path / "sweeq")
+
+
+# ---------------------------------------------------------------------- videos
+
+
+class BlindEnv(CartPoleEnv):
+    """Cannot be drawn."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None):
+        super().__init__()
+
+
+def test_a_film_is_of_the_episodes_that_are_played(tmp_path: Path) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    for env in ("CartPole-v1", "Acrobot-v1"):
+        folder = saved(tmp_path / env / "policy", env)
+        paths = video_paths(tmp_path / env / "film.mp4", 2)
+        options: Any = {"episodes": 3, "num_envs": 2, "max_steps": 30}
+        filmed = evaluate_folder(folder, videos=paths, **options)
+        assert rows_of(filmed)[0]["video"] == str(paths[0])
+        assert returns_of(filmed) == returns_of(evaluate_folder(folder, **options))
+        assert not filmed.notes and filmed.videos == dict(enumerate(paths))
+        for record, path in zip(filmed.episodes, paths, strict=False):
+            count, _ = ffmpeg.count_frames_and_secs(str(path))
+            assert count == record.outcome.length + 1
+
+
+def test_what_cannot_be_filmed_is_said_before_anything_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("imageio_ffmpeg")
+    folder = saved(tmp_path / "policy")
+    name = f"{__name__}:BlindEnv"
+    with pytest.raises(ConfigError, match=r"video: env '.*BlindEnv' has render_mode"):
+        evaluate_folder(folder, env=name, videos=[tmp_path / "a.mp4"])
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(ConfigError, match=r"--video needs imageio-ffmpeg.*tunescape\[video\]"):
+        evaluate_folder(tmp_path / "nowhere", videos=[tmp_path / "a.mp4"])
+    with pytest.raises(ExperimentError, match=r"--video film.avi: allowed: FILE.mp4, or a folder"):
+        video_paths(Path("film.avi"), 1)
+
+
+# ---------------------------------------------------------------------- what is shown
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["evaluate", *arguments], catch_exceptions=False)
+
+
+def test_the_command_shows_and_writes_the_episodes(tmp_path: Path) -> None:
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    folder = str(saved(tmp_path / "policy"))
+    text = run(folder, "--episodes", "30").stdout
+    assert "CartPole-v1: return " in text and "30 terminated, 0 truncated" in text
+    assert "worst" in text and "best" in text and "…" in text
+    document = json.loads(run(folder, "--episodes", "30", "--as", "json").stdout)
+    assert len(document["episodes"]) == 30
+    statistics = document["statistics"]
+    returns = [row["return"] for row in document["episodes"]]
+    assert statistics["return_mean"] == pytest.approx(np.mean(returns))
+    assert [statistics["return_mean_low"], statistics["return_mean_high"]] == pytest.approx(
+        mean_interval(returns)
+    )
+    for suffix in ("csv", "parquet"):
+        path = tmp_path / f"episodes.{suffix}"
+        assert run(folder, "--episodes", "30", "-o", str(path)).exit_code == 0
+        frame = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
+        assert list(frame["return"]) == returns and frame["terminated"].all()
+    about = json.loads(pq.read_schema(tmp_path / "episodes.parquet").metadata[b"tunescape"])
+    assert about["statistics"] == statistics
+    assert "--table x: allowed: folded, all, none" in _refused(folder, "--table", "x")
+    assert "allowed: names that end in .csv or .parquet" in _refused(folder, "-o", "a.txt")
+
+
+def _refused(*arguments: str) -> str:
+    with pytest.raises(ExperimentError) as error:
+        run(*arguments)
+    return str(error.value)
+
+
+def test_the_interval_of_a_mean() -> None:
+    # mean 3, s = sqrt(2.5), t(0.975, 4) = 2.776
+    low, high = mean_interval([1, 2, 3, 4, 5])
+    assert (low, high) == pytest.approx((1.0368, 4.9632), abs=1e-4)
+    assert all(np.isnan(mean_interval([1.0])))
+
+
+class InterruptedEnv(CartPoleEnv):
+    """Ctrl-C is pressed in its 40th step."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        InterruptedEnv.steps += 1
+        if InterruptedEnv.steps == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().step(action)
+
+
+def test_ctrl_c_keeps_what_was_played(tmp_path: Path) -> None:
+    folder, path = saved(tmp_path / "policy"), tmp_path / "trace.parquet"
+    before = signal.getsignal(signal.SIGINT)
+    evaluation = evaluate_folder(
+        folder, env=f"{__name__}:InterruptedEnv", episodes=100, num_envs=2, trace=path, max_steps=8
+    )
+    assert signal.getsignal(signal.SIGINT) is before
+    assert evaluation.interrupted and 1 <= len(evaluation.episodes) < 5
+    assert f"Interrupted: {len(evaluation.episodes)} of 100 episodes" in evaluation.notes[0]
+    assert path.is_file()
