@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 LINEAGE_FILE = "lineage.jsonl"
 
+Segment = tuple[float, float]
+"""From one budget to another."""
+
 
 @dataclass(frozen=True)
 class Exploit:
@@ -115,6 +118,25 @@ def schedule(exploits: list[Exploit], trial: str) -> list[tuple[float, dict[str,
             result.pop()  # the donor was replaced before, and has not trained since
         result.append((exploit.donor_budget, exploit.after))
     return [(0.0, result[0][1]), *result[1:]]
+
+
+def segments(exploits: list[Exploit], trial: str, end: float) -> list[Segment]:
+    """From which budget to which a trial trained between its exploits."""
+    starts, ends = [0.0], []
+    for exploit in exploits:
+        if exploit.trial == trial:
+            ends.append(exploit.budget)
+            starts.append(exploit.donor_budget)
+    return list(zip(starts, [*ends, end], strict=True))
+
+
+def line_of_descent(exploits: list[Exploit], trial: str, end: float) -> list[tuple[str, Segment]]:
+    """The stretches that a trial's final weights were trained in, and by which trials."""
+    line: list[tuple[str, Segment]] = []
+    for exploit in reversed(ancestry(exploits, trial)):
+        line.append((exploit.trial, (exploit.donor_budget, end)))
+        trial, end = exploit.donor, exploit.donor_budget
+    return [(trial, (0.0, end)), *reversed(line)]
 
 
 def winner(

@@ -6,7 +6,15 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.lineage import Exploit, ancestry, read_lineage, schedule, winner
+from analysis.lineage import (
+    Exploit,
+    ancestry,
+    line_of_descent,
+    read_lineage,
+    schedule,
+    segments,
+    winner,
+)
 from analysis.plots import metric_label, new_figure, save
 from analysis.records import Sweep, load_sweep
 from analysis.rows import ResultsError
@@ -16,8 +24,6 @@ if TYPE_CHECKING:
 
 _MAX_SETTINGS = 6
 _BEST, _OTHER = "#0b6bcb", "0.72"
-
-Segment = tuple[float, float]
 
 
 def plot_lineage(
@@ -69,16 +75,6 @@ def plot_lineage(
     return save(figure, out)
 
 
-def segments(exploits: list[Exploit], trial: str, end: float) -> list[Segment]:
-    """From which budget to which a trial trained between its exploits."""
-    starts, ends = [0.0], []
-    for exploit in exploits:
-        if exploit.trial == trial:
-            ends.append(exploit.budget)
-            starts.append(exploit.donor_budget)
-    return list(zip(starts, [*ends, end], strict=True))
-
-
 def _draw_tree(
     axes: Axes, sweep: Sweep, exploits: list[Exploit], best: str, time_attr: str
 ) -> float:
@@ -91,7 +87,7 @@ def _draw_tree(
         for trial in sweep.trials
         if time_attr in trial.frame.columns and len(trial.frame)
     }
-    bold = _line_of_descent(exploits, best, ends.get(best, 0.0))
+    bold = line_of_descent(exploits, best, ends.get(best, 0.0))
     for trial, y in height.items():
         for number, (start, end) in enumerate(segments(exploits, trial, ends.get(trial, 0.0))):
             axes.plot([start, end], [y, y], color=_OTHER, lw=2.0, solid_capstyle="butt", zorder=1)
@@ -125,15 +121,6 @@ def _draw_tree(
     if greatest >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     return greatest
-
-
-def _line_of_descent(exploits: list[Exploit], trial: str, end: float) -> list[tuple[str, Segment]]:
-    """The stretches that a trial's final weights were trained in, and by which trials."""
-    line: list[tuple[str, Segment]] = []
-    for exploit in reversed(ancestry(exploits, trial)):
-        line.append((exploit.trial, (exploit.donor_budget, end)))
-        trial, end = exploit.donor, exploit.donor_budget
-    return [(trial, (0.0, end)), *reversed(line)]
 
 
 def _draw_setting(

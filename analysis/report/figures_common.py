@@ -13,6 +13,17 @@ from analysis.report import theme
 from analysis.report.scales import Scale, label, number
 
 TIME = "time_total_s"
+LEGEND: dict[str, Any] = {
+    "showlegend": True,
+    "legend": {
+        "orientation": "h",
+        "x": 0,
+        "y": 1.02,
+        "yanchor": "bottom",
+        "itemsizing": "constant",
+    },
+}
+"""Above the figure, in as many rows as it needs."""
 LABEL_HEIGHT = 17.0
 """Pixels that a line of text takes."""
 
@@ -56,7 +67,7 @@ def joined(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray,
 def budget_axis(name: str, greatest: float) -> tuple[float, dict[str, Any]]:
     """By what to divide a budget, and its axis: ``50k`` steps; seconds, minutes or hours."""
     if name != TIME:
-        title = {"text": theme.short(metric_label(name), 40)}
+        title = {"text": budget_words(name)}
         return 1.0, {"title": title, "tickformat": "~s", "nticks": 7}
     unit, factor = ("s", 1.0)
     if greatest > 7200:
@@ -66,7 +77,14 @@ def budget_axis(name: str, greatest: float) -> tuple[float, dict[str, Any]]:
     return factor, {"title": {"text": f"training time ({unit})"}, "nticks": 7}
 
 
-def setting_axis(scale: Scale, positions: np.ndarray, name: str = "") -> dict[str, Any]:
+def budget_words(name: str) -> str:
+    """What a budget counts: ``environment steps``."""
+    return theme.short(metric_label(name), 40)
+
+
+def setting_axis(
+    scale: Scale, positions: np.ndarray, name: str = "", *, ticks: int = 5, room: float = 0.05
+) -> dict[str, Any]:
     """The axis of a setting that holds these positions, with the ticks of its scale."""
     if scale.kind == "category":
         low, high = -0.5, len(scale.levels) - 0.5
@@ -74,8 +92,8 @@ def setting_axis(scale: Scale, positions: np.ndarray, name: str = "") -> dict[st
     else:
         known = positions[np.isfinite(positions)]
         inner = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        low, high = padded(np.array(inner))
-    places, texts = scale.ticks(*inner, 5)
+        low, high = padded(np.array(inner), room)
+    places, texts = scale.ticks(low, high, ticks)
     return {
         "type": "log" if scale.kind == "log" else "linear",
         "range": [low, high],
