@@ -16,8 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from analysis.report import theme
 from analysis.report.parts import Block, SweepPage
+from analysis.report.sections import Panel
 
 _FOLDER = Path(__file__).parent
 
@@ -51,6 +54,7 @@ def render(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(words=_words, same_captions=_same_captions)
     script = (_FOLDER / "script.js").read_text(encoding="utf-8")
     figures = _figures(page)
     return environment.get_template("template.html.j2").render(
@@ -65,6 +69,22 @@ def render(page: Page) -> str:
         plotly_packed=_packed_plotly() if figures else "",
         figures_packed=_packed(_json(figures)) if figures else "",
     )
+
+
+def _words(text: str) -> Markup:
+    """A text with `code` set as code; ``5 %`` is not broken."""
+    parts = text.replace(" %", "\u00a0%").split("`")
+    if len(parts) % 2 == 0:  # a backtick without a partner
+        return escape(text)
+    marked = [
+        Markup("<code>{}</code>").format(p) if n % 2 else escape(p) for n, p in enumerate(parts)
+    ]
+    return Markup("").join(marked)
+
+
+def _same_captions(row: list[Panel]) -> bool:
+    """Whether figures side by side have one caption, which then stands below them all."""
+    return len(row) > 1 and bool(row[0].caption) and len({panel.caption for panel in row}) == 1
 
 
 def _figures(page: Page) -> dict[str, Any]:

@@ -76,8 +76,12 @@ def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
     """
     prefix = f"{key}-"
     parts = [_leaderboard(data, prefix, top)]
+    told: set[str] = set()
     for section in SECTIONS:
         block = _section(section, data, prefix)
+        if block.panels is not None:  # the same reason once
+            block.panels.reasons = [r for r in dict.fromkeys(block.panels.reasons) if r not in told]
+            told.update(block.panels.reasons)
         if block.tables or not (block.panels is None or block.panels.empty):
             parts.append(block)
     parts += [*_failures(data, prefix), _environment(data, prefix), _reproduce(data, prefix)]

@@ -7,8 +7,12 @@
 
   // Figures: plotly and the figures' data are packed in this file and unpacked here.
   const config = {
-    responsive: true,
     displaylogo: false,
+    // A finger would have the buttons over the figure all the time.
+    displayModeBar: mouse.matches ? "hover" : false,
+    // By default plotly has a button that sends the data to a server of its makers.
+    showSendToCloud: false,
+    plotlyServerURL: "",
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
     toImageButtonOptions: { format: "svg" },
   };
@@ -41,6 +45,15 @@
     }
   }
 
+  // Not plotly's own: it hears of the window only, not of a scroll bar or a changed column.
+  const watch = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const drawn = target._fullLayout;
+      if (drawn && !target.layout.width && Math.abs(drawn.width - target.clientWidth) > 1)
+        Plotly.Plots.resize(target);
+    }
+  });
+
   function broken(message) {
     const line = document.getElementById("broken");
     line.textContent = message;
@@ -66,6 +79,7 @@
       packed = JSON.parse(await unpack("packed-figures"));
       for (const div of document.querySelectorAll(".plot")) {
         await draw(div, theme(), 0);
+        watch.observe(div);
         await new Promise((done) => setTimeout(done)); // the page stays alive in between
       }
       root.dataset.figures = "drawn";

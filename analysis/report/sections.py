@@ -111,7 +111,7 @@ SECTIONS = (
         "Lineage of the population",
         (
             Part("figures_lineage:lineage_tree", "Who went on from whom"),
-            Part("figures_lineage:winner_schedule", "The winner's settings over its budget"),
+            Part("figures_schedule:winner_schedule", "The winner's settings over its budget"),
         ),
     ),
     Section("seeds", "Seeds of the winner", (Part("figures_seeds:winner_seeds"),)),

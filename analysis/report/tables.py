@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from analysis.plots import metric_label
 from analysis.ranking import finite
 from analysis.records import ENV_STEPS, TrialRecord
 from analysis.report.data import SECONDS, ReportData
@@ -168,7 +169,7 @@ def front_table(data: ReportData, anchors: Mapping[str, str]) -> Table | None:
             value = float(row[metric])
             cells.append(Cell(duration(value), value) if metric == SECONDS else _cell(value))
         rows.append(cells)
-    heads = ["Time" if metric == SECONDS else metric for metric in metrics]
+    heads = ["Time" if metric == SECONDS else metric_label(metric) for metric in metrics]
     return Table(["Trial", *heads], [False, *[True] * len(metrics)], rows, top=10)
 
 

@@ -30,12 +30,12 @@ VARIABLES = {
     "light": {
         **{"background": BACKGROUND["light"], "text": _TEXT["light"], "muted": "#565d67"},
         **{"soft": "#f4f6f8", "line": "#e3e6ea", "edge": "#8a8f98", "link": "#0b62ad"},
-        "alert": RED,
+        **{"alert": RED, "shadow": "rgba(20,30,45,.22)"},
     },
     "dark": {
         **{"background": BACKGROUND["dark"], "text": _TEXT["dark"], "muted": "#a3abb6"},
         **{"soft": "#1e232a", "line": "#2d333b", "edge": "#8a8f98", "link": "#6db4f2"},
-        "alert": RED,
+        **{"alert": RED, "shadow": "rgba(0,0,0,.75)"},
     },
 }
 """The page's own colours, as CSS variables."""

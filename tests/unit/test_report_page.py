@@ -50,6 +50,7 @@ def test_nothing_is_loaded_and_the_policy_forbids_it(tmp_path: Path) -> None:
     assert not re.search(r"url\(|@import", "".join(page.styles))
     own = page.scripts[-1][1]
     assert not re.search(r"https?:|\bfetch\(|XMLHttpRequest|\bimport\(|WebSocket|sendBeacon", own)
+    assert "showSendToCloud: false" in own  # plotly's own button would open its makers' server
     (policy,) = [v for _, n, v in page.attributes if n == "content" and "default-src" in v]
     assert "default-src 'none'" in policy and "unsafe-inline'; style" not in policy
     assert "connect-src" not in policy and "unsafe-eval" not in policy
