@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from analysis.improvement import Improvement, probability_of_improvement
     from analysis.lineage import Exploit, read_lineage, schedule_frame
     from analysis.lineage_plot import plot_lineage
+    from analysis.mlflow_source import load_mlflow_sweep
     from analysis.pareto import pareto_front, plot_pareto
     from analysis.plots import plot_learning_curves
     from analysis.profiles import average_score_distribution, performance_profile
@@ -56,6 +57,7 @@ __all__ = [
     "effects_frame",
     "export_best",
     "leaderboard",
+    "load_mlflow_sweep",
     "load_sweep",
     "load_sweeps",
     "normalise",
@@ -91,6 +93,7 @@ _HOME = {
     "effects_frame": "effects",
     "export_best": "export",
     "leaderboard": "ranking",
+    "load_mlflow_sweep": "mlflow_source",
     "load_sweep": "records",
     "load_sweeps": "sources",
     "pareto_front": "pareto",

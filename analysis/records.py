@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENV_STEPS",
     "ITERATION",
+    "MLFLOW",
     "POLICY",
     "CheckpointRecord",
     "ResultsError",
@@ -35,6 +36,9 @@ __all__ = [
     "is_sweep_folder",
     "load_sweep",
 ]
+
+MLFLOW = "mlflow:"
+"""What a source begins with that is read from MLflow."""
 
 _READERS = min(8, os.cpu_count() or 1)
 
@@ -109,20 +113,26 @@ def load_sweep(results: Source) -> Sweep:
 
     Args:
         results: A ``ResultGrid`` (what ``Tuner.fit`` returns), the path of a sweep folder
-            (``runs/<name>``: running, finished, killed or moved from elsewhere), or a `Sweep` that
-            was read before.
+            (``runs/<name>``: running, finished, killed or moved from elsewhere),
+            ``mlflow:<experiment>/<sweep>`` or ``mlflow:<run id>`` (see
+            `analysis.mlflow_source.load_mlflow_sweep`), or a `Sweep` that was read before.
 
     Raises:
         ResultsError: The folder does not exist or holds no sweep.
     """
     if isinstance(results, Sweep):
         return results
+    if isinstance(results, str) and results.startswith(MLFLOW):
+        from analysis.mlflow_source import load_mlflow_sweep
+
+        return load_mlflow_sweep(results.removeprefix(MLFLOW))
     if isinstance(results, str | os.PathLike):
         return _sweep_from_folder(Path(results).expanduser().resolve())
     if hasattr(results, "experiment_path") and hasattr(results, "get_best_result"):
         return _sweep_from_grid(results)
     raise ResultsError(
-        f"results must be a ResultGrid or the path of a sweep folder, not {type(results).__name__}"
+        "results must be a ResultGrid, the path of a sweep folder or mlflow:<experiment>/<sweep>, "
+        f"not {type(results).__name__}"
     )
 
 

@@ -16,6 +16,7 @@ from analysis.plain_rows import read_plain_rows
 logger = logging.getLogger(__name__)
 
 Row = dict[str, Any]
+Config = dict[str, Any]
 
 
 class ResultsError(ValueError):
@@ -35,11 +36,11 @@ def read_rows(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """
     data = _content(folder / "result.json")
     if data.strip():
-        plain = read_plain_rows(data, _one_timeline)
+        plain = read_plain_rows(data, one_timeline)
         if plain is not None:
             return plain
     rows = _json_rows(folder / "result.json", data) or _csv_rows(folder / "progress.csv")
-    rows = _one_timeline(rows)
+    rows = one_timeline(rows)
     configs = [row.pop("config", None) or {} for row in rows]
     if any(isinstance(value, dict) for row in rows for value in row.values()):
         return pd.json_normalize(rows, sep="/"), configs
@@ -116,14 +117,15 @@ def _csv_rows(path: Path) -> list[Row]:
     rows: list[Row] = []
     for record in frame.to_dict(orient="records"):
         row: Row = {str(k): v for k, v in record.items() if not str(k).startswith("config/")}
-        row["config"] = _nest(
+        row["config"] = nest(
             {str(k)[7:]: v for k, v in record.items() if str(k).startswith("config/")}
         )
         rows.append(row)
     return rows
 
 
-def _nest(flat: dict[str, Any]) -> dict[str, Any]:
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"model/lr": 1}`` -> ``{"model": {"lr": 1}}``."""
     nested: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, leaf = name.split("/")
@@ -134,7 +136,7 @@ def _nest(flat: dict[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def _one_timeline(rows: list[Row]) -> list[Row]:
+def one_timeline(rows: list[Row]) -> list[Row]:
     """Keeps the rows of the run that counts.
 
     A resumed trial continues from its checkpoint and writes the iterations since then again (``[1,

@@ -23,6 +23,8 @@ import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
+from analysis import curves_frame, mlflow_history
+from analysis.mlflow_source import load_mlflow_sweep
 from experiments.credentials import has_secret, scrubbed, without_credentials
 from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
 from experiments.mlflow_store import connect
@@ -223,6 +225,24 @@ def test_runs_name_their_environment_and_each_metric_once(server: Server) -> Non
 
 
 @pytest.mark.timeout(200)
+def test_a_sweep_is_read_back_in_bulk(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = MLflowLogger(server.uri, "read_back")
+    logger.setup()
+    for name in ("a", "b"):
+        _run_trial(logger, _trial(name, lr=0.1))
+    logger.close()
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("one request for each metric of each run")
+
+    monkeypatch.setattr(mlflow_history, "_from_client", refuse)
+    sweep = load_mlflow_sweep("tunescape/read_back", tracking_uri=server.uri)
+    assert [t.trial_id for t in sweep.trials] == ["a", "b"]
+    curves = curves_frame(sweep, ["score"])
+    assert curves["score"].tolist() == [1.0, 2.0, 3.0] * 2
+    assert curves[STEPS].tolist() == [100, 200, 300] * 2
+
+
 def test_a_server_killed_in_mid_sweep_delays_nothing_and_gets_the_rest_later(
     server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

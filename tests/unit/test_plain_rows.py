@@ -83,7 +83,7 @@ def test_plain_rows_are_those_read_one_by_one(
 ) -> None:
     text = lines(PLAIN[name])
     data = text.encode()
-    assert plain_rows.read_plain_rows(data, rows._one_timeline) is not None
+    assert plain_rows.read_plain_rows(data, rows.one_timeline) is not None
     for ending in (text, text.rstrip("\n")):
         assert_same(*both(written(tmp_path, ending), monkeypatch))
 
@@ -93,7 +93,7 @@ def test_other_rows_are_left_alone(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = lines(OTHERS[name])
-    assert plain_rows.read_plain_rows(text.encode(), rows._one_timeline) is None
+    assert plain_rows.read_plain_rows(text.encode(), rows.one_timeline) is None
     assert_same(*both(written(tmp_path, text), monkeypatch))
 
 
