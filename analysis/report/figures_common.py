@@ -162,7 +162,13 @@ def end_labels(
     """
     pixels = height / max(high - low, 1e-12)
     wished = [(y - low) * pixels for _, y, _ in ends]
-    for (x, y, name), place, wish in zip(ends, spread(wished, LABEL_HEIGHT), wished, strict=True):
+    places = spread(wished, LABEL_HEIGHT)
+    # None above the plot area, where it would be cut off: the upper ones push the others down.
+    limit = height
+    for highest in sorted(range(len(places)), key=lambda n: -places[n]):
+        places[highest] = min(places[highest], limit)
+        limit = places[highest] - LABEL_HEIGHT
+    for (x, y, name), place, wish in zip(ends, places, wished, strict=True):
         figure.add_annotation(
             x=x, y=y, text=theme.plain(name), showarrow=False, xanchor="left", xshift=5,
             yshift=place - wish, align="left",
