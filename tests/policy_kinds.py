@@ -134,6 +134,8 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "filtered": {"observation_filter": "MeanStdFilter"},
 }
+# Their actions go through functions that take nothing but numpy arrays.
+NUMPY_KINDS = {"connectors", "connectors_with_previous"}
 TRUST = [f"{NAME}{name}" for name in ("halved", "OnGrid", "rounded", "Torques")]
 
 

@@ -164,7 +164,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
                 str(policy_folder(folder, policy_id)), policy_id=policy_id
             )
             if self.config.export_native_model_files:
-                self.export_policy_model(str(path), policy_id)
+                self.export_policy_model(str(path), policy_id, with_env=False)
         save_state(folder, _STATE, state)
 
     def load_checkpoint(self, checkpoint: Any) -> None:

@@ -12,10 +12,12 @@ import numpy as np
 from trainables import registry
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.export import export_torch_program
+from trainables.core.export_onnx import export_onnx
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.envs import env_name
+from trainables.runtime.graph_recording import recorded
 from trainables.runtime.learner_group import LearnerGroup
 
 
@@ -93,7 +95,12 @@ class PolicyAccess:
     def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
         """Write a policy to a folder that `Policy.load` serves without Ray or an environment."""
         policy = self.get_policy(policy_id)
-        policy.metadata = {
+        policy.metadata = self._policy_metadata()
+        return policy.save(export_dir)
+
+    def _policy_metadata(self) -> dict[str, Any]:
+        """Where the policies come from."""
+        return {
             "algorithm": registry.name_of(type(self)),
             "env": env_name(self.config.env),
             "env_config": self.config.env_config_for(training=False),
@@ -101,7 +108,6 @@ class PolicyAccess:
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "tunescape_version": registry.VERSION,
         }
-        return policy.save(export_dir)
 
     def _evaluation_settings(self) -> dict[str, Any]:
         """What `tunescape evaluate` needs to play what `evaluate` does."""
@@ -114,21 +120,39 @@ class PolicyAccess:
         }
 
     def export_policy_model(
-        self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID, onnx: int | None = None
+        self,
+        export_dir: str,
+        policy_id: str = DEFAULT_MODULE_ID,
+        onnx: int | None = None,
+        *,
+        with_env: bool = True,
     ) -> Path:
-        """Write a policy's network as a `torch.export` program, `model.pt2`.
+        """Write a policy as one graph from observations to actions: `model.pt2` or `policy.onnx`.
+
+        It is compared with the policy before it is written; see `core/export.py`.
 
         Args:
             export_dir: Made if missing.
             policy_id: Which policy.
-            onnx: An ONNX opset version; not supported yet.
+            onnx: An ONNX opset version; None writes a `torch.export` program.
+            with_env: Compare on observations of the environment, too, not only of its space.
 
         Returns:
-            The file. The program maps observations `[B, *shape]` to distribution inputs and values.
+            The file. Beside it a JSON file says what it takes and gives.
+
+        Raises:
+            ConfigError: if the policy cannot be exported so, a library is missing, or the graph
+                acts otherwise than the policy.
         """
+        policy = self.get_policy(policy_id)
+        policy.metadata = self._policy_metadata()
+        recordings = []
+        if with_env and self.config.env is not None:
+            env_config = self.config.env_config_for(training=False)
+            recordings.append(recorded(policy, self.config.env, env_config))
         if onnx is not None:
-            raise ConfigError(f"onnx = {onnx!r} is not supported yet (ONNX export)")
-        return export_torch_program(self.get_policy(policy_id), Path(export_dir))
+            return export_onnx(policy, export_dir, onnx, recordings)
+        return export_torch_program(policy, export_dir, recordings)
 
     def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
         exporters = {"checkpoint": self.export_policy_checkpoint, "model": self.export_policy_model}

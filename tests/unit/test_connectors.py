@@ -256,7 +256,7 @@ def test_a_local_function_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
 def test_an_exported_program_holds_the_connectors(tmp_path: Path) -> None:
     policy = made([halved, parts])
     program = torch.export.load(export_torch_program(policy, tmp_path)).module()
-    inputs, values = program(torch.from_numpy(rows(7)))
-    output = policy.forward(rows(7))
-    torch.testing.assert_close(inputs, output.dist_inputs)
-    torch.testing.assert_close(values, output.values)
+    outputs = program({"obs": torch.from_numpy(rows(7))})
+    expected = policy.forward(rows(7))
+    torch.testing.assert_close(outputs["action_dist_inputs"], expected.dist_inputs)
+    torch.testing.assert_close(outputs["vf_preds"], expected.values)

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.policy_kinds import KINDS, TRUST, DiaryEnv, Step, settings_of
+from tests.policy_kinds import KINDS, NUMPY_KINDS, TRUST, DiaryEnv, Step, settings_of
 from trainables import Policy, PPOConfig
-from trainables.core.spaces import PLAIN
+from trainables.core.export import export_torch_program
+from trainables.core.exported_policy import ExportedPolicy
+from trainables.core.settings import ConfigError
 
 
 def same(action: Any, other: Any) -> bool:
@@ -83,41 +85,41 @@ def test_a_loaded_policy_acts_as_it_was_evaluated(
     assert len({str(step.action) for episode in diary for step in episode}) > 1
 
 
+def played(policy: ExportedPolicy, episode: list[Step]) -> list[Any]:
+    """The actions of an exported graph that is shown an episode's observations one by one."""
+    actions: list[Any] = []
+    state: Any = None
+    before: dict[str, Any] = {}
+    for step in episode:
+        result = policy.compute_single_action(step.obs, state, **before, full_fetch=True)
+        actions.append(result.actions)
+        state = result.state
+        if policy.observations.extras(torch.empty(1), [0.0], [False]):
+            before["prev_reward"] = step.reward
+    return actions
+
+
 @pytest.mark.parametrize(
-    "evaluated",
-    [kind for kind in KINDS if "frame_stack" not in KINDS[kind]],  # these take stacks
-    indirect=True,
+    "evaluated", [kind for kind in KINDS if kind not in NUMPY_KINDS], indirect=True
 )
 def test_the_exported_program_is_the_policy(
     evaluated: tuple[Path, list[list[Step]]], tmp_path: Path
 ) -> None:
-    from trainables.core.export import export_torch_program
-
     policy = Policy.load(evaluated[0], trust=TRUST)
-    program: Any = torch.export.load(export_torch_program(policy, tmp_path)).module()
-    for observations in ([step.obs for step in evaluated[1][0][:n]] for n in (1, 4)):
-        obs = np.stack(observations) if policy.observations.layout.space.shape else observations
-        rows = policy.observations.layout.rows(obs)
-        leaves = {
-            n: torch.from_numpy(p.copy())
-            for n, p in policy.observations.layout.leaves(rows).items()
-        }
-        given = leaves[PLAIN] if policy.observations.layout.is_plain else leaves
-        before = policy.compute_actions(obs, full_fetch=True).state  # not the initial one
-        state = {name: torch.from_numpy(part) for name, part in before.items()}
-        with torch.no_grad():
-            inputs, values, *rest = program(given, state) if state else program(given)
-        after = rest[0] if rest else {}
-        result = policy.compute_actions(obs, before, explore=False, full_fetch=True)
-        expected = {
-            "inputs": result.extra["action_dist_inputs"],
-            "values": result.extra["vf_preds"],
-        }
-        got = {"inputs": inputs.numpy(), "values": values.numpy()}
-        for name, part in (expected | result.state).items():
-            ours = got[name] if name in got else after[name].numpy()
-            np.testing.assert_allclose(ours, part, rtol=1e-4, atol=1e-5, err_msg=name)
-        assert set(after) == set(result.state)
+    export_torch_program(policy, tmp_path)  # compared on 1,000 observations there
+    exported = ExportedPolicy.load(tmp_path, trust=["torch.export"])
+    for episode in evaluated[1]:
+        assert all(map(same, played(exported, episode), [step.action for step in episode]))
+
+
+@pytest.mark.parametrize("evaluated", sorted(NUMPY_KINDS), indirect=True)
+def test_numpy_functions_of_actions_are_not_exported(
+    evaluated: tuple[Path, list[list[Step]]], tmp_path: Path
+) -> None:
+    policy = Policy.load(evaluated[0], trust=TRUST)
+    with pytest.raises(ConfigError, match=r"(rounded|Torques) works on numpy arrays, not on"):
+        export_torch_program(policy, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 WITHOUT_RAY = """

@@ -46,6 +46,7 @@ class ActionConnector:
                 continue
             is_squashed = isinstance(parts.get(path, distribution), SquashedGaussian)
             self._leaves.append(_Continuous(leaf, path, is_squashed, normalize, clip))
+        self._paths = list(leaves)
         self._shapes = [leaf.shape or () for _, leaf in leaves.values()]
         self._sizes = [math.prod(shape) for shape in self._shapes]
         self._is_plain = PLAIN in leaves
@@ -65,6 +66,26 @@ class ActionConnector:
         parts = zip(self._leaves, self._shapes, actions.cpu().split(self._sizes, -1), strict=True)
         arrays = (leaf(part.reshape(len(part), *shape)) for leaf, shape, part in parts)
         return _build(self.space, arrays)
+
+    def tensors(self, actions: Tensor) -> dict[str, Tensor]:
+        """What a call gives, by path and as tensors: for programs without numpy."""
+        return {p: leaf.tensor(part) for p, leaf, part in self._split(actions)}
+
+    def told(self, actions: Tensor) -> Tensor:
+        """Stored actions as `to_stored` gives them of `tensors`: clipped, if they were."""
+        stored = [leaf.told(part) for _, leaf, part in self._split(actions)]
+        if self._is_plain:
+            return stored[0].to(self._dtype)
+        return torch.cat([part.reshape(part.shape[0], -1) for part in stored], -1).to(self._dtype)
+
+    def _split(self, actions: Tensor) -> list[tuple[str, _Discrete | _Continuous, Tensor]]:
+        """Path, leaf and stored actions `[N, *shape]` of each."""
+        if self._is_plain:
+            return [(PLAIN, self._leaves[0], actions)]
+        parts = zip(
+            self._paths, self._leaves, self._shapes, actions.split(self._sizes, -1), strict=True
+        )
+        return [(p, leaf, own.reshape(own.shape[0], *shape)) for p, leaf, shape, own in parts]
 
     def single(self, actions: Any, index: int = 0) -> Any:
         """One action of a batch for the environment, as an environment by itself takes it."""
@@ -115,6 +136,16 @@ class _Discrete:
             array = array.astype(np.int64, copy=False) + self._start
         return array.astype(self._space_dtype, copy=False)
 
+    def tensor(self, actions: Tensor) -> Tensor:
+        """What a call gives, as a tensor."""
+        if self._start is not None:
+            actions = actions.to(torch.int64) + torch.from_numpy(self._start)
+        return actions.to(torch_dtype(self._space_dtype))
+
+    def told(self, actions: Tensor) -> Tensor:
+        """The inverse of `tensor` after it."""
+        return actions
+
     def inverse(self, array: np.ndarray) -> np.ndarray:
         array = array.astype(np.int64)
         return array if self._start is None else array - self._start
@@ -151,6 +182,33 @@ class _Continuous:
             array = np.clip(array, self._low, self._high)
         return array.astype(self._space_dtype, copy=False)
 
+    def tensor(self, actions: Tensor) -> Tensor:
+        """What a call gives, as a tensor: the same operations in the same order."""
+        if self._squashes:
+            actions = actions.tanh()
+        # PyTorch would not promote to the dtype of a tensor without axes, as NumPy does.
+        actions = actions.to(torch_dtype(self._center.dtype))
+        if self._stretches:
+            actions = self._constant(self._center) + actions * self._constant(self._half)
+        if self._clips:
+            actions = actions.clamp(self._constant(self._low), self._constant(self._high))
+        return actions.to(torch_dtype(self._space_dtype))
+
+    def told(self, actions: Tensor) -> Tensor:
+        """The inverse of `tensor` after it."""
+        made = self.tensor(actions).to(torch_dtype(self._center.dtype))
+        if self._stretches:
+            half = np.where(self._half > 0, self._half, 1)
+            made = (made - self._constant(self._center)) / self._constant(half)
+        made = made.to(torch.float32)
+        if self._squashes:
+            limit = 1 - torch.finfo(torch.float32).eps
+            made = made.clamp(-limit, limit).atanh()
+        return made
+
+    def _constant(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.array(array, self._center.dtype))
+
     def inverse(self, array: np.ndarray) -> np.ndarray:
         if self._stretches:
             half = np.where(self._half > 0, self._half, 1)  # of a Box that holds a single value
@@ -160,6 +218,11 @@ class _Continuous:
             limit = 1 - np.finfo(np.float32).eps  # atanh is finite inside
             array = np.arctanh(np.clip(array, -limit, limit))
         return array
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """PyTorch's type of the same name."""
+    return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
 def single_action(space: gym.Space, actions: Any, index: int = 0) -> Any:

@@ -64,7 +64,7 @@ class ComputesActions:
 
         def initial_state(self, batch_size: int) -> State: ...
 
-        def _unroll_one(
+        def unroll_one(
             self, module: PolicyModule, features: Features, state: State
         ) -> tuple[ModuleOutput, State]: ...
 
@@ -169,7 +169,7 @@ class ComputesActions:
         self.module.set_noise(None)
         features, state, _ = self.observations.look(rows, state)
         if self.is_recurrent:
-            return self._unroll_one(self.module, features, state)[0].values
+            return self.unroll_one(self.module, features, state)[0].values
         return self.module.value(features)
 
     def _checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:

@@ -1,82 +1,116 @@
-"""A policy's network as a program that runs without this project."""
+"""A policy as a program that runs without this project: `model.pt2`, for `torch.export.load`."""
 
 from __future__ import annotations
 
-import copy
+import os
 import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
 
-from trainables.core.features import map_tensors
-from trainables.core.frame_stack import FRAMES
+from trainables.core.graph_file import graph_description, write_description
+from trainables.core.graph_observations import Recording, sampled
+from trainables.core.graph_verification import verified
 from trainables.core.policy import Policy
-from trainables.core.recurrent_state import State
-from trainables.core.spaces import PLAIN
+from trainables.core.policy_graph import Named, PolicyGraph, TensorSpec
+from trainables.core.settings import ConfigError
+
+TORCH_FILE = "model.pt2"
 
 
-class _Network(nn.Module):
-    """Raw observations to distribution inputs and values, preprocessing and filter included."""
+class TracedGraph:
+    """A policy's graph as a program, and what goes in and out of it.
+
+    Args:
+        policy: What is exported.
+
+    Attributes:
+        graph: The module.
+        program: Of it, with a dynamic batch: a dict of tensors `[B, …]` to another one.
+        example: Inputs, a batch of three.
+        outputs: What it gives, in order.
+
+    Raises:
+        ConfigError: if a connector or a custom model cannot be traced.
+    """
 
     def __init__(self, policy: Policy):
-        super().__init__()
-        # A copy: the learner's parameters are views of one vector, which would go along whole.
-        self.module = copy.deepcopy(policy.module)
-        self.module.set_noise(None)
-        self._policy = policy
+        self.policy, self.graph = policy, PolicyGraph(policy)
+        rows = sampled(policy, 1, 3).rows[0]
+        self.example: Named = {
+            name: torch.from_numpy(array) for name, array in self.graph.arrays(rows, {}).items()
+        }
+        # Not 1, which would be taken for a constant.
+        batch = torch.export.Dim("batch", min=1)
+        shapes = ({name: {0: batch} for name in self.example},)
+        with torch.no_grad(), warnings.catch_warnings():
+            # PyTorch's LSTM and GRU hold their weights in a list, too, which is not exported.
+            warnings.filterwarnings("ignore", "The tensor attributes .*_flat_weights", UserWarning)
+            try:
+                made = self.graph(self.example)
+                self.outputs = [TensorSpec.of(name, part) for name, part in made.items()]
+                self.program: Any = torch.export.export(
+                    self.graph, (self.example,), dynamic_shapes=shapes
+                )
+            except ConfigError:
+                raise
+            except Exception as error:  # of the tracer, about anything a user's code does
+                raise ConfigError(
+                    "the policy cannot be exported as a graph: a connector or custom model does "
+                    "what depends on the values or the number of rows "
+                    f"({type(error).__name__}: {_first_line(error)})"
+                ) from error
 
-    def forward(self, obs: Tensor | dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        output = self.module(self._policy.features(obs))
-        return output.dist_inputs, output.values
 
+def export_torch_program(
+    policy: Policy, folder: str | os.PathLike[str], recordings: list[Recording] | None = None
+) -> Path:
+    """Write `model.pt2`, for `torch.export.load`, and `model.pt2.json`, which describes it.
 
-class _RecurrentNetwork(_Network):
-    """One step: observations and a recurrent state to outputs and the next state."""
-
-    def forward(  # type: ignore[override]  # a program takes what its network does
-        self, obs: Tensor | dict[str, Tensor], state: State
-    ) -> tuple[Tensor, Tensor, State]:
-        features = map_tensors(lambda part: part.unsqueeze(0), self._policy.features(obs))
-        num_rows = next(iter(state.values())).shape[0]  # len would fix it to the example's
-        is_first = torch.zeros(1, num_rows, dtype=torch.bool)
-        output, state = self.module.unroll(features, state, is_first)
-        return output.dist_inputs[0], output.values[0], state
-
-
-def export_torch_program(policy: Policy, folder: Path) -> Path:
-    """Write `model.pt2`, to be read by `torch.export.load`.
+    The program takes a dict of tensors and gives one; see `graph_names`. It is read again and
+    checked against the policy before it takes its place, see `verified`.
 
     Args:
         policy: What is exported.
         folder: Made if missing.
+        recordings: Of an environment, to check the program on besides what is sampled.
 
     Returns:
-        The file. Its program takes observations `[B, *shape]` (of a Dict or Tuple space a dict of
-        them by path; with frame stacking the last k of each, `[B, k, *shape]`) and gives
-        distribution inputs `[B, …]` and values `[B]`. That of a recurrent policy also takes and
-        gives the state.
+        The file.
+
+    Raises:
+        ConfigError: if the policy cannot be exported, or the program acts otherwise than it.
     """
+    traced = TracedGraph(policy)
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    leading = (3,) if policy.observations.frames is None else (3, policy.observations.num_frames)
-    leaves = policy.observations.layout.leaves(policy.observations.layout.zeros(leading))
-    tensors = {
-        path: torch.from_numpy(leaf.copy()).to(policy.device) for path, leaf in leaves.items()
-    }
-    example: list[Any] = [tensors[PLAIN] if policy.observations.layout.is_plain else tensors]
-    network: _Network = _Network(policy)
-    if policy.is_recurrent:
-        example.append({k: v for k, v in policy.initial_state(3).items() if k != FRAMES})
-        network = _RecurrentNetwork(policy)
-    batch = torch.export.Dim("batch", min=1)
-    shapes = [
-        {k: {0: batch} for k in part} if isinstance(part, dict) else {0: batch} for part in example
-    ]
-    with torch.no_grad(), warnings.catch_warnings():
-        # PyTorch's LSTM and GRU hold their weights in a list, too, which is not exported.
-        warnings.filterwarnings("ignore", "The tensor attributes .*_flat_weights", UserWarning)
-        program = torch.export.export(network.eval(), tuple(example), dynamic_shapes=tuple(shapes))
-    path = folder / "model.pt2"
-    torch.export.save(program, path)
+    path = folder / TORCH_FILE
+    work = folder / f".new-{TORCH_FILE}"
+    try:
+        torch.export.save(traced.program, work)
+        report = verified(policy, traced.graph, torch_program(work), recordings)
+        description = graph_description(
+            policy, traced.graph, traced.outputs, report, {"torch": torch.__version__}
+        )
+        write_description(path, description, work)
+    finally:
+        work.unlink(missing_ok=True)
     return path
+
+
+def torch_program(path: str | os.PathLike[str]) -> Any:
+    """A `model.pt2` as a function of arrays by name. PyTorch runs what the file says: trust it."""
+    module = torch.export.load(path).module()
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            made = module({name: torch.from_numpy(array) for name, array in inputs.items()})
+        return {name: part.numpy() for name, part in made.items()}
+
+    return run
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0]

@@ -120,7 +120,7 @@ def connected_frames(stacks: Tensor, rank: int, connect: Callable[..., Any]) -> 
     is_blank = stacks == 0
     for _ in range(rank):
         is_blank = is_blank.all(-1)
-    is_before = is_blank.cumprod(-1).bool()  # [..., k]
+    is_before = (~is_blank).cumsum(-1) == 0  # [..., k]; ONNX has no cumulative product
     is_before = torch.cat([is_before[..., :-1], torch.zeros_like(is_before[..., :1])], -1)
     newest = stacks.narrow(-1 - rank, -1, 1)
     made = connect(torch.where(is_before[(..., *[None] * rank)], newest, stacks))

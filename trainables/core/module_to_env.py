@@ -7,9 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from torch import Tensor
 
+from trainables.core.action_connector import torch_dtype
 from trainables.core.given_connectors import Connector
 from trainables.core.settings import ConfigError
+from trainables.core.spaces import leaf_spaces, leaves_of
 
 _SETTING = "module_to_env_connector"
 
@@ -45,6 +48,31 @@ class ModuleToEnv:
         for connector in self._connectors:
             actions = connector.apply(_SETTING, actions)
         return self._fitted(self._env_space, actions)
+
+    def tensors(self, actions: Any) -> dict[str, Tensor]:
+        """What a call gives, by path and as tensors, for programs without numpy.
+
+        Raises:
+            ConfigError: if a connector takes nothing but numpy arrays, or makes none of the shapes
+                of the space.
+        """
+        try:
+            for connector in self._connectors:
+                actions = connector.call(actions)
+            made = leaves_of(self._env_space, actions)
+            spaces = {path: leaf for path, (_, leaf) in leaf_spaces(self._env_space).items()}
+            for path, leaf in spaces.items():
+                if not isinstance(made[path], Tensor):
+                    raise TypeError(f"made a {type(made[path]).__name__}")
+                if made[path].shape[1:] != (leaf.shape or ()):
+                    raise TypeError(f"made the shape {tuple(made[path].shape)}")
+        except Exception as error:  # whatever a user's code raises
+            raise ConfigError(
+                f"{_SETTING}: {self._names} works on numpy arrays, not on PyTorch tensors, and "
+                "cannot be part of an exported program; allowed: what takes both, by operators "
+                f"and methods that both have ({type(error).__name__}: {error})"
+            ) from error
+        return {path: made[path].to(torch_dtype(leaf.dtype)) for path, leaf in spaces.items()}
 
     def _fitted(self, space: gym.Space, actions: Any) -> Any:
         try:

@@ -233,7 +233,7 @@ class Policy(ComputesActions):
         features, state, frames = self.observations.look(obs, state or {})
         module = self.explorer.module(self.module, generator, slots) if explore else self.module
         if self.is_recurrent:
-            output, state = self._unroll_one(module, features, state)
+            output, state = self.unroll_one(module, features, state)
             inputs = output.dist_inputs
         else:
             inputs, state = module.dist_inputs(features), {}
@@ -241,19 +241,19 @@ class Policy(ComputesActions):
             actions = self.explorer.act(inputs, generator, slots)
         else:
             actions = self.distribution.mode(inputs)
-        return Acted(actions, self._for_env(actions), inputs, state | frames)
+        return Acted(actions, self.for_env(actions), inputs, state | frames)
 
-    def _for_env(self, actions: Tensor) -> Any:
+    def for_env(self, actions: Tensor) -> Any:
         """What the environment is given of stored actions `[N, …]`."""
         env_actions = self.actions(actions)
         return env_actions if self.module_to_env is None else self.module_to_env(env_actions)
 
-    def _unroll_one(
+    def unroll_one(
         self, module: PolicyModule, features: Features, state: State
     ) -> tuple[ModuleOutput, State]:
         """One step of a recurrent module: what it says of `[N, …]`, and the state after it."""
         sequence = map_tensors(lambda part: part.unsqueeze(0), features)
-        num_rows = len(next(iter(state.values())))
+        num_rows = next(iter(state.values())).shape[0]  # not len: exported programs would fix it
         is_first = torch.zeros(1, num_rows, dtype=torch.bool, device=self.device)
         output, state = module.unroll(sequence, state, is_first)
         return ModuleOutput(output.dist_inputs[0], output.values[0]), state
@@ -291,7 +291,7 @@ class Policy(ComputesActions):
         rows = self.observations.checked_rows(obs, None, None, batched=True)
         features, state, _ = self.observations.look(rows, self.initial_state(len(rows)))
         if self.is_recurrent:
-            return self._unroll_one(self.module, features, state)[0]
+            return self.unroll_one(self.module, features, state)[0]
         return self.module(features)
 
     def value(self, obs: Any) -> Tensor:

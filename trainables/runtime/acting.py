@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.core.policy import Acted, Policy
+from trainables.core.playing import Player
+from trainables.core.policy import Acted
 from trainables.core.recurrent_state import reset_state
 from trainables.runtime.env_runner import check_masks, draw_seed
 from trainables.runtime.envs import EnvName
@@ -26,7 +27,7 @@ class SlotActor:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Player,
         num_slots: int,
         env: EnvName,
         seed: np.random.SeedSequence,
@@ -76,8 +77,6 @@ class SlotActor:
         return self._acted.env_actions
 
     def thoughts(self) -> dict[str, np.ndarray]:
-        """What the policy thought of its last actions: see `Policy.thoughts`."""
+        """What the policy thought of its last actions: see `Player.thoughts`."""
         assert self._acted is not None
-        if not hasattr(self._policy, "thoughts"):  # an exported graph gives no more
-            return {"action_dist_inputs": self._acted.inputs.cpu().numpy()}
         return self._policy.thoughts(self._rows, self._before, self._acted)

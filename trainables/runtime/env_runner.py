@@ -11,6 +11,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from trainables.core.batch import Rollout
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.connectors import RunningMoments
+from trainables.core.playing import Player
 from trainables.core.policy import Policy
 from trainables.core.recurrent_state import reset_state, stacked_states, state_arrays
 from trainables.core.settings import ConfigError
@@ -362,7 +363,7 @@ def _two_seeds(seed: np.random.SeedSequence) -> tuple[int, int]:
 
 
 def check_masks(
-    policy: Policy, obs: np.ndarray, resets_next: np.ndarray, lengths: np.ndarray, env: EnvName
+    policy: Player, obs: np.ndarray, resets_next: np.ndarray, lengths: np.ndarray, env: EnvName
 ) -> None:
     """Raise if a slot must act and its action mask allows nothing.
 

@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from trainables.core.playing import Player
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import space_mismatch
@@ -34,7 +35,7 @@ _SLOTS = 8  # as many as an algorithm's evaluations have
 
 
 def evaluate_policy(
-    policy: Policy,
+    policy: Player,
     env: EnvName,
     env_config: dict[str, Any] | None = None,
     *,
@@ -125,7 +126,7 @@ def evaluate_policy(
 
 
 def play_episodes(
-    policy: Policy,
+    policy: Player,
     vector_env: VectorEnv,
     env: EnvName,
     seed: np.random.SeedSequence,
@@ -161,7 +162,11 @@ def play_episodes(
     seeds, share = reset_seeds(vector_env, env_seed)
     obs, infos = reset_with_infos(vector_env, env_seed)
     logger = MetricsLogger()
-    hooks = episode_hooks(callbacks, logger, policy, vector_env)
+    hooks = None
+    if isinstance(policy, Policy):  # which hooks are given; there is no module in a graph
+        hooks = episode_hooks(callbacks, logger, policy, vector_env)
+    elif callbacks is not None:
+        raise ConfigError("callbacks are called with a policy's module; an exported graph has none")
     if hooks is not None:
         hooks.was_reset(obs, infos)
         hooks.begin()
@@ -234,7 +239,7 @@ def play_episodes(
     )
 
 
-def _check_spaces(policy: Policy, observation_space: gym.Space, action_space: gym.Space) -> None:
+def _check_spaces(policy: Player, observation_space: gym.Space, action_space: gym.Space) -> None:
     for what, mine, theirs in (
         ("observation", policy.observation_space, observation_space),
         ("action", policy.action_space, action_space),
