@@ -72,8 +72,20 @@ def register_algorithm(algorithm: type) -> type:
 
 def _register_with_tune(name: str, algorithm: Any) -> None:
     """So that `tune.Tuner("PPO", …)` finds ours and does not look for another library's."""
+    from ray._private import worker
     from ray.tune.registry import register_trainable
 
-    if _registered.get(name) is not algorithm:
+    if _registered.get(name) is algorithm:
+        return
+    if not _registered:
+        # Tune keeps names in the cluster and forgets them with it: the next one is told again.
+        worker._post_init_hooks.append(_tell_the_new_cluster)
+    register_trainable(name, algorithm)
+    _registered[name] = algorithm
+
+
+def _tell_the_new_cluster() -> None:
+    from ray.tune.registry import register_trainable
+
+    for name, algorithm in _registered.items():
         register_trainable(name, algorithm)
-        _registered[name] = algorithm
