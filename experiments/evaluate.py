@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -129,6 +130,8 @@ def evaluate_folder(
 
     if videos:
         check_encoder("--video")
+        # Frames are drawn in memory: no display is to be looked for, nor its absence complained of.
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     source = find_policy(folder)
     policy = Policy.load(source.folder, trust=trust)
     trained_by = policy.metadata.get("algorithm")
@@ -139,6 +142,7 @@ def evaluate_folder(
     num_envs = num_envs or as_trained.get("num_envs") or NUM_ENVS
     log = EpisodeLog()
     watches: list[Watch] = [log]
+    left_out: list[str] = []
     with ExitStack() as stack:
         if trace is not None:
             from experiments.episode_trace import TraceWriter
@@ -156,6 +160,7 @@ def evaluate_folder(
             spaces = policy.observation_space, policy.action_space
             writer = TraceWriter(trace, *spaces, about, with_images=trace_images)
             watches.append(stack.enter_context(writer))
+            left_out = writer.left_out
         if progress is not None:
             from experiments.evaluation_progress import shown_progress
 
@@ -190,7 +195,7 @@ def evaluate_folder(
         episodes,
         wall_s,
         {number: path for number, path in enumerate(videos[:episodes]) if path.is_file()},
-        _notes(len(log), episodes, bool(videos) and is_filmed_apart(environment)),
+        _notes(len(log), episodes, bool(videos) and is_filmed_apart(environment), left_out),
     )
 
 
@@ -215,7 +220,7 @@ def _environment(
     return str(environment), env_config or None, as_trained
 
 
-def _notes(ended: int, asked: int, filmed_apart: bool) -> list[str]:
+def _notes(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> list[str]:
     notes = []
     if ended < asked:
         notes.append(
@@ -227,6 +232,11 @@ def _notes(ended: int, asked: int, filmed_apart: bool) -> list[str]:
             "This environment steps all slots at once, where none can be filmed: the filmed "
             "episodes, and those beside them, are of separate environments, with other random "
             "streams than without a video."
+        )
+    if left_out:
+        notes.append(
+            f"Left out of the trace, because they are large: {', '.join(left_out)} "
+            "(--trace-images takes them in)."
         )
     return notes
 

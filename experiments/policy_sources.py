@@ -29,10 +29,10 @@ def find_policy(folder: Path) -> PolicySource:
     """The policy that a folder stands for.
 
     Args:
-        folder: An exported policy, a checkpoint, a trial's folder (its best checkpoint that is
-            still there, by the sweep's objective) or a sweep's (its `best/`, else its best
-            checkpoint). Of a trial of several seeds a checkpoint's policy is that of the median
-            seed.
+        folder: An exported policy, an MLflow model of one, a checkpoint, a trial's folder (its best
+            checkpoint that is still there, by the sweep's objective) or a sweep's (its `best/`,
+            else its best checkpoint). Of a trial of several seeds a checkpoint's policy is that of
+            the median seed.
 
     Raises:
         ExperimentError: There is no such folder.
@@ -50,6 +50,10 @@ def find_policy(folder: Path) -> PolicySource:
         )
     if (folder / "policy.json").is_file():
         return PolicySource(folder)
+    if (folder / "MLmodel").is_file():
+        inner = sorted(path.parent for path in folder.glob("artifacts/*/policy.json"))
+        if len(inner) == 1:
+            return PolicySource(inner[0], "the policy in the MLflow model")
     if (folder / POLICY / "policy.json").is_file():
         return PolicySource(folder / POLICY, _of_seeds(folder))
     if (folder / CHECKPOINT_FILE).is_file():

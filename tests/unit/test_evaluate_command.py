@@ -11,9 +11,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pandas as pd
 import pytest
 from analysis_sweeps import add_checkpoint, make_sweep, row
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from policy_kinds import DiaryEnv
 from small_runs import settings_of
 from typer.testing import CliRunner
 
@@ -140,6 +142,50 @@ def _replay_together(frame: Any, evaluation: Evaluation) -> None:
         np.testing.assert_array_equal(rewards, rows["reward"])
 
 
+def test_a_trace_has_images_and_what_the_policy_thought(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    name = "tests.policy_kinds:DiaryEnv"
+    slots = make_vector_env(DiaryEnv, {"observations": "nested", "actions": "joint"})
+    policy = Policy(
+        slots.single_observation_space,
+        slots.single_action_space,
+        {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 8},
+        seed=0,
+    )
+    policy.save(tmp_path / "policy")
+    given = {"env": name, "env_config": {"observations": "nested", "actions": "joint"}}
+    path = tmp_path / "trace.parquet"
+    evaluation = evaluate_folder(tmp_path / "policy", **given, explore=True, trace=path)
+    table = pq.read_table(path)
+    image = table.schema.field("obs/camera/rgb")
+    assert (image.type.list_size, image.metadata[b"shape"]) == (16 * 16 * 3, b"[16, 16, 3]")
+    frame = table.to_pandas()
+    first = frame[frame["step"] == 0].sort_values("episode").iloc[0]
+    thoughts = policy.compute_single_action(
+        {
+            "action_mask": first["obs/action_mask"],
+            "camera": {"rgb": first["obs/camera/rgb"].reshape(16, 16, 3)},
+            "parts": (first["obs/parts/0"], first["obs/parts/1"]),
+        },
+        explore=False,
+    ).extra
+    assert first["value"] == pytest.approx(thoughts["vf_preds"], abs=1e-5)
+    np.testing.assert_allclose(first["dist_inputs"], thoughts["action_dist_inputs"], atol=1e-5)
+    assert {"action/go", "action/by"} < set(frame) and np.isfinite(frame["logp"]).all()
+    assert len(frame) == evaluation.summary.steps and not evaluation.notes
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr("experiments.episode_trace.MAX_ELEMENTS", 700)
+        patch.setattr("experiments.episode_trace._GROUP_ROWS", 16)
+        small = evaluate_folder(tmp_path / "policy", **given, explore=True, trace=path)
+        assert small.notes[0].startswith("Left out of the trace, because they are large: obs/cam")
+        file = pq.ParquetFile(path)
+        assert file.num_row_groups > 3 and "obs/camera/rgb" not in file.schema_arrow.names
+        without = frame.drop(columns="obs/camera/rgb")
+        pd.testing.assert_frame_equal(file.read().to_pandas(), without)
+
+
 def test_looking_on_changes_nothing(tmp_path: Path) -> None:
     folder = saved(tmp_path / "policy")
     plain = evaluate_folder(folder, episodes=11, explore=True)
@@ -167,6 +213,10 @@ def test_a_folder_is_a_policy_a_checkpoint_a_trial_or_a_sweep(tmp_path: Path) ->
     assert "best trial a" in find_policy(sweep).chosen and find_policy(sweep).folder == inner
     saved(sweep / "best")
     assert find_policy(sweep).folder == sweep / "best"
+    model = tmp_path / "model"
+    saved(model / "artifacts" / "policy")
+    (model / "MLmodel").touch()
+    assert find_policy(model).folder == model / "artifacts" / "policy"
     with pytest.raises(ResultsError, match=r"trial_b: the trial has no checkpoint \(status"):
         find_policy(sweep / "trial_b")
     with pytest.raises(ExperimentError, match=r"sweeq: no such folder; .*nearest: .*sweep"):
@@ -208,6 +258,10 @@ def test_what_cannot_be_filmed_is_said_before_anything_is_played(
     name = f"{__name__}:BlindEnv"
     with pytest.raises(ConfigError, match=r"video: env '.*BlindEnv' has render_mode"):
         evaluate_folder(folder, env=name, videos=[tmp_path / "a.mp4"])
+    bandit = saved(tmp_path / "bandit", "tunescape/MaskedBandit-v0")
+    with pytest.raises(ConfigError, match=r"video: env .* cannot be drawn: it takes no render_mo"):
+        evaluate_folder(bandit, videos=[tmp_path / "a.mp4"])
+    assert not (tmp_path / "a.mp4").exists()
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(ConfigError, match=r"--video needs imageio-ffmpeg.*tunescape\[video\]"):
         evaluate_folder(tmp_path / "nowhere", videos=[tmp_path / "a.mp4"])
@@ -223,7 +277,6 @@ def run(*arguments: str) -> Any:
 
 
 def test_the_command_shows_and_writes_the_episodes(tmp_path: Path) -> None:
-    import pandas as pd
     import pyarrow.parquet as pq
 
     folder = str(saved(tmp_path / "policy"))

@@ -14,7 +14,7 @@ from trainables import PPOConfig
 from trainables.core.settings import ConfigError
 from trainables.runtime.envs import EnvOptions, make_vector_env
 from trainables.runtime.sub_environment import SubEnvironment
-from trainables.runtime.video import Video
+from trainables.runtime.video import Video, _as_picture
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
@@ -70,6 +70,17 @@ def test_every_nth_episode_with_all_its_frames(tmp_path: Path) -> None:
         expected = [(60 * episode + 10 * t) % 256 for t in range(length)]
         brightness = [image.mean() for image in frames(tmp_path / name, (42, 30))]
         np.testing.assert_allclose(brightness, expected, atol=4)
+
+
+def test_a_grid_of_cells_is_drawn_large_and_bright() -> None:
+    """MinAtar renders 10 x 10 pixels between 0 and 1."""
+    cells = np.zeros((10, 10, 3))
+    cells[0, 1] = 1.0
+    picture = _as_picture(cells)
+    assert picture.shape == (160, 160, 3) and picture.dtype == np.uint8
+    assert (picture[:16, 16:32] == 255).all() and picture.sum() == 255 * 3 * 16 * 16
+    whole = np.full((30, 41, 3), 7, np.uint8)
+    np.testing.assert_array_equal(_as_picture(whole), whole)
 
 
 def test_a_crash_ends_the_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

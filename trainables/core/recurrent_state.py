@@ -20,7 +20,7 @@ def reset_state(state: State, is_first: np.ndarray | Tensor) -> State:
         is_first: `[N]`, bool.
     """
     first = torch.as_tensor(is_first)
-    if not first.any():
+    if not state or not first.any():
         return state
     return {
         name: part.masked_fill(first.to(part.device).view(-1, *[1] * (part.dim() - 1)), 0)

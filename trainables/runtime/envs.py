@@ -74,6 +74,11 @@ def make_vector_env(
     except (ConfigError, SubEnvironmentError):
         raise
     except Exception as error:  # whatever a user's constructor raises is theirs to read
+        if options.renders and "render_mode" in str(error):
+            what = "render_env" if options.video is None else options.video.asked_by
+            raise ConfigError(
+                f"{what}: env {env_name(env)!r} cannot be drawn: it takes no render_mode ({error})"
+            ) from error
         raise ConfigError(
             f"env {env_name(env)!r} cannot be made with env_config={env_config!r}: "
             f"{type(error).__name__}: {error}"
