@@ -20,7 +20,7 @@ import numpy as np
 from analysis.held_out import Candidate, add_runs, candidates, winner, winner_caution
 from analysis.records import load_sweep
 from analysis.statistics import interval_caution
-from experiments.paths import SPEC_FILE
+from experiments.paths import FINAL_FILE, SPEC_FILE
 from experiments.scheduler_schema import FifoScheduler
 from experiments.schema import SweepSpec
 from experiments.search_schema import RandomSearch
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from experiments.runner import Outcome
 
 FOLDER = "final"
-REPORT_FILE = "final.json"
 PICTURE_FILE = "final.png"
 
 _STREAM = 0x46494E41  # sets the held-out seeds apart from all that is drawn from the same seed
@@ -200,7 +199,7 @@ def _judged(
     interrupted = any(outcome.interrupted for outcome in outcomes)
     best = None if interrupted else winner(found, spec.objective.mode)
     seeds = held_out_seeds(spec)
-    report = folder / REPORT_FILE
+    report = folder / FINAL_FILE
     text = json.dumps(_document(spec, found, best, seeds), indent=2, allow_nan=False)
     report.write_text(text + "\n", encoding="utf-8")
     picture = None

@@ -276,6 +276,13 @@ class MLflowLogger(tune.Callback):
         if self.sweep.log_model:
             self._submit(None, self._runs.write_model, *best)
 
+    def log_results(self, folder: str) -> None:
+        """Keeps the report, pictures and tables of the sweep's folder as artifacts of the parent.
+
+        Its description there says what came out.
+        """
+        self._submit(None, self._runs.write_results, os.path.abspath(folder))
+
     def close(self, status: str = FINISHED) -> None:
         """Ends the parent run and waits, for a bounded time, until all is written.
 

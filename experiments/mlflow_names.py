@@ -14,8 +14,12 @@ from experiments.provenance import git_commit, package_versions, user_name
 PARENT_TAG = "mlflow.parentRunId"  # the tag by which MLflow's UI nests runs
 SWEEP_TAG = "tunescape.sweep_id"
 TRIAL_TAG = "tunescape.trial_id"
+BEST_TRIAL_TAG = "tunescape.best_trial_id"
+MODEL_TAG = "tunescape.model_uri"
 OUTCOME_TAG = "tunescape.outcome"
 BEST_ARTIFACT = "best_policy"
+
+_MAX_RUN_NAME = 40  # characters
 
 FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
 
@@ -39,6 +43,36 @@ def provenance_tags(spec_path: str | None) -> dict[str, str]:
 def as_params(config: Mapping[str, Any]) -> dict[str, str]:
     """Returns a config as MLflow's parameters: flat, and text."""
     return {key: as_text(value) for key, value in flatten(config).items()}
+
+
+def run_name(trial_id: str, params: Mapping[str, str], fixed: Mapping[str, Any]) -> str:
+    """Returns what a trial's run is called: its id, and the first settings that were searched.
+
+    Pages that compare runs show their names only.
+
+    Args:
+        trial_id: the trial.
+        params: its settings as parameters.
+        fixed: the settings that all trials share.
+
+    Example:
+        >>> run_name("a12b1499", {"env": "Pong", "lr": "0.00031234", "gamma": "0.99"}, {"env": 1})
+        'a12b1499 lr=0.000312 gamma=0.99'
+    """
+    same = {*flatten(fixed), "seed", "env"}
+    name = trial_id
+    for key, value in params.items():
+        longer = f"{name} {key.rpartition('/')[2]}={_short(value)}"
+        if key not in same and len(longer) <= _MAX_RUN_NAME:
+            name = longer
+    return name
+
+
+def _short(value: str) -> str:
+    try:
+        return f"{float(value):.3g}"
+    except ValueError:
+        return value
 
 
 def as_text(value: Any) -> str:

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 from experiments.mlflow_dataset import dataset_input, environment_dataset
 from experiments.mlflow_names import (
     BEST_ARTIFACT,
+    BEST_TRIAL_TAG,
     FAILED,
     FINISHED,
     KILLED,
+    MODEL_TAG,
     OUTCOME_TAG,
     PARENT_TAG,
     SWEEP_TAG,
     TRIAL_TAG,
     provenance_tags,
+    run_name,
     timestamp_ms,
 )
 from experiments.mlflow_store import (
@@ -155,7 +158,11 @@ class SweepRuns:
             # Versions are the same in all runs of a sweep: the parent has them.
             source = {k: v for k, v in self._provenance.items() if k.startswith("mlflow.")}
             tags = {**source, PARENT_TAG: self.parent_run_id or "", **tags}
-            run = client.create_run(self._experiment_id, run_name=trial_id, tags=tags)
+            run = client.create_run(
+                self._experiment_id,
+                run_name=run_name(trial_id, params, self.sweep.config),
+                tags=tags,
+            )
             self.run_ids[trial_id] = run.info.run_id
             self._unlogged[trial_id] = params, dataset
             if not self._writer().is_waiting(trial_id):  # else they go with its metrics
@@ -247,7 +254,7 @@ class SweepRuns:
         client = self._client
         if self.parent_run_id is None:
             return
-        tags = {"tunescape.best_trial_id": trial_id, "tunescape.best_policy": policy_dir}
+        tags = {BEST_TRIAL_TAG: trial_id, "tunescape.best_policy": policy_dir}
         if checkpoint:
             tags["tunescape.best_checkpoint"] = checkpoint
         if trial_id in self.run_ids:
@@ -271,7 +278,7 @@ class SweepRuns:
             return
         known = client.get_run(self.parent_run_id).data.tags
         if checkpoint and known.get("tunescape.model_checkpoint") == checkpoint:
-            self.model_uri = known.get("tunescape.registered_model", known["tunescape.model_uri"])
+            self.model_uri = known.get("tunescape.registered_model", known[MODEL_TAG])
             return
         try:
             policy = load_policy(policy_dir)
@@ -288,7 +295,7 @@ class SweepRuns:
             run_ids=list(dict.fromkeys([run_id, self.parent_run_id])),
             tags={"tunescape.sweep": sweep.name, TRIAL_TAG: trial_id},
         )
-        tags = {"tunescape.model_uri": model.model_uri}
+        tags = {MODEL_TAG: model.model_uri}
         if checkpoint:
             tags["tunescape.model_checkpoint"] = checkpoint
         if sweep.register_as:
@@ -296,6 +303,15 @@ class SweepRuns:
             tags["tunescape.registered_model"] = f"models:/{sweep.register_as}/{version}"
         log_batch(client, self.parent_run_id, tags=tags)
         self.model_uri = tags.get("tunescape.registered_model", model.model_uri)
+
+    def write_results(self, folder: str) -> None:
+        """Keeps what the sweep's folder holds of results with the parent, and describes it."""
+        from experiments.mlflow_artifacts import log_results
+
+        if self.parent_run_id is not None:
+            sweep = self.sweep
+            place = self._experiment_id, self.parent_run_id
+            log_results(self._client, *place, Path(folder), sweep.metric, sweep.mode)
 
     def end_parent(self, status: str) -> None:
         """Ends the sweep's run, and notes there what MLflow has not got."""

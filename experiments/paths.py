@@ -18,6 +18,8 @@ EFFECTS_FILE = "effects.png"
 LINEAGE_PICTURE = "lineage.png"
 PARETO_FILE = "pareto.png"
 PARETO_TABLE = "pareto.csv"
+REPORT_FILE = "report.html"
+FINAL_FILE = "final.json"
 
 
 def storage_dir(spec: SweepSpec) -> Path:

@@ -281,6 +281,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
             _draw_lineage(spec, outcome)
             _write_pareto(spec, outcome)
         if sweep.mlflow is not None:
+            sweep.mlflow.log_results(str(folder))
             sweep.mlflow.close(status)  # waits until all is written, the model too
             outcome.model = sweep.mlflow.model_uri
         return outcome

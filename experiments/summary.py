@@ -106,12 +106,12 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
         table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
     for row in frame.to_dict("records"):
         table.add_row(
-            _cell(row["rank"]),
+            cell(row["rank"]),
             str(row["trial_id"]),
-            _cell(row["last"]),
-            _cell(row["best"]),
-            _cell(row[ENV_STEPS]),
-            *(_cell(row[column]) for column in settings),
+            cell(row["last"]),
+            cell(row["best"]),
+            cell(row[ENV_STEPS]),
+            *(cell(row[column]) for column in settings),
         )
     return table
 
@@ -145,12 +145,9 @@ def _show_effects(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         table.add_row(
             str(rank),
             str(best["setting"]),
-            *(
-                f"{level_label(row['level'])} ({_cell(float(row['mean']))})"
-                for row in (best, worst)
-            ),
-            _cell(best["effect"]),
-            f"{_cell(best['effect_low'])} … {_cell(best['effect_high'])}",
+            *(f"{level_label(row['level'])} ({cell(float(row['mean']))})" for row in (best, worst)),
+            cell(best["effect"]),
+            f"{cell(best['effect_low'])} … {cell(best['effect_high'])}",
             "yes" if best["excludes_zero"] else "no",
             style=None if best["excludes_zero"] else "dim",
         )
@@ -181,11 +178,12 @@ def _show_pareto(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
     columns = [*(metric for metric, _ in objectives), *settings]
     for row in frame.to_dict("records"):
-        table.add_row(str(row["trial_id"]), *(_cell(row[column]) for column in columns))
+        table.add_row(str(row["trial_id"]), *(cell(row[column]) for column in columns))
     console.print(table)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    """A value as a table shows it: four digits, thousands apart, a dash for none."""
     if value is None or str(value) in ("nan", "<NA>"):
         return "–"
     if isinstance(value, float) and math.isfinite(value):

@@ -1,0 +1,178 @@
+"""What a sweep leaves with its MLflow run: report, pictures, tables, policy and a description.
+
+Logged again, after a resume or for a report that was made later, all of it is replaced.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.lineage import LINEAGE_FILE
+from analysis.rows import ResultsError
+from experiments.credentials import scrubbed
+from experiments.errors import ExperimentError
+from experiments.mlflow_names import (
+    BEST_ARTIFACT,
+    BEST_TRIAL_TAG,
+    MODEL_TAG,
+    PARENT_TAG,
+    TRIAL_TAG,
+)
+from experiments.mlflow_note import NOTE_TAG, sweep_note
+from experiments.mlflow_store import connect, find_runs, first_line, log_batch
+from experiments.paths import (
+    BEST_FOLDER,
+    FINAL_FILE,
+    REPORT_FILE,
+    SPEC_FILE,
+    tracking_uri,
+)
+from experiments.preflight import check_tracking
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+    from analysis import Sweep
+
+PLOTS_ARTIFACT = "plots"
+_PICTURES = frozenset({".png", ".svg", ".pdf"})
+_TABLES = frozenset({".html", ".csv"})
+_FILES = frozenset({FINAL_FILE, LINEAGE_FILE})
+
+
+def result_files(folder: Path) -> dict[Path, str]:
+    """The files of a sweep's folder that MLflow gets, with the artifact folder of each ("": none).
+
+    Tune's own files, trials and checkpoints stay where they are.
+    """
+    found: dict[Path, str] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _PICTURES:
+            found[path] = PLOTS_ARTIFACT
+        elif path.suffix in _TABLES or path.name in _FILES:
+            found[path] = ""
+    return {path: place for path, place in found.items() if path.is_file()}
+
+
+def log_results(
+    client: MlflowClient, experiment_id: str, run_id: str, folder: Path, metric: str, mode: str
+) -> list[str]:
+    """Gives a sweep's run what its folder holds, and describes the sweep there.
+
+    Args:
+        client: MLflow's.
+        experiment_id: of the run.
+        run_id: the sweep's.
+        folder: the sweep's.
+        metric: its objective.
+        mode: "max" or "min".
+
+    Returns:
+        The artifacts' paths in the run.
+    """
+    paths = []
+    for file, place in result_files(folder).items():
+        client.log_artifact(run_id, str(file), artifact_path=place or None)
+        paths.append(f"{place}/{file.name}".lstrip("/"))
+    links = _links(client, experiment_id, run_id, paths)
+    try:
+        note = sweep_note(_read(folder), metric, mode, links=links, commands=_commands(folder))
+    except ResultsError:  # no trial began
+        return paths
+    log_batch(client, run_id, tags={NOTE_TAG: note})
+    return paths
+
+
+def _links(
+    client: MlflowClient, experiment_id: str, run_id: str, paths: list[str]
+) -> dict[str, str]:
+    """Where MLflow's UI shows what the sweep left there, the report first."""
+    run = f"#/experiments/{experiment_id}/runs/{run_id}"
+    names = {Path(path).name: f"{run}/artifacts/{path}" for path in [*paths, SPEC_FILE]}
+    first = {name: names.pop(name) for name in (REPORT_FILE,) if name in names}
+    tags = client.get_run(run_id).data.tags
+    if BEST_TRIAL_TAG in tags:
+        names["best policy"] = f"{run}/artifacts/{BEST_ARTIFACT}"
+    if MODEL_TAG in tags:
+        model = tags[MODEL_TAG].rpartition("/")[2]
+        names["model"] = f"#/experiments/{experiment_id}/models/{model}"
+    return first | names
+
+
+def _read(folder: Path) -> Sweep:
+    from analysis import load_sweep
+
+    return load_sweep(folder)
+
+
+def _commands(folder: Path) -> list[str]:
+    """What repeats the sweep and what uses it, for whoever has downloaded the spec."""
+    again = f"{folder.name}-again"
+    lines = [f"{shlex.join(['tunescape', 'run', SPEC_FILE, '--name', again])}  # the spec is above"]
+    best = folder / BEST_FOLDER
+    if best.is_dir():  # not the whole path: a description is read by others
+        place = Path(*best.parts[-3:])
+        lines.append(f"{shlex.join(['tunescape', 'evaluate', str(place)])}  # the best policy")
+    return lines
+
+
+def log_artifacts_of_sweep(folder: Path) -> str:
+    """Logs a sweep's report, pictures, tables and best policy to its run, at any time after it.
+
+    Args:
+        folder: the sweep's; the run is found by its trials.
+
+    Returns:
+        What was logged where, in a line.
+
+    Raises:
+        ExperimentError: it is no sweep's folder, MLflow was off, does not answer, or has no run of
+            this sweep.
+    """
+    from experiments.runner import load_sweep_spec
+
+    spec = load_sweep_spec(folder)
+    folder = folder.expanduser().absolute()
+    if not spec.mlflow.enabled:
+        raise ExperimentError(f"{folder}: mlflow.enabled is false in its {SPEC_FILE}")
+    uri = tracking_uri(spec)
+    if problem := check_tracking(uri):
+        raise ExperimentError(problem)
+    client = connect(uri)
+    shown = f"MLflow experiment {spec.mlflow.experiment_name!r} at {scrubbed(uri)}"
+    try:
+        experiment = client.get_experiment_by_name(spec.mlflow.experiment_name)
+        if experiment is None:
+            raise ExperimentError(f"there is no {shown}")
+        run_id = _parent_of(client, experiment.experiment_id, _read(folder))
+        if run_id is None:
+            raise ExperimentError(f"{shown} has no run of the sweep {folder}")
+        paths = log_results(
+            client,
+            experiment.experiment_id,
+            run_id,
+            folder,
+            spec.objective.metric,
+            spec.objective.mode,
+        )
+        if (folder / BEST_FOLDER).is_dir():
+            client.log_artifacts(run_id, str(folder / BEST_FOLDER), artifact_path=BEST_ARTIFACT)
+            paths.append(BEST_ARTIFACT)
+    except ResultsError as error:
+        raise ExperimentError(str(error)) from None
+    except ExperimentError:
+        raise
+    except Exception as error:  # whatever a store raises
+        raise ExperimentError(f"{shown} refused the artifacts: {first_line(error)}") from error
+    return f"Logged to {shown}, run {run_id}: {', '.join(paths)}"
+
+
+def _parent_of(client: MlflowClient, experiment_id: str, sweep: Sweep) -> str | None:
+    """The run whose children are a sweep's trials."""
+    for trial in sweep.trials:
+        for run in find_runs(client, experiment_id, TRIAL_TAG, trial.trial_id):
+            if PARENT_TAG in run.data.tags:
+                return str(run.data.tags[PARENT_TAG])
+    return None
