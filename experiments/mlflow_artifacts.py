@@ -17,10 +17,11 @@ from experiments.mlflow_names import (
     BEST_ARTIFACT,
     BEST_TRIAL_TAG,
     MODEL_TAG,
+    NOTE_TAG,
     PARENT_TAG,
     TRIAL_TAG,
 )
-from experiments.mlflow_note import NOTE_TAG, sweep_note
+from experiments.mlflow_note import sweep_note
 from experiments.mlflow_store import connect, find_runs, first_line, log_batch
 from experiments.paths import (
     BEST_FOLDER,

@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.rows import read_json
+from experiments.mlflow_names import NOTE_TAG, is_number
 from experiments.mlflow_store import be_quiet
+from experiments.schema import ENV_STEPS
+from experiments.summary import cell
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
@@ -65,11 +68,16 @@ def export_mlflow(policy_folder: Path, target: Path) -> Path:
     from mlflow.models import Model
 
     policy = load_policy(str(policy_folder))
-    said = read_json(policy_folder / "export.json")
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as work:
-        description = Model(metadata=said if isinstance(said, dict) else None)
+        description = Model(metadata=provenance(policy_folder))
         build_model(policy, policy_folder, Path(work), description).rename(target)
     return target
+
+
+def provenance(policy_folder: Path) -> dict[str, Any]:
+    """What an exported policy says of where it comes from; empty if it says nothing."""
+    said = read_json(policy_folder / "export.json")
+    return said if isinstance(said, dict) else {}
 
 
 def log_model(
@@ -98,6 +106,7 @@ def log_model(
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model
 
+    said = provenance(folder)
     model = client.create_logged_model(
         experiment_id,
         name=MODEL_NAME,
@@ -114,10 +123,20 @@ def log_model(
             model_uuid=model.model_id,
             model_id=model.model_id,
             run_id=run_ids[0],
+            metadata=said,
         )
         with tempfile.TemporaryDirectory(prefix="tunescape-model-") as work:
             built = build_model(policy, folder, Path(work), description)
             client.log_model_artifacts(model.model_id, str(built))
+        client.set_logged_model_tags(model.model_id, {NOTE_TAG: model_note(said, model.model_uri)})
+        if is_number(said.get("value")):  # what it was chosen for, shown with the model
+            client.log_metric(
+                run_ids[-1],
+                said["metric"],
+                said["value"],
+                step=int(said.get(ENV_STEPS) or 0),
+                model_id=model.model_id,
+            )
         client.finalize_logged_model(model.model_id, "READY")
     except Exception:
         client.finalize_logged_model(model.model_id, "FAILED")
@@ -125,8 +144,36 @@ def log_model(
     return model
 
 
-def register_model(client: MlflowClient, model: LoggedModel, name: str) -> str:
-    """Registers a logged model as the next version of `name`; returns the version."""
+def model_note(said: Mapping[str, Any], uri: str) -> str:
+    """Describes a model: where it comes from, and how it is used.
+
+    Args:
+        said: see `provenance`.
+        uri: of the model.
+    """
+    parts = []
+    if said:
+        value = f"`{said.get('metric')}` {cell(said.get('value'))}"
+        steps = f"after {cell(said.get(ENV_STEPS))} env steps"
+        parts.append(
+            f"Trial `{said.get('trial_id')}` of sweep **{said.get('sweep')}**: {value} {steps}."
+        )
+    parts.append("Observations in, actions out; `params: {explore: true}` samples actions.")
+    parts.append(f"```bash\nmlflow models serve -m {uri} --env-manager local\n```")
+    return "\n\n".join(parts)
+
+
+def register_model(
+    client: MlflowClient, model: LoggedModel, name: str, said: Mapping[str, Any]
+) -> str:
+    """Registers a logged model as the next version of `name`; returns the version.
+
+    Args:
+        client: MLflow's.
+        model: what `log_model` returned.
+        name: of the registered model.
+        said: see `provenance`; described with the version.
+    """
     from mlflow.exceptions import MlflowException
 
     try:
@@ -139,8 +186,13 @@ def register_model(client: MlflowClient, model: LoggedModel, name: str) -> str:
     is_server = client.tracking_uri.startswith("http")
     source = model.model_uri if is_server else model.artifact_location
     version = client.create_model_version(
-        name, source=source, run_id=model.source_run_id, model_id=model.model_id
+        name,
+        source=source,
+        run_id=model.source_run_id,
+        model_id=model.model_id,
     )
+    note = model_note(said, f"models:/{name}/{version.version}")
+    client.update_model_version(name, version.version, description=note)
     return str(version.version)
 
 

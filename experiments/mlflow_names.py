@@ -12,6 +12,7 @@ from analysis.rows import flatten
 from experiments.provenance import git_commit, package_versions, user_name
 
 PARENT_TAG = "mlflow.parentRunId"  # the tag by which MLflow's UI nests runs
+NOTE_TAG = "mlflow.note.content"  # what MLflow shows as a description
 SWEEP_TAG = "tunescape.sweep_id"
 TRIAL_TAG = "tunescape.trial_id"
 BEST_TRIAL_TAG = "tunescape.best_trial_id"
@@ -59,12 +60,14 @@ def run_name(trial_id: str, params: Mapping[str, str], fixed: Mapping[str, Any])
         >>> run_name("a12b1499", {"env": "Pong", "lr": "0.00031234", "gamma": "0.99"}, {"env": 1})
         'a12b1499 lr=0.000312 gamma=0.99'
     """
-    same = {*flatten(fixed), "seed", "env"}
     name = trial_id
-    for key, value in params.items():
+    searched = [key for key in params if key not in flatten(fixed)]
+    for key in sorted(searched, key=lambda key: key == "seed"):
+        value = params[key]
         longer = f"{name} {key.rpartition('/')[2]}={_short(value)}"
-        if key not in same and len(longer) <= _MAX_RUN_NAME:
-            name = longer
+        if len(longer) > _MAX_RUN_NAME:
+            break
+        name = longer
     return name
 
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from experiments.schema import ENV_STEPS
 from experiments.summary import cell
+from experiments.trial_info import PRUNED
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis import Sweep
+    from analysis import Sweep, TrialRecord
 
-NOTE_TAG = "mlflow.note.content"  # what MLflow shows as a run's description
 _TOP = 5
 _MAX_SETTINGS = 6
 _MAX_VALUE = 24  # characters of a setting's value
@@ -32,7 +32,7 @@ def sweep_note(
     links: Mapping[str, str] | None = None,
     commands: Iterable[str] = (),
 ) -> str:
-    """Describes a sweep: its best value, the leaderboard's first lines, its cost and failures.
+    """Describes a sweep: its best value, the leaderboard's first lines, and failures.
 
     Args:
         sweep: what was read of its folder.
@@ -49,10 +49,11 @@ def sweep_note(
     except ResultsError:  # no trial has reported the metric
         parts = [_counts(sweep)]
     else:
-        parts = [f"{_best(frame, metric, mode)} {_counts(sweep)} {_cost(frame)}", _table(frame)]
+        parts = [f"{_best(frame, metric, mode)} {_counts(sweep)} {_time(frame)}", _leaders(frame)]
+    if links:  # early, as MLflow folds all but the first lines
+        links_line = " · ".join(f"[{name}]({at})" for name, at in links.items())
+        parts.insert(1, links_line)
     parts.append(_failures(sweep))
-    if links:
-        parts.append("Here: " + ", ".join(f"[{name}]({at})" for name, at in links.items()))
     if command_lines := list(commands):
         parts.append("\n".join(["```bash", *command_lines, "```"]))
     return "\n\n".join(part for part in parts if part)
@@ -63,22 +64,24 @@ def _best(frame: pd.DataFrame, metric: str, mode: str) -> str:
     if cell(best["last"]) == cell(None):
         return f"No trial has a finite `{metric}`."
     how = "highest" if mode == "max" else "lowest"
-    return (
-        f"**{cell(best['last'])}** is the {how} `{metric}`: trial `{best['trial_id']}` after "
-        f"{cell(best[ENV_STEPS])} env steps."
-    )
+    return f"**{cell(best['last'])}** is the {how} `{metric}`, of trial `{best['trial_id']}`."
 
 
 def _counts(sweep: Sweep) -> str:
-    counts = Counter(_STATUS.get(trial.status, trial.status.lower()) for trial in sweep.trials)
+    counts = Counter(_end(trial) for trial in sweep.trials)
     total = len(sweep.trials)
-    named = ", ".join(f"{count} {status}" for status, count in counts.items())
+    named = ", ".join(f"{count} {end}" for end, count in counts.most_common())
     return f"{total} trial{'' if total == 1 else 's'}: {named}." if total else "No trial began."
 
 
-def _cost(frame: pd.DataFrame) -> str:
-    steps, seconds = int(frame[ENV_STEPS].sum()), float(frame[_SECONDS].astype(float).sum())
-    return f"Cost: {steps:,} env steps, {_duration(seconds)} of trials' time."
+def _end(trial: TrialRecord) -> str:
+    if trial.status == "TERMINATED" and PRUNED in trial.frame and trial.frame[PRUNED].iloc[-1]:
+        return "stopped early"
+    return _STATUS.get(trial.status, trial.status.lower())
+
+
+def _time(frame: pd.DataFrame) -> str:
+    return f"{_duration(float(frame[_SECONDS].astype(float).sum()))} of trials' time."
 
 
 def _duration(seconds: float) -> str:
@@ -88,17 +91,18 @@ def _duration(seconds: float) -> str:
     return f"{minutes:.1f} min" if minutes >= 1 else f"{seconds:.0f} s"
 
 
-def _table(frame: pd.DataFrame) -> str:
+def _leaders(frame: pd.DataFrame) -> str:
+    """A list, as MLflow sets the columns of tables without a gap."""
     settings = [name for name in frame.columns if name.startswith("config/")][:_MAX_SETTINGS]
-    names = ["#", "trial", "last", "best", "env steps", *settings]
-    lines = [
-        "| " + " | ".join(_plain(name.removeprefix("config/")) for name in names) + " |",
-        "|" + "---|" * len(names),
-    ]
+    lines = []
     for row in frame.head(_TOP).to_dict("records"):
-        values = [row["rank"], row["trial_id"], row["last"], row["best"], row[ENV_STEPS]]
-        values += [row[name] for name in settings]
-        lines.append("| " + " | ".join(_plain(cell(value)) for value in values) + " |")
+        values = ", ".join(
+            f"{_plain(name.removeprefix('config/'))} {_plain(cell(row[name]))}" for name in settings
+        )
+        after = f"after {cell(row[ENV_STEPS])} env steps"
+        lines.append(
+            f"1. **{cell(row['last'])}** `{row['trial_id']}` {after}: {values}".rstrip(": ")
+        )
     return "\n".join(lines)
 
 
@@ -116,6 +120,6 @@ def _failures(sweep: Sweep) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is, in a cell of a table."""
+    """Text that Markdown shows as it is, wherever it stands."""
     short = text if len(text) <= _MAX_VALUE else text[: _MAX_VALUE - 1] + "…"
     return re.sub(r"([\\`*_|<>\[\]#])", r"\\\1", short.replace("\n", " "))

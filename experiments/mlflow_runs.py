@@ -271,7 +271,7 @@ class SweepRuns:
 
         A sweep that is resumed after its end finds the same winner: it has its model already.
         """
-        from experiments.mlflow_model import load_policy, log_model, register_model
+        from experiments.mlflow_model import load_policy, log_model, provenance, register_model
 
         client, sweep = self._client, self.sweep
         if self.parent_run_id is None:
@@ -299,7 +299,8 @@ class SweepRuns:
         if checkpoint:
             tags["tunescape.model_checkpoint"] = checkpoint
         if sweep.register_as:
-            version = register_model(client, model, sweep.register_as)
+            said = provenance(Path(policy_dir))
+            version = register_model(client, model, sweep.register_as, said)
             tags["tunescape.registered_model"] = f"models:/{sweep.register_as}/{version}"
         log_batch(client, self.parent_run_id, tags=tags)
         self.model_uri = tags.get("tunescape.registered_model", model.model_uri)

@@ -54,11 +54,32 @@ def serve(folder: Path, port: int, console: Console) -> int:
     server = subprocess.Popen(ui_command(port), start_new_session=True, env=_environment(uri))
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        if page := runs_page(uri, port):
+            console.print(f"Runs of the latest sweeps: {page}", highlight=False, soft_wrap=True)
         return server.wait()
     except KeyboardInterrupt:
         return 0
     finally:
         _stop(server)
+
+
+def runs_page(uri: str, port: int) -> str:
+    """Where the UI lists the runs of the experiment that was written to last; "" if there is none.
+
+    The UI's own front page is that of language models.
+    """
+    from mlflow.exceptions import MlflowException
+
+    from experiments.mlflow_store import connect
+
+    try:
+        found = connect(uri).search_experiments(order_by=["last_update_time DESC"], max_results=1)
+    except MlflowException:  # the server tells what is wrong with the store
+        return ""
+    if not found:
+        return ""
+    path = f"experiments/{found[0].experiment_id}/runs"
+    return f"http://{HOST}:{port}/#/{path}?workflowType=machine_learning"
 
 
 def _environment(uri: str) -> dict[str, str]:
