@@ -353,6 +353,9 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="Folder for figures as PNG and PDF, for a paper.")
     ] = None,
+    log_to_mlflow: Annotated[
+        bool, typer.Option("--log-to-mlflow", help="Keep it with the sweep's MLflow run, too.")
+    ] = False,
 ) -> None:
     """Write the report of one or several sweeps: an HTML page that works offline."""
     from experiments.report_command import make_report
@@ -364,6 +367,7 @@ def report(
         mode=mode,
         title=title,
         figures=figures,
+        log_to_mlflow=log_to_mlflow,
         console=_output(),
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from analysis.lineage import LINEAGE_FILE
 from analysis.rows import ResultsError
 from experiments.credentials import scrubbed
+from experiments.environment_file import ENVIRONMENT_FILE
 from experiments.errors import ExperimentError
 from experiments.mlflow_names import (
     BEST_ARTIFACT,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 PLOTS_ARTIFACT = "plots"
 _PICTURES = frozenset({".png", ".svg", ".pdf"})
 _TABLES = frozenset({".html", ".csv"})
-_FILES = frozenset({FINAL_FILE, LINEAGE_FILE})
+_FILES = frozenset({ENVIRONMENT_FILE, FINAL_FILE, LINEAGE_FILE})
 
 
 def result_files(folder: Path) -> dict[Path, str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.errors import ExperimentError
 from experiments.metrics import LEGACY
-from experiments.paths import shown_path
+from experiments.paths import REPORT_FILE, shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+logger = logging.getLogger(__name__)
 
 
 def make_report(
@@ -21,6 +25,7 @@ def make_report(
     mode: str | None,
     title: str | None,
     figures: Path | None,
+    log_to_mlflow: bool,
     console: Console,
 ) -> None:
     """Write the report of one or several sweeps, and say where it is.
@@ -32,17 +37,53 @@ def make_report(
         mode: `max` or `min`.
         title: The page's title.
         figures: A folder for figures as PNG and PDF, if wanted.
+        log_to_mlflow: Whether the sweep's run in MLflow gets the page, and what else its folder
+            holds of results. It is then written to the folder of the one sweep.
         console: Where it is said.
+
+    Raises:
+        ExperimentError: `log_to_mlflow` with several sweeps or another file, or MLflow has no run
+            of the sweep.
     """
     from analysis.report import write_figures, write_report
 
+    if log_to_mlflow:
+        out = _page_of_run(folders, out)
     name = LEGACY.get(metric, metric) if metric else None
     page = write_report(list(folders), out, metric=name, mode=mode, title=title)
     size = page.stat().st_size / 1e6
     _say(f"Report: {shown_path(page)} ({size:.1f} MB)", console)
+    if log_to_mlflow:
+        from experiments.mlflow_artifacts import log_artifacts_of_sweep
+
+        _say(log_artifacts_of_sweep(folders[0]), console)
     if figures is not None:
         written = write_figures(list(folders), figures, metric=name, mode=mode)
         _say(f"Figures: {len(written)} files in {shown_path(figures.absolute())}", console)
+
+
+def report_at_end(folder: Path) -> Path | None:
+    """Write the page of a sweep that has ended; None if it fails, which costs no sweep anything."""
+    from analysis.report import write_report
+
+    try:
+        return write_report(folder, folder / REPORT_FILE)
+    except Exception as error:
+        logger.warning("No report was written (%s: %s)", type(error).__name__, error)
+        logger.debug("the report failed", exc_info=True)
+        return None
+
+
+def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
+    """The page that a sweep's run shows: the one in its folder."""
+    if len(folders) != 1:
+        raise ExperimentError(
+            f"--log-to-mlflow takes one sweep, whose run gets the page, not {len(folders)}"
+        )
+    page = folders[0].expanduser().absolute() / REPORT_FILE
+    if out is not None and out.expanduser().absolute() != page:
+        raise ExperimentError(f"--log-to-mlflow logs {page}: leave --output {out} out")
+    return page
 
 
 def _say(line: str, console: Console) -> None:

@@ -17,6 +17,7 @@ from experiments.extension import extended, write_spec
 from experiments.pairs import POPULATION, STOPPING
 from experiments.paths import SPEC_FILE, command_line, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_resources, check_shared, check_storage, check_tracking
+from experiments.report_command import report_at_end
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
 from experiments.search_schema import OptunaSection
@@ -54,6 +55,7 @@ class Outcome:
         note: Why there is no exported policy, if there is none.
         final: What the held-out seeds said, if the spec has a `final`.
         model: URI of the best policy as an MLflow model, by its registered name if it has one.
+        report: The page about all of it, if it could be written.
     """
 
     results: ResultGrid
@@ -70,6 +72,7 @@ class Outcome:
     note: str = ""
     final: Final | None = None
     model: str = ""
+    report: Path | None = None
 
     @property
     def all_failed(self) -> bool:
@@ -280,6 +283,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
             _draw_effects(spec, outcome)
             _draw_lineage(spec, outcome)
             _write_pareto(spec, outcome)
+        outcome.report = report_at_end(folder) if outcome.num_trials else None
         if sweep.mlflow is not None:
             sweep.mlflow.log_results(str(folder))
             sweep.mlflow.close(status)  # waits until all is written, the model too

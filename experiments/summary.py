@@ -48,6 +48,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         console.print(f"Lineage: {shown_path(outcome.lineage)}", highlight=False)
     if outcome.pareto_picture is not None:
         console.print(f"Pareto front: {shown_path(outcome.pareto_picture)}", highlight=False)
+    if outcome.report is not None:
+        console.print(f"Report: {shown_path(outcome.report)}", highlight=False, soft_wrap=True)
     if outcome.interrupted:
         console.print("Interrupted: everything that was finished is kept.", highlight=False)
     for line in next_commands(outcome, spec):
@@ -57,7 +59,7 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
 def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
     """The commands that make sense now, one a line with what each does."""
     commands = []
-    if outcome.num_trials:
+    if outcome.num_trials and outcome.report is None:
         commands.append((command_line("report", outcome.folder), "write a page about all of it"))
     if spec.mlflow.enabled:
         commands.append((command_line("ui", outcome.folder), "compare the trials in MLflow"))

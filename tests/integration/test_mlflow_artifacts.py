@@ -1,0 +1,176 @@
+"""What a sweep leaves with its MLflow run: report, pictures, policy, and what its page says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from analysis_sweeps import add_checkpoint, make_sweep, row
+from mlflow.tracking import MlflowClient
+
+from analysis import load_sweep
+from experiments.errors import ExperimentError
+from experiments.mlflow_artifacts import log_artifacts_of_sweep, result_files
+from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
+from experiments.mlflow_names import run_name
+from experiments.mlflow_note import sweep_note
+from experiments.mlflow_store import connect
+
+NOTE = "mlflow.note.content"
+
+
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    connect(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, empty_database: Path) -> Path:
+    """A sweep of two trials with pictures, and a database beside it."""
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
+    trials = {
+        "a": {"rows": [row(1, 5.0), row(2, 20.0)], "config": {"lr": 0.1}, "searched": {"lr": 0.1}},
+        "b": {"rows": [row(1, 9.0)], "config": {"lr": 0.2}, "searched": {"lr": 0.2}},
+    }
+    sweep = make_sweep(tmp_path, trials)
+    spec = {"name": "sweep", "trainable": "PPO", "config": {"env": "CartPole-v1"}}
+    (sweep / "spec.yaml").write_text(yaml.safe_dump({**spec, "storage": str(tmp_path)}))
+    for name in ("learning_curves.png", "final.json", "tuner.pkl", "pareto.csv"):
+        (sweep / name).write_bytes(b"{}")
+    return sweep
+
+
+def _log(folder: Path, *, page: str = "") -> MLflowLogger:
+    """Logs the trials as a sweep would."""
+    place = str(folder.parent / "artifacts")
+    uri = f"sqlite:///{folder.parent}/mlflow.db"
+    logger = MLflowLogger(uri, "sweep", artifact_location=place, config={"env": "CartPole-v1"})
+    logger.setup()
+    for record in load_sweep(folder).trials:
+        trial: Any = SimpleNamespace(
+            trial_id=record.trial_id,
+            config={"env": "CartPole-v1", **record.config},
+            status="TERMINATED",
+            last_result=None,
+            stopping_criterion={},
+            storage=SimpleNamespace(trial_fs_path=str(record.path)),
+            latest_checkpoint_result=None,
+        )
+        logger.on_trial_start(0, [trial], trial)
+        logger.on_trial_complete(0, [trial], trial)
+    if page:
+        (folder / "report.html").write_text(page)
+    logger.log_results(str(folder))
+    logger.close()
+    return logger
+
+
+def _parent(folder: Path) -> tuple[MlflowClient, Any]:
+    client = MlflowClient(f"sqlite:///{folder.parent}/mlflow.db")
+    (experiment,) = client.search_experiments(filter_string="name = 'tunescape'")
+    runs = client.search_runs([experiment.experiment_id])
+    (parent,) = [run for run in runs if PARENT_TAG not in run.data.tags]
+    return client, parent
+
+
+def _paths(client: MlflowClient, run: Any, place: str | None = None) -> set[str]:
+    return {artifact.path for artifact in client.list_artifacts(run.info.run_id, place)}
+
+
+def test_the_sweeps_run_gets_what_its_folder_holds_of_results(folder: Path) -> None:
+    logger = _log(folder, page="<p>one</p>")
+    client, parent = _parent(folder)
+    assert parent.info.run_id == logger.parent_run_id
+    assert _paths(client, parent) == {"report.html", "final.json", "pareto.csv", "plots"}
+    assert _paths(client, parent, "plots") == {"plots/learning_curves.png"}
+    note = parent.data.tags[NOTE]
+    assert note.startswith("**20** is the highest `episode_return_mean`, of trial `a`.")
+    run = f"#/experiments/{parent.info.experiment_id}/runs/{parent.info.run_id}"
+    assert f"[report.html]({run}/artifacts/report.html)" in note
+    assert "2 trials: 2 finished." in note
+
+
+def test_a_later_report_replaces_the_one_that_is_there(folder: Path) -> None:
+    _log(folder, page="<p>one</p>")
+    (folder / "report.html").write_text("<p>two</p>")
+    (folder / "best").mkdir()
+    (folder / "best" / "policy.json").write_text("{}")
+    said = log_artifacts_of_sweep(folder)
+    client, parent = _parent(folder)
+    assert parent.info.run_id in said
+    whole = {"report.html", "final.json", "pareto.csv", "plots", "best_policy"}
+    assert _paths(client, parent) == whole
+    page = client.download_artifacts(parent.info.run_id, "report.html", str(folder.parent))
+    assert Path(page).read_text() == "<p>two</p>"
+    log_artifacts_of_sweep(folder)
+    assert _paths(client, parent) == whole
+
+
+def test_a_sweep_without_a_run_is_told(folder: Path) -> None:
+    with pytest.raises(ExperimentError, match="no MLflow experiment 'tunescape'"):
+        log_artifacts_of_sweep(folder)
+    connect(f"sqlite:///{folder.parent}/mlflow.db").create_experiment("tunescape")
+    with pytest.raises(ExperimentError, match="has no run of the sweep"):
+        log_artifacts_of_sweep(folder)
+    spec = yaml.safe_load((folder / "spec.yaml").read_text())
+    (folder / "spec.yaml").write_text(yaml.safe_dump({**spec, "mlflow": {"enabled": False}}))
+    with pytest.raises(ExperimentError, match=r"mlflow\.enabled is false"):
+        log_artifacts_of_sweep(folder)
+
+
+def test_tunes_own_files_stay_in_the_folder(folder: Path) -> None:
+    add_checkpoint(folder, "a", 1)
+    assert {path.name for path in result_files(folder)} == {
+        "learning_curves.png",
+        "final.json",
+        "pareto.csv",
+    }
+
+
+def test_the_description_says_who_won_and_what_failed(tmp_path: Path) -> None:
+    config = {"lr": 0.1, "model": {"net": "a|b*c" * 9}}
+    searched = {"lr": 0.1, "model/net": config["model"]["net"]}  # type: ignore[index]
+    trials: dict[str, Any] = {
+        str(n): {"rows": [row(1, float(n))], "config": config, "searched": searched}
+        for n in range(1, 8)
+    }
+    trials["early"] = {"rows": [row(1, 0.0, pruned=True)]}
+    trials["broken"] = {"rows": [row(1, None)], "status": "ERROR"}
+    sweep = make_sweep(tmp_path, trials)
+    error = "Traceback (most recent call last):\n  File\nValueError: bad `lr`\n"
+    (sweep / "trial_broken" / "error.txt").write_text(error)
+    note = sweep_note(load_sweep(sweep), "episode_return_mean", "min", commands=["tunescape x"])
+    assert note.startswith("**0** is the lowest `episode_return_mean`, of trial `early`.")
+    assert "9 trials: 7 finished, 1 stopped early, 1 failed." in note
+    assert note.count("\n1. ") == 5  # the leaders, and no more
+    assert "1. **1** `1` after 100 env steps: lr 0.1, model/net a\\|b\\*c" in note
+    assert "- 1 failed: `ValueError: bad 'lr'`" in note
+    assert note.endswith("```bash\ntunescape x\n```")
+
+
+def test_the_description_of_a_sweep_that_reported_nothing(tmp_path: Path) -> None:
+    trials = {"a": {"rows": [], "status": "ERROR"}}
+    note = sweep_note(load_sweep(make_sweep(tmp_path, trials)), "score", "max")
+    assert note.startswith("1 trial: 1 failed.")
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"env": "Pong", "lr": "0.00031234", "gamma": "0.99"}, "id lr=0.000312 gamma=0.99"),
+        ({"env": "Pong", "seed": "4", "lr": "0.1"}, "id lr=0.1 seed=4"),
+        ({"env": "Pong", "model/fcnet_activation": "relu"}, "id fcnet_activation=relu"),
+        ({"env": "Pong", "hidden": json.dumps([256] * 9), "lr": "1"}, "id"),
+    ],
+)
+def test_a_runs_name_is_its_trial_and_what_was_searched(
+    params: dict[str, str], expected: str
+) -> None:
+    assert run_name("id", params, {"env": "Pong"}) == expected
