@@ -24,17 +24,21 @@ if TYPE_CHECKING:
     from analysis.estimates import normalise
     from analysis.export import export_best
     from analysis.frames import curves_frame, trials_frame
+    from analysis.importance import importance_frame
     from analysis.improvement import Improvement, probability_of_improvement
+    from analysis.interactions import interactions_frame
     from analysis.lineage import Exploit, read_lineage, schedule_frame
     from analysis.lineage_plot import plot_lineage
     from analysis.mlflow_source import load_mlflow_sweep
     from analysis.pareto import pareto_front, plot_pareto
+    from analysis.partial_dependence import partial_dependence_frame
     from analysis.plots import plot_learning_curves
     from analysis.profiles import average_score_distribution, performance_profile
     from analysis.ranking import leaderboard
     from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
     from analysis.report import write_figures, write_report
     from analysis.sources import load_sweeps
+    from analysis.surrogate import Surrogate, fit_surrogate
 
 __all__ = [
     "BestCheckpoint",
@@ -42,6 +46,7 @@ __all__ = [
     "Improvement",
     "Reached",
     "ResultsError",
+    "Surrogate",
     "Sweep",
     "TrialRecord",
     "aggregate",
@@ -56,12 +61,16 @@ __all__ = [
     "curves_frame",
     "effects_frame",
     "export_best",
+    "fit_surrogate",
+    "importance_frame",
+    "interactions_frame",
     "leaderboard",
     "load_mlflow_sweep",
     "load_sweep",
     "load_sweeps",
     "normalise",
     "pareto_front",
+    "partial_dependence_frame",
     "performance_profile",
     "plot_effects",
     "plot_learning_curves",
@@ -77,6 +86,11 @@ __all__ = [
 ]
 
 _HOME = {
+    "importance_frame": "importance",
+    "interactions_frame": "interactions",
+    "partial_dependence_frame": "partial_dependence",
+    "Surrogate": "surrogate",
+    "fit_surrogate": "surrogate",
     "BestCheckpoint": "best",
     "Exploit": "lineage",
     "Reached": "censored",

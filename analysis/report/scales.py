@@ -22,6 +22,10 @@ _WIDE = 30.0
 """Positive numbers that span such a ratio are drawn on a log scale if nobody says how."""
 
 
+_NEAR = 0.25
+"""Where, between least and greatest, the median of such numbers lies at most."""
+
+
 @dataclass(frozen=True)
 class Scale:
     """The axis of one setting.
@@ -158,9 +162,11 @@ def _guessed(values: pd.Series) -> Scale:
     if len(different) <= min(_FEW, len(numbers) / 2):
         return _category(values)
     low, high = float(different[0]), float(different[-1])
-    if low > 0 and high / low >= _WIDE:
+    # Also of even draws from (0, 1) the ratio is wide: on a log scale half lie near the low end.
+    middle = (float(np.median(numbers)) - low) / ((high - low) or 1.0)
+    if low > 0 and high / low >= _WIDE and middle < _NEAR:
         return Scale("log")
-    if low > 0 and 0.9 < high < 1 and (1 - low) / (1 - high) >= _WIDE:
+    if low > 0 and 0.9 < high < 1 and (1 - low) / (1 - high) >= _WIDE and middle > 1 - _NEAR:
         return Scale("one_minus")
     return Scale("linear")
 
