@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         budget_to_threshold_frame,
     )
     from analysis.censored import Reached, reached_summary
+    from analysis.comparison import Comparison, compare
     from analysis.effects import effects_frame
     from analysis.effects_plot import plot_effects
     from analysis.estimates import normalise
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BestCheckpoint",
+    "Comparison",
     "Exploit",
     "Improvement",
     "Reached",
@@ -58,6 +60,7 @@ __all__ = [
     "best_trial",
     "budget_to_threshold",
     "budget_to_threshold_frame",
+    "compare",
     "curves_frame",
     "effects_frame",
     "export_best",
@@ -92,6 +95,7 @@ _HOME = {
     "Surrogate": "surrogate",
     "fit_surrogate": "surrogate",
     "BestCheckpoint": "best",
+    "Comparison": "comparison",
     "Exploit": "lineage",
     "Reached": "censored",
     "ResultsError": "records",
@@ -103,6 +107,7 @@ _HOME = {
     "best_trial": "best",
     "budget_to_threshold": "budget",
     "budget_to_threshold_frame": "budget",
+    "compare": "comparison",
     "curves_frame": "frames",
     "effects_frame": "effects",
     "export_best": "export",

@@ -11,14 +11,14 @@ import pandas as pd
 
 from analysis.censored import Reached, reached_summary
 from analysis.ranking import sign_of
-from analysis.records import ENV_STEPS, Sweep, load_sweep
+from analysis.records import ENV_STEPS, ITERATION, Sweep, load_sweep
 from analysis.rows import ResultsError
-from analysis.run_curves import RunCurve, run_curves
+from analysis.run_curves import SECONDS, RunCurve, run_curves
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
-BUDGETS = (ENV_STEPS, "time_total_s", "training_iteration")
+BUDGETS = (ENV_STEPS, SECONDS, ITERATION)
 """What a budget may be counted in: environment steps, seconds, iterations."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from analysis.ranking import finite
 from analysis.records import ENV_STEPS, TrialRecord
 
+SECONDS = "time_total_s"
 _SEED = re.compile(r"seed_(\d+)/(.+)")
 
 
@@ -22,6 +23,7 @@ class RunCurve:
         seed: The run's seed, where it has one of its own; else None.
         steps: ``[reports]``: the budget at each report, ascending.
         values: ``[reports]``: the metric there; all finite.
+        seconds: ``[reports]``: the training time there; NaN where it was not reported.
         diverged: The run went on without a finite value of the metric.
     """
 
@@ -29,6 +31,7 @@ class RunCurve:
     seed: int | None
     steps: np.ndarray
     values: np.ndarray
+    seconds: np.ndarray
     diverged: bool = False
 
     @property
@@ -43,8 +46,16 @@ class RunCurve:
 
     def at(self, budget: float) -> float:
         """The value of the last report within a budget; NaN before the first report."""
-        row = int(np.searchsorted(self.steps, budget, side="right")) - 1
+        row = self._row(budget)
         return float(self.values[row]) if row >= 0 else float("nan")
+
+    def seconds_at(self, budget: float) -> float:
+        """The training time of the last report within a budget; NaN before the first report."""
+        row = self._row(budget)
+        return float(self.seconds[row]) if row >= 0 else float("nan")
+
+    def _row(self, budget: float) -> int:
+        return int(np.searchsorted(self.steps, budget, side="right")) - 1
 
 
 def trial_curve(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> RunCurve:
@@ -62,7 +73,8 @@ def trial_curve(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> RunCurve
 def run_curves(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> list[RunCurve]:
     """The curve of each of the trial's training runs: one, or one for each of its seeds.
 
-    Seconds are the trial's: its seeds train side by side or in turns, and share the clock.
+    Of the trial's seconds each of its seeds has an equal share, which is what a seed takes where
+    they train in turns; side by side they take longer.
 
     Args:
         trial: The trial.
@@ -75,9 +87,8 @@ def run_curves(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> list[RunC
     curves = []
     for seed in seeds:
         own = f"seed_{seed}/{x}"
-        curves.append(
-            _curve(trial, f"seed_{seed}/{metric}", own if own in trial.frame else x, seed)
-        )
+        steps = own if own in trial.frame else x
+        curves.append(_curve(trial, f"seed_{seed}/{metric}", steps, seed, share=1 / len(seeds)))
     return curves
 
 
@@ -87,14 +98,18 @@ def trial_seeds(trial: TrialRecord, metric: str) -> list[int]:
     return sorted(int(match[1]) for match in found if match and match[2] == metric)
 
 
-def _curve(trial: TrialRecord, metric: str, x: str, seed: int | None) -> RunCurve:
+def _curve(
+    trial: TrialRecord, metric: str, x: str, seed: int | None, share: float = 1.0
+) -> RunCurve:
     values, steps = finite(trial.frame.get(metric)), finite(trial.frame.get(x))
     rows = values.index.intersection(steps.index)
+    budgets = steps[rows].to_numpy()
     return RunCurve(
         trial.trial_id,
         seed,
-        steps[rows].to_numpy(),
+        budgets * share if x == SECONDS else budgets,
         values[rows].to_numpy(),
+        finite(trial.frame.get(SECONDS)).reindex(rows).to_numpy() * share,
         _diverged(trial.frame.index.isin(values.index)),
     )
 

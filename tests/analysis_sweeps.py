@@ -71,3 +71,27 @@ def add_checkpoint(
         (inner / "policy.json").write_text(json.dumps(content))
         (inner / "weights.safetensors").write_bytes(b"weights")
     return folder
+
+
+def make_runs(
+    root: Path,
+    name: str,
+    values: list[list[float]],
+    *,
+    settings: list[dict[str, Any]] | None = None,
+    every: int = 100,
+    **config: Any,
+) -> Path:
+    """A grid over ``seed``: for each of ``settings`` a trial for each of ``values``, its curve."""
+    trials: dict[str, dict[str, Any]] = {}
+    for group, own in enumerate(settings or [{}]):
+        for seed, curve in enumerate(values):
+            rows = [
+                row(i, value, num_env_steps_sampled_lifetime=every * i, time_total_s=0.5 * i)
+                for i, value in enumerate(curve, start=1)
+            ]
+            trials[f"{name}{group}s{seed}"] = {
+                "rows": rows,
+                "config": {"env": "CartPole-v1", **config, **own, "seed": seed},
+            }
+    return make_sweep(root, trials, name)

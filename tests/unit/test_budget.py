@@ -138,7 +138,8 @@ def test_frames_over_the_runs_of_a_sweep(tmp_path: Path) -> None:
     assert found.attrs["summary"].reached == 1  # within 200 steps, which all of them had
     assert budget_to_threshold_frame(sweep, RETURN, 5, stays=True)["reached"].sum() == 1
     seconds = budget_to_threshold_frame(sweep, RETURN, 5, x="time_total_s")
-    assert list(seconds["budget"]) == [1.0, NEVER, 1.0]
+    # A seed has its share of its trial's time.
+    assert list(seconds["budget"]) == [1.0, NEVER, 0.5]
 
     areas = area_under_curve_frame(sweep, RETURN)
     assert areas.attrs["budget"] == 200

@@ -1,0 +1,126 @@
+"""Pairs of algorithms: the tests against scipy's, and how often a verdict is wrong or misses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.pairs import compare_pairs, holm, iqm_difference, permutation_test
+from analysis.statistics import iqm
+from analysis.verdict import verdict_lines
+
+GENERATOR = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 4), (5, 10), (10, 10)])
+def test_the_permutation_test_is_mann_whitneys(n: int, m: int) -> None:
+    for shift in (0.0, 0.7, 1.5):
+        x, y = GENERATOR.normal(shift, size=(n, 1)), GENERATOR.normal(size=(m, 1))
+        exact = stats.mannwhitneyu(x[:, 0], y[:, 0], method="exact").pvalue
+        found, _ = permutation_test(x, y)
+        assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 9_999) + 2e-4)
+
+
+def test_ties_and_the_least_probability_that_shows() -> None:
+    # Of 5 and 5 different values, U <= 2 of 25 has the two-sided p 8/252 and U <= 3 has 14/252.
+    assert permutation_test(np.arange(5.0)[:, None], np.arange(5.0)[:, None] + 0.5)[
+        1
+    ] == pytest.approx(1 - 2 / 25)
+    same = np.full((10, 1), 500.0)
+    assert permutation_test(same, same) == (1.0, np.inf)
+    # No permutation of three and three is rarer than 2 in 20.
+    apart = permutation_test(np.arange(3.0)[:, None], np.arange(3.0)[:, None] + 10)
+    assert apart[0] == pytest.approx(0.1, abs=0.015) and apart[1] == np.inf
+
+
+def test_labels_are_drawn_within_tasks() -> None:
+    # On each task all runs of x are better, at levels so different that pooling would hide it.
+    levels = 100.0 * np.arange(5)
+    x, y = GENERATOR.normal(3, 0.1, (3, 5)) + levels, GENERATOR.normal(0, 0.1, (3, 5)) + levels
+    assert permutation_test(x, y)[0] < 0.001
+
+
+def test_holms_adjustment_worked_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert holm([0.02]) == pytest.approx([0.02])
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_the_interval_of_a_difference_is_the_bootstraps(tasks: int) -> None:
+    x, y = GENERATOR.normal(1, size=(10, tasks)), GENERATOR.normal(size=(6, tasks))
+    draws = []
+    for _ in range(4_000):
+        ours = np.take_along_axis(x, GENERATOR.integers(10, size=x.shape), axis=0)
+        theirs = np.take_along_axis(y, GENERATOR.integers(6, size=y.shape), axis=0)
+        draws.append(stats.trim_mean(ours, 0.25, axis=None) - stats.trim_mean(theirs, 0.25, None))
+    found = iqm_difference(x, y, resamples=4_000)
+    assert found == pytest.approx(np.percentile(draws, [2.5, 97.5]), abs=0.12)
+
+
+def test_a_pair_that_differs_and_one_that_does_not() -> None:
+    b = np.arange(10.0)
+    found = compare_pairs({"b": b, "a": b + 20, "c": b + 0.25})
+    pairs = found.set_index(["a", "b"])
+    assert pairs.loc[("a", "b"), "better"] and pairs.loc[("a", "c"), "better"]
+    close = pairs.loc[("c", "b")]
+    assert not close["better"] and close["probability"] == 0.55
+    assert pairs.loc[("a", "b"), "difference"] == 20
+    lines = verdict_lines(found.assign(handicap=""))
+    assert lines[0] == "Shown to be worse than none: a."
+    assert lines[1].startswith("a is better than b: P(improvement) 1.00 [1.00, 1.00], p = ")
+    assert "No difference between c and b could be shown: P(improvement) 0.55" in lines[2]
+    assert "could have shown one from 0.8" in lines[2]
+
+
+def test_lower_is_better_with_mode_min() -> None:
+    better = compare_pairs({"a": np.arange(10.0) + 20, "b": np.arange(10.0)}, mode="min").iloc[0]
+    assert (better["a"], better["b"], better["better"]) == ("b", "a", True)
+    assert better["difference"] == -20
+
+
+def claims(runs: int, shift: float = 0.0, draws: int = 300, algorithms: int = 2) -> float:
+    """How often some algorithm is called better, of several whose runs are normal."""
+    rng = np.random.default_rng(runs)
+    found = 0
+    for _ in range(draws):
+        scores = {str(k): rng.normal(size=runs) for k in range(algorithms)}
+        scores["0"] += shift
+        found += bool(compare_pairs(scores, resamples=200)["better"].any())
+    return found / draws
+
+
+def test_equal_algorithms_are_seldom_called_different() -> None:
+    # Three standard errors of 300 draws at 5 % are 3.8 points.
+    assert claims(10) <= 0.085
+    assert claims(5) <= 0.085
+    assert claims(10, draws=60, algorithms=4) <= 0.13  # of six pairs none
+
+
+def test_the_best_of_several_equals_is_seldom_called_better() -> None:
+    rng = np.random.default_rng(2)
+    found = {"allowed for": 0, "ignored": 0}
+    for _ in range(200):
+        tries = rng.normal(size=(10, 10))
+        scores = {"best of 10": max(tries, key=iqm), "other": rng.normal(size=10)}
+        for name, chosen_from in (("allowed for", {"best of 10": 10}), ("ignored", None)):
+            pairs = compare_pairs(scores, chosen_from=chosen_from, resamples=200)
+            found[name] += bool(pairs["better"].item())
+    assert found["allowed for"] <= 0.05 * 200 < 0.08 * 200 < found["ignored"]
+
+
+def test_below_five_runs_nothing_is_claimed() -> None:
+    assert claims(3, shift=50, draws=20) == claims(4, shift=50, draws=20) == 0
+    few = compare_pairs({"a": [1.0, 2.0, 3.0], "b": [10.0, 11.0, 12.0]}).assign(handicap="")
+    (line,) = verdict_lines(few)
+    assert line.startswith("Too few runs to tell b from a: 3 and 3 (5 of each at least, better 10)")
+    # On several tasks three runs of each are some.
+    x = GENERATOR.normal(size=(3, 5))
+    assert compare_pairs({"a": x, "b": x + 9})["better"].all()
+    assert not compare_pairs({"a": x[:2], "b": x[:2] + 9})["better"].any()
+
+
+def test_a_planted_difference_is_found() -> None:
+    assert claims(10, shift=2.0, draws=100) >= 0.9  # two standard deviations
+    assert claims(5, shift=3.0, draws=100) >= 0.85
