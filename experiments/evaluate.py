@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.evaluation_summary import Summary
-    from trainables.core.policy import Policy
+    from trainables.core.playing import Player
     from trainables.runtime.episode_log import EpisodeRecord
 
 NUM_ENVS = 8
@@ -94,7 +94,8 @@ def evaluate_folder(
     with `evaluation_duration` = `episodes` and the setting `seed` = `seed`.
 
     Args:
-        folder: An exported policy, a checkpoint, a trial or a sweep, see `find_policy`.
+        folder: An exported policy of any format, a checkpoint, a trial or a sweep, see
+            `find_policy`.
         episodes: How many to play.
         seed: Of the episodes.
         env: The environment; by default the one of the training's evaluations.
@@ -105,7 +106,8 @@ def evaluate_folder(
         num_envs: Slots that are stepped together. Another number plays other episodes.
         max_steps: Cut episodes off that are longer.
         algo: The algorithm that must have trained the policy; None: whichever it was.
-        trust: Code that the policy may name, as `module:name`: connectors, a custom model.
+        trust: Code that the policy may name, as `module:name`: connectors, a custom model; and
+            `torch.export`, for a `model.pt2`.
         videos: Files for the first episodes, one each.
         trace: A parquet file for every step.
         trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
@@ -122,7 +124,7 @@ def evaluate_folder(
             unknown, does not fit or cannot be filmed.
         KeyboardInterrupt: Ctrl-C came before an episode had ended.
     """
-    from trainables.core.policy import Policy
+    from trainables.core.exported_policy import load_player
     from trainables.runtime.envs import is_filmed_apart
     from trainables.runtime.episode_log import EpisodeLog, Watch
     from trainables.runtime.evaluation import evaluate_policy
@@ -130,10 +132,10 @@ def evaluate_folder(
 
     if videos:
         check_encoder("--video")
-        # Frames are drawn in memory: no display is to be looked for, nor its absence complained of.
+        # Frames are drawn in memory: no display is to be looked for.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     source = find_policy(folder)
-    policy = Policy.load(source.folder, trust=trust)
+    policy = load_player(source.folder, trust=trust)
     trained_by = policy.metadata.get("algorithm")
     if algo is not None and algo != trained_by:
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
@@ -200,7 +202,7 @@ def evaluate_folder(
 
 
 def _environment(
-    policy: Policy, folder: Path, env: str | None, env_config: dict[str, Any] | None
+    policy: Player, folder: Path, env: str | None, env_config: dict[str, Any] | None
 ) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
     """The environment, what it is made with, and what the training's evaluations did."""
     from trainables.runtime.envs import is_name_safe

@@ -17,7 +17,7 @@ class PolicySource:
     """A policy that was found.
 
     Attributes:
-        folder: What `Policy.load` takes.
+        folder: What `load_player` takes.
         chosen: How it was chosen, in words; "" where there was no choice.
     """
 
@@ -29,10 +29,10 @@ def find_policy(folder: Path) -> PolicySource:
     """The policy that a folder stands for.
 
     Args:
-        folder: An exported policy, an MLflow model of one, a checkpoint, a trial's folder (its best
-            checkpoint that is still there, by the sweep's objective) or a sweep's (its `best/`,
-            else its best checkpoint). Of a trial of several seeds a checkpoint's policy is that of
-            the median seed.
+        folder: An exported policy of any format (policy, torch, onnx, mlflow), a checkpoint, a
+            trial's folder (its best checkpoint that is still there, by the sweep's objective) or a
+            sweep's (its `best/`, else its best checkpoint). Of a trial of several seeds a
+            checkpoint's policy is that of the median seed.
 
     Raises:
         ExperimentError: There is no such folder.
@@ -41,8 +41,11 @@ def find_policy(folder: Path) -> PolicySource:
     from analysis import best_checkpoint
     from analysis.records import POLICY
     from trainables.core.checkpoint import CHECKPOINT_FILE
+    from trainables.core.exported_policy import is_exported
 
     folder = folder.expanduser()
+    if is_exported(folder):
+        return PolicySource(folder)
     if not folder.is_dir():
         raise ExperimentError(
             f"{folder}: no such folder; expected a policy, a checkpoint, a trial or a sweep"

@@ -27,6 +27,8 @@ from experiments.evaluation_output import rows_of, video_paths
 from experiments.evaluation_summary import mean_interval
 from experiments.policy_sources import find_policy
 from trainables import PPO
+from trainables.core.export import export_torch_program
+from trainables.core.export_onnx import export_onnx
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.runtime.envs import make_vector_env
@@ -75,6 +77,35 @@ def test_it_plays_what_training_evaluates(tmp_path: Path) -> None:
     assert max(returns_of(evaluation)) == 15
     other = evaluate_folder(tmp_path / "checkpoint", episodes=11, seed=4, explore=False)
     assert returns_of(other) != returns_of(evaluation)
+
+
+def test_an_exported_graph_plays_the_same(tmp_path: Path) -> None:
+    """To the last step: a memory that sees actions and rewards, as ONNX and by torch.export."""
+    pytest.importorskip("onnxscript")
+    import pyarrow.parquet as pq
+
+    model = {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 4}
+    model |= {"lstm_use_prev_action": True, "lstm_use_prev_reward": True}
+    env = "tunescape/StatelessCartPole-v0"
+    settings = settings_of("PPO", env, evaluation_duration=11, model=model)
+    with PPO(config=settings) as algo:
+        algo.train()
+        expected = algo.evaluate()
+        algo.export_policy_checkpoint(str(tmp_path / "policy"))
+        export_onnx(algo.get_policy(), tmp_path / "onnx")
+        export_torch_program(algo.get_policy(), tmp_path / "torch")
+    trace = tmp_path / "trace.parquet"
+    played = evaluate_folder(tmp_path / "policy", episodes=11, seed=3)
+    for exported in ("onnx", "torch"):
+        evaluation = evaluate_folder(
+            tmp_path / exported, episodes=11, seed=3, trust=["torch.export"], trace=trace
+        )
+        assert rows_of(evaluation) == rows_of(played)
+        assert evaluation.summary.mean == expected["episode_return_mean"]
+        assert evaluation.summary.length_mean == expected["episode_len_mean"]
+        assert {"value", "dist_inputs"} < set(pq.read_schema(trace).names)
+    with pytest.raises(ConfigError, match="explore = True is not possible with an exported graph"):
+        evaluate_folder(tmp_path / "onnx", explore=True)
 
 
 def test_settings_of_the_environment_are_changes(tmp_path: Path) -> None:
