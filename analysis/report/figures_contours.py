@@ -44,7 +44,7 @@ def _pairs(data: ReportData) -> list[tuple[str, str]]:
     if isinstance(data.interactions, str) or data.interactions.empty:
         return [(top[0], top[1])] if len(top) > 1 else []
     frame = data.interactions.iloc[:_PAIRS]
-    return [(str(a), str(b)) for a, b in zip(frame["first"], frame["second"], strict=True)]
+    return [(str(a), str(b)) for a, b in zip(frame["setting"], frame["other"], strict=True)]
 
 
 def draw_contour(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from analysis.report.figures_common import (
     value_axis,
 )
 from analysis.rows import flatten
-from analysis.thinning import curve_quantiles, thin
+from analysis.thinning import Curve, curve_quantiles, thin
 
 if TYPE_CHECKING:
     from analysis.report.data import ReportData
@@ -39,7 +39,8 @@ _ALL = 60
 """Up to so many trials each one is drawn; of more the others are a band of quantiles."""
 _BANDS = ((0.05, 0.95, 0.14), (0.25, 0.75, 0.22))
 """Quantiles and opacity of the bands of the others."""
-Curve = tuple[np.ndarray, np.ndarray]
+_FULL = 0.95
+"""From this share of the greatest budget on a trial counts as trained to the end."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Line:
         low: Lower end of the interval of its seeds on ``x``, if it has several.
         high: Upper end.
         settings: For the hover text.
+        full: Whether the trial had the full budget, or it is not known.
     """
 
     trial_id: str
@@ -61,6 +63,7 @@ class Line:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    full: bool = True
 
 
 def curves_by_steps(data: ReportData) -> go.Figure | str | None:
@@ -76,6 +79,10 @@ def curves_by_time(data: ReportData) -> go.Figure | str | None:
 def _curves(data: ReportData, x: str) -> go.Figure | str | None:
     trials = [trial for trial, score in data.ranked if score.found]
     lines = [line_of(trial, data.metric, x, data.settings) for trial in trials]
+    budget = ENV_STEPS if ENV_STEPS in data.axes else x
+    reached = [finite(trial.frame.get(budget)).max() for trial in trials]
+    full = _FULL * max((r for r in reached if np.isfinite(r)), default=0.0)
+    lines = [replace(line, full=r >= full) for line, r in zip(lines, reached, strict=True)]
     return draw_curves(lines, data.metric, x, seeds=len(data.seeds))
 
 
@@ -135,7 +142,7 @@ def draw_curves(
     last_named = _NAMED if many else _NAMED + 1
     for line, curve in reversed(list(zip(lines[1:last_named], curves[1:last_named], strict=True))):
         _add_line(figure, line, thin(curve[0], curve[1], 80), theme.rgba(theme.GREY, 0.75), 1.2)
-    middle = curve_quantiles(curves, [0.5], points=120)
+    middle = _median(lines, curves)
     if middle is not None:
         figure.add_scatter(
             x=small(middle[0]), y=small(middle[1][0]), mode="lines", name="median",
@@ -147,6 +154,20 @@ def draw_curves(
     _add_line(figure, lines[0], best, theme.BLUE, 2.8)
     _label_ends(figure, best, middle)
     return figure
+
+
+def _median(lines: Sequence[Line], curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The median of the trials that got so far, until the first that was not stopped ends.
+
+    By the clock fast trials end first: the median of the slow ones that are left is another curve.
+    """
+    found = curve_quantiles(curves, [0.5], points=120)
+    if found is None:
+        return None
+    ends = [curve[0][-1] for line, curve in zip(lines, curves, strict=True) if line.full]
+    grid, values = found
+    kept = grid <= min(ends, default=np.inf)
+    return (grid[kept], values[:, kept]) if kept.any() else None
 
 
 def _add_line(figure: go.Figure, line: Line, curve: Curve, color: str, width: float) -> None:
@@ -210,7 +231,9 @@ def _alt(lines: Sequence[Line], metric: str) -> str:
 def _caption(lines: Sequence[Line], many: bool, seeds: int) -> str:
     parts = [f"Blue: the best trial, {lines[0].trial_id}."]
     if len(lines) > 2:
-        parts.append("Dashed: the median of the trials that got so far.")
+        parts.append(
+            "Dashed: the median of the trials that got so far, until the first one is done."
+        )
     if lines[0].low is not None:
         parts.append(f"Shaded blue: the {interval_label(seeds)} of the best trial.")
     if seeds > 1:

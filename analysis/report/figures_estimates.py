@@ -76,7 +76,7 @@ def draw_estimates(
             hovertemplate="%{x:.4~g}<extra></extra>",
         )  # fmt: skip
     for best, color in ((False, theme.ORANGE), (True, theme.BLUE)):
-        chosen = [(row, e) for row, e in zip(rows, shown, strict=True) if e.best is best]
+        chosen = [(row, e) for row, e in zip(rows, shown, strict=True) if e.best == best]
         if chosen:
             _add_values(figure, chosen, color, value_name, show=best or not _any_best(shown))
     others = [(row, e.other) for row, e in zip(rows, shown, strict=True) if e.other is not None]
@@ -89,7 +89,7 @@ def draw_estimates(
             hovertemplate=f"{theme.plain(other_name)} %{{x:.4~g}}<extra></extra>",
         )  # fmt: skip
     for row, estimate in zip(rows, shown, strict=True):
-        name = theme.short(estimate.name)
+        name = theme.short(estimate.name, 20)
         figure.add_annotation(
             x=0, xref="paper", xanchor="left", y=float(row), yshift=20, showarrow=False,
             text=f"<b>{name}</b>" if estimate.best else name,

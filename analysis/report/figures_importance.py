@@ -62,14 +62,14 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
     """Draws a bar per pair of settings.
 
     Args:
-        frame: ``first``, ``second``, ``interaction`` and, if known, its ``low`` and ``high``, the
+        frame: ``setting``, ``other``, ``interaction`` and, if known, ``low`` and ``high``, the
             strongest pair first, as `analysis.importance.interactions_frame` gives it.
     """
     if frame.empty:
         return "No pair of settings has an interaction that is known."
     names = [
         f"{theme.short(first, 17)} × {theme.short(second, 17)}"
-        for first, second in zip(frame["first"], frame["second"], strict=True)
+        for first, second in zip(frame["setting"], frame["other"], strict=True)
     ]
     return _bars(
         names,

@@ -58,6 +58,16 @@ def test_the_best_ones_interval_is_a_band() -> None:
     assert "95 % interval of 3 seeds (too narrow)" in figure.layout.meta["caption"]
 
 
+def test_the_median_ends_where_the_first_whole_trial_ends() -> None:
+    """By the clock the fast trials end first: the median of the slow ones is another curve."""
+    fast = [line(name, [4.0, 8.0], step=1.0) for name in "ab"]
+    slow = [line(name, [1.0, 1.0, 1.0, 1.0, 1.0], step=1.0) for name in "cde"]
+    stopped = line("f", [9.0], step=1.0, full=False)
+    median = named(drawn([*fast, *slow, stopped], x="time_total_s"))["median"]
+    assert median.x.tolist() == [1, 2]
+    assert median.y.tolist() == [2.5, 1]
+
+
 def test_of_many_trials_the_rest_is_a_band_and_the_figure_small() -> None:
     rng = np.random.default_rng(0)
     x = np.linspace(100, 1e6, 200)

@@ -55,7 +55,7 @@ def test_importance_is_a_bar_with_its_spread() -> None:
 
 
 def test_an_interaction_names_both_settings() -> None:
-    frame = pd.DataFrame({"first": ["lr"], "second": ["gamma"], "interaction": [0.25]})
+    frame = pd.DataFrame({"setting": ["lr"], "other": ["gamma"], "interaction": [0.25]})
     figure = draw_interactions(frame)
     assert isinstance(figure, go.Figure)
     assert [a.text for a in figure.layout.annotations] == ["lr × gamma", "<b>0.25</b>"]
