@@ -103,9 +103,10 @@ def setting_axis(
     }
 
 
-def value_axis(metric: str) -> dict[str, Any]:
-    """The axis of an objective; ``k`` and ``M`` from 10,000 on."""
-    title = {"text": theme.short(metric_label(metric), 40)}
+def value_axis(metric: str, at: float | None = None) -> dict[str, Any]:
+    """The axis of an objective, perhaps at a budget; ``k`` and ``M`` from 10,000 on."""
+    text = theme.short(metric_label(metric), 40)
+    title = {"text": text if at is None else f"{text} at {number(at, 3)} steps"}
     return {"title": title, "exponentformat": "SI", "minexponent": 4, "nticks": 7}
 
 

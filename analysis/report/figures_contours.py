@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.plots import metric_label
 from analysis.report import theme
-from analysis.report.figures_common import base_figure, hover_lines, setting_axis, small
+from analysis.report.figures_common import base_figure, hover_lines, setting_axis, small, value_axis
+from analysis.report.figures_slices import comparable
 from analysis.report.scales import Scale, scales_of
 
 if TYPE_CHECKING:
@@ -35,16 +35,19 @@ def contours(data: ReportData) -> list[go.Figure] | str | None:
             reason = found
             continue
         scales = scales_of(data.values, pair, data.spec.get("search_space"))
-        figures.append(draw_contour(data.values, pair, scales, data.metric, found))
+        values, at = comparable(data, found)
+        figures.append(draw_contour(values, pair, scales, data.metric, found, at=at))
     return figures or reason or "No pair of settings is known to interact."
 
 
 def _pairs(data: ReportData) -> list[tuple[str, str]]:
-    top = [name for name in data.top_settings if name in data.settings]
+    top = [name for name in data.top_settings if name in data.values]
     if isinstance(data.interactions, str) or data.interactions.empty:
         return [(top[0], top[1])] if len(top) > 1 else []
-    frame = data.interactions.iloc[:_PAIRS]
-    return [(str(a), str(b)) for a, b in zip(frame["setting"], frame["other"], strict=True)]
+    frame = data.interactions
+    pairs = [(str(a), str(b)) for a, b in zip(frame["setting"], frame["other"], strict=True)]
+    # Settings that always changed together, `a + b`, have no axis.
+    return [pair for pair in pairs if set(pair) <= set(data.values)][:_PAIRS]
 
 
 def draw_contour(
@@ -53,6 +56,8 @@ def draw_contour(
     scales: Mapping[str, Scale],
     metric: str,
     dependence: pd.DataFrame,
+    *,
+    at: float | None = None,
 ) -> go.Figure:
     """Draws the partial dependence of the value on two settings, and the trials.
 
@@ -62,6 +67,7 @@ def draw_contour(
         scales: Of both.
         metric: What ``value`` is.
         dependence: A row per point of the grid: both settings and ``mean``.
+        at: The budget at which the values were taken; None for the last ones.
     """
     across, up = (scales[name] for name in pair)
     figure = base_figure(
@@ -74,7 +80,7 @@ def draw_contour(
     smooth = across.kind != "category" and up.kind != "category"
     bar = {
         "orientation": "h", "thickness": 10, "len": 1.0, "y": -0.2, "yanchor": "top",
-        "title": {"text": theme.short(metric_label(metric), 40), "side": "bottom"}, "nticks": 6,
+        "title": {**value_axis(metric, at)["title"], "side": "bottom"}, "nticks": 6,
         "exponentformat": "SI", "outlinewidth": 0,
     }  # fmt: skip
     shared = {

@@ -52,9 +52,10 @@ def draw_importance(frame: pd.DataFrame) -> go.Figure | str:
     measure = _MEASURE.get(method, "importance")
     names = [str(name) for name in frame["setting"]]
     caption = f"Importance: {measure}" + (f" ({method})" if method else "") + ". Lines: the spread"
-    caption += " over repetitions."
+    caption += " over the forests that learned it, not over other sweeps."
     if len(names) > _MOST:
         caption += f" The first {_MOST} of {plural(len(names), 'setting')}."
+    caption += _trust(frame)
     return _bars(names, frame, "importance", alt=f"Settings by their {measure}", caption=caption)
 
 
@@ -76,8 +77,17 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
         frame,
         "interaction",
         alt="Pairs of settings by the strength of their interaction",
-        caption="Interaction: the share of the variance that only both together explain.",
+        caption="Interaction: the share of the variance that only both together explain."
+        + _trust(frame),
     )
+
+
+def _trust(frame: pd.DataFrame) -> str:
+    """How well the forests predict, and what the frame itself warns of."""
+    fit, caution = frame.attrs.get("r2"), frame.attrs.get("caution")
+    known = isinstance(fit, float) and np.isfinite(fit)
+    words = f" R² of trials that the forests did not see: {fit:.2f}." if known else ""
+    return words + (f" {caution}" if caution else "")
 
 
 def _bars(

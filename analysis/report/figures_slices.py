@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from analysis.ranking import finite
+from analysis.records import ENV_STEPS, ITERATION
 from analysis.report import theme
 from analysis.report.figures_common import (
     base_figure,
@@ -17,7 +19,7 @@ from analysis.report.figures_common import (
     small,
     value_axis,
 )
-from analysis.report.scales import Scale, scales_of
+from analysis.report.scales import Scale, number, scales_of
 
 if TYPE_CHECKING:
     from analysis.report.data import ReportData
@@ -47,8 +49,31 @@ def slices(data: ReportData) -> list[go.Figure] | str | None:
     for name in names:
         found = data.partial_dependence((name,))
         dependence = None if isinstance(found, str) else found
-        figures.append(draw_slice(data.values, name, scales[name], data.metric, dependence))
+        values, at = comparable(data, dependence)
+        figures.append(draw_slice(values, name, scales[name], data.metric, dependence, at=at))
     return figures
+
+
+def comparable(
+    data: ReportData, dependence: pd.DataFrame | None
+) -> tuple[pd.DataFrame, float | None]:
+    """The trials' values as the partial dependence counts them, and at which budget that is.
+
+    Where a scheduler stopped trials early, that is the budget which all of them reached.
+    """
+    budget = None if dependence is None else dependence.attrs.get("at_budget")
+    if budget is None:
+        return data.values, None
+    frames = {trial.trial_id: trial.frame for trial in data.sweep.trials}
+    values = [value_at(frames[str(t)], data.metric, budget) for t in data.values["trial_id"]]
+    return data.values.assign(value=values).dropna(subset="value"), float(budget)
+
+
+def value_at(frame: pd.DataFrame, metric: str, budget: float) -> float:
+    """The last finite value within a budget of env steps, or of iterations; NaN without one."""
+    steps = finite(frame.get(ENV_STEPS, frame.get(ITERATION)))
+    within = finite(frame.get(metric)).reindex(steps.index[steps <= budget]).dropna()
+    return float(within.iloc[-1]) if len(within) else float("nan")
 
 
 def draw_slice(
@@ -57,6 +82,8 @@ def draw_slice(
     scale: Scale,
     metric: str,
     dependence: pd.DataFrame | None = None,
+    *,
+    at: float | None = None,
 ) -> go.Figure:
     """Draws the trials' values against a setting.
 
@@ -67,15 +94,16 @@ def draw_slice(
         metric: What ``value`` is.
         dependence: The setting's column on a grid, and ``mean``, ``low`` and ``high``, as
             `analysis.importance.partial_dependence_frame` gives them.
+        at: The budget at which the values were taken; None for the last ones.
     """
     figure = base_figure(
         _HEIGHT,
         alt=f"{metric} of {len(values)} trials against {name}.",
-        caption=_caption(values, dependence),
+        caption=_caption(values, dependence, at),
     )
     if dependence is not None and len(dependence):
         _add_dependence(figure, dependence, name, scale)
-    _add_trials(figure, values, name, scale)
+    _add_trials(figure, values, name, scale, fair=at is not None)
     positions = scale.positions(values[name])
     if dependence is not None:
         positions = np.concatenate([positions, scale.positions(dependence[name])])
@@ -84,7 +112,7 @@ def draw_slice(
         drawn += [dependence[end].to_numpy(float) for end in ("low", "high", "mean")]
     figure.update_layout(
         xaxis=setting_axis(scale, positions, name),
-        yaxis={**value_axis(metric), "range": padded(np.concatenate(drawn), 0.08)},
+        yaxis={**value_axis(metric, at), "range": padded(np.concatenate(drawn), 0.08)},
     )
     return figure
 
@@ -116,8 +144,10 @@ def _add_dependence(figure: go.Figure, dependence: pd.DataFrame, name: str, scal
     )  # fmt: skip
 
 
-def _add_trials(figure: go.Figure, values: pd.DataFrame, name: str, scale: Scale) -> None:
-    """A point per trial: filled if it was trained to the end, the best one a star, on top."""
+def _add_trials(
+    figure: go.Figure, values: pd.DataFrame, name: str, scale: Scale, *, fair: bool
+) -> None:
+    """A point per trial: hollow if it was stopped early and its value is of less training."""
     step = int(np.ceil(len(values) / _MOST))
     shown = values.iloc[::step]
     positions = scale.positions(shown[name])
@@ -134,10 +164,10 @@ def _add_trials(figure: go.Figure, values: pd.DataFrame, name: str, scale: Scale
         dtype=object,
     )
     best = np.arange(len(shown)) == 0
-    full = _trained_to_the_end(values).to_numpy()[::step]
+    full = _trained_to_the_end(values).to_numpy()[::step] | fair
     for label, chosen, marker in (
         ("stopped early", ~full & ~best, {"symbol": "circle-open", "size": 7, **_OTHERS}),
-        ("trained to the end", full & ~best, {"symbol": "circle", "size": 7, **_OTHERS}),
+        ("trials", full & ~best, {"symbol": "circle", "size": 7, **_OTHERS}),
         ("best", best, {"symbol": "star", "size": 15, "color": theme.BLUE}),
     ):
         if chosen.any():
@@ -154,9 +184,11 @@ def _trained_to_the_end(values: pd.DataFrame) -> pd.Series:
     return ~(steps < _FULL * steps.max())
 
 
-def _caption(values: pd.DataFrame, dependence: pd.DataFrame | None) -> str:
+def _caption(values: pd.DataFrame, dependence: pd.DataFrame | None, at: float | None) -> str:
     parts = ["Star: the best trial."]
-    if not _trained_to_the_end(values).all():
+    if at is not None:
+        parts.append(f"Values at {number(at, 3)} steps: what trials of other lengths have alike.")
+    elif not _trained_to_the_end(values).all():
         parts.append("Hollow: stopped before the full budget.")
     if len(values) > _MOST:
         parts.append(f"One in {int(np.ceil(len(values) / _MOST))} of {len(values):,} trials.")

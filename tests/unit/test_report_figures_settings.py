@@ -9,7 +9,7 @@ import pytest
 
 from analysis.report.figures_contours import draw_contour
 from analysis.report.figures_importance import draw_importance, draw_interactions
-from analysis.report.figures_slices import draw_slice
+from analysis.report.figures_slices import draw_slice, value_at
 from analysis.report.scales import Scale
 
 METRIC = "episode_return_mean"
@@ -54,6 +54,14 @@ def test_importance_is_a_bar_with_its_spread() -> None:
     assert figure.layout.xaxis.range[1] > 0.9
 
 
+def test_importance_says_how_far_it_is_to_be_trusted() -> None:
+    frame = IMPORTANCE.copy()
+    frame.attrs.update(r2=0.4789, caution="24 trials are few.")
+    figure = draw_importance(frame)
+    assert isinstance(figure, go.Figure)
+    assert figure.layout.meta["caption"].endswith("did not see: 0.48. 24 trials are few.")
+
+
 def test_an_interaction_names_both_settings() -> None:
     frame = pd.DataFrame({"setting": ["lr"], "other": ["gamma"], "interaction": [0.25]})
     figure = draw_interactions(frame)
@@ -74,7 +82,7 @@ def test_a_slice_of_a_logarithmic_setting_has_a_logarithmic_axis() -> None:
     drawn = traces(figure)
     assert drawn["best"].x.tolist() == pytest.approx([1e-2])
     assert drawn["best"].marker.symbol == "star"
-    assert drawn["trained to the end"].y.tolist() == [50]
+    assert drawn["trials"].y.tolist() == [50]
     assert drawn["stopped early"].y.tolist() == [10]
     assert drawn["stopped early"].marker.symbol == "circle-open"
     assert "Hollow" in figure.layout.meta["caption"]
@@ -83,6 +91,20 @@ def test_a_slice_of_a_logarithmic_setting_has_a_logarithmic_axis() -> None:
     assert drawn["spread of the partial dependence"].y.tolist() == [15, 80, 95, 30]
     assert figure.layout.yaxis.range[0] < 10
     assert figure.layout.yaxis.range[1] > 100
+
+
+def test_values_at_a_budget_are_alike_and_the_axis_says_so() -> None:
+    frame = pd.DataFrame(
+        {
+            "num_env_steps_sampled_lifetime": [100, 200, 300, 400],
+            METRIC: [1.0, 2.0, float("nan"), 4.0],
+        }
+    )
+    assert [value_at(frame, METRIC, budget) for budget in (250, 300, 400)] == [2, 2, 4]
+    assert np.isnan(value_at(frame, METRIC, 50))
+    figure = draw_slice(VALUES, "lr", Scale("log"), METRIC, at=12_345.0)
+    assert figure.layout.yaxis.title.text == "mean episode return at 12.3k steps"
+    assert "stopped early" not in traces(figure)  # no trial's value is of less training
 
 
 def test_a_slice_of_a_discount_is_drawn_by_its_distance_from_one() -> None:
