@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from analysis.censored import Reached, reached_summary
     from analysis.comparison import Comparison, compare
+    from analysis.cost import cost_frame
     from analysis.effects import effects_frame
     from analysis.effects_plot import plot_effects
     from analysis.estimates import normalise
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from analysis.importance import importance_frame
     from analysis.improvement import Improvement, probability_of_improvement
     from analysis.interactions import interactions_frame
-    from analysis.lineage import Exploit, read_lineage, schedule_frame
+    from analysis.lineage import Exploit, lineage_frame, read_lineage, schedule_frame
     from analysis.lineage_plot import plot_lineage
     from analysis.mlflow_source import load_mlflow_sweep
     from analysis.pareto import pareto_front, plot_pareto
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
     from analysis.ranking import leaderboard
     from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
     from analysis.report import write_figures, write_report
+    from analysis.seeds import seeds_frame
     from analysis.sources import load_sweeps
     from analysis.surrogate import Surrogate, fit_surrogate
+    from analysis.tables import write_frame
 
 __all__ = [
     "BestCheckpoint",
@@ -61,6 +64,7 @@ __all__ = [
     "budget_to_threshold",
     "budget_to_threshold_frame",
     "compare",
+    "cost_frame",
     "curves_frame",
     "effects_frame",
     "export_best",
@@ -68,6 +72,7 @@ __all__ = [
     "importance_frame",
     "interactions_frame",
     "leaderboard",
+    "lineage_frame",
     "load_mlflow_sweep",
     "load_sweep",
     "load_sweeps",
@@ -83,8 +88,10 @@ __all__ = [
     "reached_summary",
     "read_lineage",
     "schedule_frame",
+    "seeds_frame",
     "trials_frame",
     "write_figures",
+    "write_frame",
     "write_report",
 ]
 
@@ -108,10 +115,12 @@ _HOME = {
     "budget_to_threshold": "budget",
     "budget_to_threshold_frame": "budget",
     "compare": "comparison",
+    "cost_frame": "cost",
     "curves_frame": "frames",
     "effects_frame": "effects",
     "export_best": "export",
     "leaderboard": "ranking",
+    "lineage_frame": "lineage",
     "load_mlflow_sweep": "mlflow_source",
     "load_sweep": "records",
     "load_sweeps": "sources",
@@ -123,6 +132,7 @@ _HOME = {
     "read_lineage": "lineage",
     "schedule_frame": "lineage",
     "plot_pareto": "pareto",
+    "seeds_frame": "seeds",
     "trials_frame": "frames",
     "aggregate": "aggregates",
     "aggregate_curves": "aggregates",
@@ -132,6 +142,7 @@ _HOME = {
     "probability_of_improvement": "improvement",
     "normalise": "estimates",
     "write_figures": "report",
+    "write_frame": "tables",
     "write_report": "report",
 }
 

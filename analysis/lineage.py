@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,15 @@ import pandas as pd
 from analysis.ranking import sign_of
 from analysis.records import Sweep, load_sweep
 from analysis.rows import ResultsError
+from analysis.sources import are_several, load_sweeps
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
+    from analysis.records import Source
+
 LINEAGE_FILE = "lineage.jsonl"
+_OF_AN_EXPLOIT = ("time_attr", "budget", "donor_budget", "score", "donor_score")
 
 Segment = tuple[float, float]
 """From one budget to another."""
@@ -174,3 +179,38 @@ def schedule_frame(folder: str | os.PathLike[str], trial: str) -> pd.DataFrame:
     rows = schedule(exploits, trial)
     time_attr = exploits[0].time_attr
     return pd.DataFrame([{time_attr: budget, **settings} for budget, settings in rows])
+
+
+def lineage_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
+    """The exploits of populations as a table: who took whose place, when, and with which settings.
+
+    Args:
+        results: Folders of PBT or PB2 sweeps, or what else `load_sweeps` takes that has a folder.
+
+    Returns:
+        One row per exploit, oldest first: ``exploit`` (from 1), ``trial_id`` (that was replaced),
+        ``donor_id``, ``time_attr`` (what budgets count), ``budget`` (that the trial lost),
+        ``donor_budget``, ``score``, ``donor_score``, and of each mutated setting
+        ``before/<setting>``, ``donor/<setting>`` and ``after/<setting>``, nested ones joined by
+        ``/``. Of several sweeps the first column is ``sweep``; those without a lineage have no
+        rows.
+
+    Raises:
+        ResultsError: No sweep has a lineage.
+    """
+    sweeps = load_sweeps(results)
+    found = {s.name: read_lineage(s.path) for s in sweeps if (s.path / LINEAGE_FILE).is_file()}
+    if not found:
+        read_lineage(sweeps[0].path)  # says why there is none
+    rows = []
+    for name, exploits in found.items():
+        for exploit in exploits:
+            row: dict[str, Any] = {"sweep": name} if are_several(results) else {}
+            row |= {"exploit": exploit.number, "trial_id": exploit.trial, "donor_id": exploit.donor}
+            row |= {key: getattr(exploit, key) for key in _OF_AN_EXPLOIT}
+            for when in ("before", "donor", "after"):
+                settings = exploit.donor_settings if when == "donor" else getattr(exploit, when)
+                row |= {f"{when}/{k.replace('.', '/')}": v for k, v in settings.items()}
+            rows.append(row)
+    frame = pd.DataFrame(rows)
+    return frame.astype(dict.fromkeys(("score", "donor_score"), float))

@@ -56,6 +56,8 @@ class TrialRecord:
         searched: The flat names (``model/vf_share_layers``) of what the search set.
         frame: One row per training iteration, in order, a column per metric.
         row_configs: The config of each row where it changed on the way (PBT), else None.
+        held: Tune's resources for the trial (``CPU``, ``GPU``, …), as far as a ``ResultGrid`` told
+            them; a folder does not.
         told: The results of checkpoints by the names of their folders, where Tune told them.
     """
 
@@ -66,6 +68,7 @@ class TrialRecord:
     searched: tuple[str, ...]
     frame: pd.DataFrame
     row_configs: list[dict[str, Any]] | None = None
+    held: Mapping[str, float] | None = None
     told: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -201,6 +204,8 @@ def _sweep_from_grid(grid: ResultGrid) -> Sweep:
             frame = result.metrics_dataframe
             trial.frame = frame.loc[:, [c for c in frame if not str(c).startswith("config/")]]
         # Tune knows the result of each checkpoint, also of trainables whose checkpoints do not say.
+        request: Any = tune_trial.placement_group_factory
+        trial.held = dict(request.required_resources) if request is not None else None
         trial.told = {
             Path(checkpoint.path).name: dict(metrics)
             for checkpoint, metrics in result.best_checkpoints or ()

@@ -372,6 +372,32 @@ def report(
     )
 
 
+@app.command()
+def frames(
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="Folders of sweeps (runs/<name> …), or mlflow:<experiment>/<sweep>."),
+    ],
+    what: Annotated[
+        str, typer.Option(help="trials, curves, seeds, lineage (of a population), or cost.")
+    ] = "trials",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File: .parquet or .csv; by default CSV to stdout."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="Of curves: which to keep, by default all; of seeds: which one."),
+    ] = None,
+) -> None:
+    """Write a sweep's results as a table, for your own analysis."""
+    from experiments.frames_command import make_frame, output_frame
+
+    told = output_frame(make_frame(what, sources, metric or ()), output)
+    if told:
+        _output().print(told, highlight=False, soft_wrap=True)
+
+
 @app.command("list")
 def list_() -> None:
     """List the algorithms, search spaces and specs that there are."""

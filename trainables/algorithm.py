@@ -36,7 +36,7 @@ from trainables.core.settings import ConfigError
 from trainables.core.spaces import space_mismatch
 from trainables.evaluating import Evaluating
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
-from trainables.runtime.bundles import Bundles
+from trainables.runtime.bundles import Bundles, reserved
 from trainables.runtime.env_runner import draw_seed
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.envs import (
@@ -393,6 +393,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             "num_healthy_workers": self.env_runners.num_healthy_env_runners,
             "num_env_runner_restarts": self.env_runners.num_restarts,
         }
+        metrics |= reserved(self._trial_info)
         if self.config.num_learners:
             metrics["num_learner_restarts"] = self.learners.num_restarts
         metrics |= {f"evaluation/{k}": v for k, v in self._evaluate_if_due().items()}

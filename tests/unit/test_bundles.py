@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from ray.tune import PlacementGroupFactory
 
 from trainables import PPOConfig
 from trainables.core.settings import ConfigError
@@ -13,6 +16,7 @@ from trainables.runtime.bundles import (
     EVALUATION_ENV_RUNNERS,
     LEARNERS,
     Bundles,
+    reserved,
 )
 
 
@@ -83,3 +87,10 @@ def test_resource_help_shows_the_request() -> None:
     text = PPO.resource_help({"env": "CartPole-v1", "num_env_runners": 3})
     assert "3 env runners of 1 CPU" in text
     assert "evaluation env runner" not in text  # there is none
+
+
+def test_results_say_what_all_bundles_hold() -> None:
+    request = PlacementGroupFactory([{"CPU": 2, "GPU": 0.5}, {"CPU": 1}, {"CPU": 1}])
+    held = reserved(SimpleNamespace(trial_resources=request))
+    assert held == {"num_cpus": 4.0, "num_gpus": 0.5}
+    assert reserved(None) == {}  # outside Tune nothing is held

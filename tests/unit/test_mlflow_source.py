@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from analysis_sweeps import make_sweep, row
 
-from analysis import ResultsError, curves_frame, load_sweep, load_sweeps, trials_frame
+from analysis import ResultsError, cost_frame, curves_frame, load_sweep, load_sweeps, trials_frame
 from analysis import mlflow_history as history
 from analysis.mlflow_source import load_mlflow_sweep
 from experiments.mlflow_logger import MLflowLogger
@@ -28,6 +28,7 @@ def rows_of(trial: str, configs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             **row(i, 10.0 * i + len(trial), config=config, timestamp=1_767_225_600 + i, pid=7),
+            **{"num_cpus": 2.0, "num_gpus": 0.0},
             **({"learner/default_policy/loss": 1 / i} if i % 2 else {}),
         }
         for i, config in enumerate(configs, start=1)
@@ -106,6 +107,9 @@ def test_frames_are_those_of_the_folder(stored: SimpleNamespace) -> None:
     assert_same(trials, expected)
     assert trials.attrs["varying"] == expected.attrs["varying"]
     assert_same(curves_frame(source), curves_frame(stored.folder))
+    cost = cost_frame(source)
+    assert cost["cpu_s"].tolist() == [3.0, 4.0, 1.0, 0.0]
+    pd.testing.assert_frame_equal(cost, cost_frame(stored.folder), check_exact=True)
 
 
 def test_settings_keep_their_types_and_their_changes(stored: SimpleNamespace) -> None:
