@@ -92,22 +92,19 @@ def _leaderboard(data: ReportData, prefix: str, top: int) -> Block:
     block = Block(f"{prefix}leaderboard", "Leaderboard")
     if not data.sweep.trials:
         block.words.append("The sweep has no trials yet.")
-    else:
-        block.tables.append(leaderboard_table(data, top, _anchors(data, prefix)))
+        return block
+    if runs := groups(data):
+        few = interval_caution(min(len(run.values) for run in runs))
+        block.words.append(f"The configurations, each over its seeds. {few}".strip())
+        block.tables.append(groups_table(data, runs))
+    block.tables.append(leaderboard_table(data, top, _anchors(data, prefix)))
     return block
 
 
 def _section(section: Section, data: ReportData, prefix: str) -> Block:
     block = Block(f"{prefix}{section.key}", section.title, panels=draw(section, data, prefix))
-    if section.key == "seeds":
-        runs = groups(data)
-        if runs:
-            block.title = "Configurations over their seeds"
-            block.tables.append(groups_table(data, runs))
-            caution = interval_caution(min(len(run.values) for run in runs))
-            block.words += [caution] if caution else []
-        elif table := seeds_table(data):
-            block.tables.append(table)
+    if section.key == "seeds" and (table := seeds_table(data)):
+        block.tables.append(table)
     if section.key == "final" and (table := final_table(data)):
         block.tables.append(table)
     if section.key == "cost" and (table := front_table(data, _anchors(data, prefix))):

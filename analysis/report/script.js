@@ -162,9 +162,10 @@
   window.addEventListener("hashchange", openTarget);
   openTarget();
 
-  // On paper: light, as wide as the page, everything opened.
+  // On paper: light, as wide as the page, everything opened; of the trials' commands the first ones.
+  const PRINTED = "details:not([open]):not(.many > :nth-child(n+11))";
   window.addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("details:not([open])")) {
+    for (const details of document.querySelectorAll(PRINTED)) {
       details.open = true;
       details.dataset.folded = "";
     }

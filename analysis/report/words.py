@@ -40,7 +40,7 @@ def summary(data: ReportData) -> Summary:
         sentences, cautions = part(data)
         said.sentences += sentences
         said.cautions += cautions
-    said.cautions = list(dict.fromkeys(said.cautions))
+    said.cautions = [caution for caution in dict.fromkeys(said.cautions) if caution]
     return said
 
 
@@ -120,7 +120,9 @@ def _lead(data: ReportData) -> str:
     equal = tied(data)
     have = "has an interval that overlaps" if len(equal) == 1 else "have intervals that overlap"
     if lead == 0:
-        by = f"as much as {second.trial_id}, and is first by its better best value"
+        same = sum(score.found and score.last == first.last for _, score in data.ranked) - 1
+        who = second.trial_id if same == 1 else f"{same} others"
+        by = f"as much as {who}: it is first only by its better best value or fewer steps"
     else:
         by = f"{number(lead)} better than the second, {second.trial_id}"
     if equal:
@@ -187,7 +189,7 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
             f"{count(len(data.running), 'trial')} had not ended when this report was written: the "
             "sweep is running or was cut off."
         )
-    return [caution for caution in cautions if caution]
+    return cautions
 
 
 def _held_out(data: ReportData) -> Said:
@@ -196,7 +198,6 @@ def _held_out(data: ReportData) -> Said:
     rows = {row["trial_id"]: row for row in data.final["configurations"]}
     row = rows.get(data.final.get("winner"))
     cautions = [data.final.get("caution", ""), data.final.get("winner_caution", "")]
-    cautions = [caution for caution in cautions if caution]
     if row is None:
         return ["The held-out seeds have not chosen a winner."], cautions
     seeds = count(len(row["values"]), "held-out seed")
