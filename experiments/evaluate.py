@@ -106,8 +106,8 @@ def evaluate_folder(
         num_envs: Slots that are stepped together. Another number plays other episodes.
         max_steps: Cut episodes off that are longer.
         algo: The algorithm that must have trained the policy; None: whichever it was.
-        trust: Code that the policy may name, as `module:name`: connectors, a custom model; and
-            `torch.export`, for a `model.pt2`.
+        trust: Code that the policy may name, as `module:name`: connectors, a custom model, the
+            environment; and `torch.export`, for a `model.pt2`.
         videos: Files for the first episodes, one each.
         trace: A parquet file for every step.
         trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
@@ -139,7 +139,9 @@ def evaluate_folder(
     trained_by = policy.metadata.get("algorithm")
     if algo is not None and algo != trained_by:
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
-    environment, env_config, as_trained = _environment(policy, source.folder, env, env_config)
+    environment, env_config, as_trained = _environment(
+        policy, source.folder, env, env_config, trust
+    )
     explore = bool(as_trained.get("explore", False)) if explore is None else explore
     num_envs = num_envs or as_trained.get("num_envs") or NUM_ENVS
     log = EpisodeLog()
@@ -202,7 +204,11 @@ def evaluate_folder(
 
 
 def _environment(
-    policy: Player, folder: Path, env: str | None, env_config: dict[str, Any] | None
+    policy: Player,
+    folder: Path,
+    env: str | None,
+    env_config: dict[str, Any] | None,
+    trust: Collection[str],
 ) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
     """The environment, what it is made with, and what the training's evaluations did."""
     from trainables.runtime.envs import is_name_safe
@@ -212,7 +218,7 @@ def _environment(
     environment = env if env is not None else known
     if not environment:
         raise ExperimentError(f"{folder} does not say on which environment: name it with --env")
-    if env is None and not is_name_safe(environment):
+    if env is None and environment not in trust and not is_name_safe(environment):
         raise ExperimentError(
             f"{folder} names the environment {environment!r}, whose module would be imported; "
             f"if you trust it, pass --env {environment}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ExperimentError
 from experiments.evaluate import Evaluation
+from experiments.evaluation_summary import or_none
 from experiments.paths import shown_path
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ def show_evaluation(
 ) -> None:
     """Print the statistics and the episodes, or all of it as JSON."""
     if form == "json":
-        document = {**about(evaluation), "episodes": rows_of(evaluation)}
-        console.file.write(json.dumps(document, indent=2) + "\n")
+        rows = [{**row, "return": or_none(row["return"])} for row in rows_of(evaluation)]
+        document = {**about(evaluation), "episodes": rows}
+        console.file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
         return
     for line in [*_statistics(evaluation), *evaluation.notes]:
         console.print(line, highlight=False, soft_wrap=True, markup=False)

@@ -14,6 +14,13 @@ CONFIDENCE = 0.95
 ENOUGH_EPISODES = 20
 """Below so many episodes every summary says that its intervals are rough."""
 
+COVERAGE = {5: 0.88, 10: 0.90, 20: 0.92, 100: 0.94}
+"""How often a 95 % t interval of skewed returns holds the mean, by number of episodes.
+
+Simulated for exponential returns, and checked by `tests/unit/test_evaluate_command.py`. For normal
+returns it is 0.95 at any number; for a success in one of 20 episodes 0.64 at 20, 0.87 at 100.
+"""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -55,24 +62,26 @@ class Summary:
             return ""
         if self.episodes == 1:
             return "One episode says little and has no interval: play more."
+        known = ", ".join(f"{100 * held:.0f} % at {n}" for n, held in COVERAGE.items())
         return (
-            f"The intervals of {self.episodes} episodes are rough: "
-            f"play {ENOUGH_EPISODES} or more to compare policies."
+            f"The intervals of {self.episodes} episodes are rough: play {ENOUGH_EPISODES} or more "
+            f"to compare policies. (Of skewed returns a 95 % interval holds the mean in {known} "
+            "episodes.)"
         )
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON; null for an interval that there is not."""
+        """As plain JSON; null for what is not finite, or an interval that there is not."""
         return {
             "episodes": self.episodes,
-            "return_mean": self.mean,
-            "return_mean_low": _or_none(self.mean_interval[0]),
-            "return_mean_high": _or_none(self.mean_interval[1]),
-            "return_iqm": self.iqm,
-            "return_iqm_low": _or_none(self.iqm_interval[0]),
-            "return_iqm_high": _or_none(self.iqm_interval[1]),
-            "return_std": self.std,
-            "return_min": self.min,
-            "return_max": self.max,
+            "return_mean": or_none(self.mean),
+            "return_mean_low": or_none(self.mean_interval[0]),
+            "return_mean_high": or_none(self.mean_interval[1]),
+            "return_iqm": or_none(self.iqm),
+            "return_iqm_low": or_none(self.iqm_interval[0]),
+            "return_iqm_high": or_none(self.iqm_interval[1]),
+            "return_std": or_none(self.std),
+            "return_min": or_none(self.min),
+            "return_max": or_none(self.max),
             "length_mean": self.length_mean,
             "num_env_steps": self.steps,
             "num_terminated": self.terminated,
@@ -108,15 +117,19 @@ def summary_of(episodes: Sequence[EpisodeRecord]) -> Summary:
 
 
 def mean_interval(values: Any, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Student's t interval of the mean of independent values; NaN for fewer than two."""
+    """Student's t interval of the mean of independent values; NaN for fewer than two.
+
+    See `COVERAGE`.
+    """
     import numpy as np
     from scipy.stats import t
 
     values = np.asarray(values, dtype=float)
     if len(values) < 2:
         return math.nan, math.nan
-    half = t.ppf((1 + confidence) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    return float(values.mean() - half), float(values.mean() + half)
+    quantile = t.ppf((1 + confidence) / 2, len(values) - 1)
+    half = quantile * float(values.std(ddof=1)) / len(values) ** 0.5
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def _no_spread(values: Any) -> tuple[float, float]:
@@ -124,5 +137,6 @@ def _no_spread(values: Any) -> tuple[float, float]:
     return end, end
 
 
-def _or_none(value: float) -> float | None:
+def or_none(value: float) -> float | None:
+    """A number as JSON has it: null for NaN and infinities."""
     return value if math.isfinite(value) else None

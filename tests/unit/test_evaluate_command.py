@@ -24,7 +24,7 @@ from experiments.cli import app
 from experiments.errors import ExperimentError
 from experiments.evaluate import Evaluation, evaluate_folder
 from experiments.evaluation_output import rows_of, video_paths
-from experiments.evaluation_summary import mean_interval
+from experiments.evaluation_summary import COVERAGE, mean_interval
 from experiments.policy_sources import find_policy
 from trainables import PPO
 from trainables.core.export import export_torch_program
@@ -60,16 +60,19 @@ def returns_of(evaluation: Evaluation) -> list[float]:
 
 def test_it_plays_what_training_evaluates(tmp_path: Path) -> None:
     """The same seed and number of episodes, and what `evaluation_config` changes."""
-    changes = {"explore": True, "env_config": {"max_episode_steps": 15}}
+    changes = {
+        "explore": True,
+        "env_config": {"max_episode_steps": 15},
+        "num_envs_per_env_runner": 3,
+    }
     settings = settings_of("PPO", evaluation_duration=11, evaluation_config=changes)
     with PPO(config=settings) as algo:
         algo.train()
         expected = algo.evaluate()
         algo.save_checkpoint(str(tmp_path / "checkpoint"))
         policy = algo.get_policy()
-        played = evaluate_policy(
-            policy, "CartPole-v1", {"max_episode_steps": 15}, num_episodes=11, seed=3, explore=True
-        )
+        options = {"num_episodes": 11, "seed": 3, "explore": True, "num_envs": 3}
+        played = evaluate_policy(policy, "CartPole-v1", {"max_episode_steps": 15}, **options)
     assert played.metrics() == {name: expected[name] for name in played.metrics()}
     evaluation = evaluate_folder(tmp_path / "checkpoint", episodes=11, seed=3)
     assert evaluation.explore and evaluation.env_config == {"max_episode_steps": 15}
@@ -77,6 +80,8 @@ def test_it_plays_what_training_evaluates(tmp_path: Path) -> None:
     assert max(returns_of(evaluation)) == 15
     other = evaluate_folder(tmp_path / "checkpoint", episodes=11, seed=4, explore=False)
     assert returns_of(other) != returns_of(evaluation)
+    eight = evaluate_folder(tmp_path / "checkpoint", episodes=11, seed=3, num_envs=8)
+    assert returns_of(eight) != returns_of(evaluation)
 
 
 def test_an_exported_graph_plays_the_same(tmp_path: Path) -> None:
@@ -270,7 +275,7 @@ def test_a_film_is_of_the_episodes_that_are_played(tmp_path: Path) -> None:
     ffmpeg = pytest.importorskip("imageio_ffmpeg")
     for env in ("CartPole-v1", "Acrobot-v1"):
         folder = saved(tmp_path / env / "policy", env)
-        paths = video_paths(tmp_path / env / "film.mp4", 2)
+        paths = video_paths(tmp_path / env / "film.mp4", 3)
         options: Any = {"episodes": 3, "num_envs": 2, "max_steps": 30}
         filmed = evaluate_folder(folder, videos=paths, **options)
         assert rows_of(filmed)[0]["video"] == str(paths[0])
@@ -344,6 +349,34 @@ def test_the_interval_of_a_mean() -> None:
     low, high = mean_interval([1, 2, 3, 4, 5])
     assert (low, high) == pytest.approx((1.0368, 4.9632), abs=1e-4)
     assert all(np.isnan(mean_interval([1.0])))
+
+
+@pytest.mark.parametrize("episodes", COVERAGE)
+def test_how_often_an_interval_holds_the_mean(episodes: int) -> None:
+    draws = np.random.default_rng(0).exponential(size=(4000, episodes))
+    ends = np.array([mean_interval(row) for row in draws])
+    held = np.mean((ends[:, 0] <= 1) & (ends[:, 1] >= 1))
+    assert held == pytest.approx(COVERAGE[episodes], abs=0.012)
+
+
+class LostEnv(CartPoleEnv):
+    """Its rewards are no numbers."""
+
+    def step(self, action: Any) -> Any:
+        obs, _, *rest = super().step(action)
+        return obs, float("nan"), *rest
+
+
+def test_json_has_no_nan(tmp_path: Path) -> None:
+    name = f"{__name__}:LostEnv"
+    folder = str(saved(tmp_path, env=name))
+    with pytest.raises(ExperimentError, match="whose module would be imported"):
+        run(folder)
+    shown = run(folder, "--trust", name, "--as", "json", "--episodes", "3")
+    document = json.loads(shown.stdout, parse_constant=lambda text: pytest.fail(text))
+    assert document["statistics"]["return_mean"] is None
+    assert [row["return"] for row in document["episodes"]] == [None] * 3
+    assert "return nan" in run(folder, "--trust", name).stdout
 
 
 class InterruptedEnv(CartPoleEnv):
