@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from analysis.censored import Reached, reached_summary
     from analysis.comparison import Comparison, compare
+    from analysis.comparison_plot import plot_comparison
     from analysis.cost import cost_frame
     from analysis.effects import effects_frame
     from analysis.effects_plot import plot_effects
@@ -80,6 +81,7 @@ __all__ = [
     "pareto_front",
     "partial_dependence_frame",
     "performance_profile",
+    "plot_comparison",
     "plot_effects",
     "plot_learning_curves",
     "plot_lineage",
@@ -125,6 +127,7 @@ _HOME = {
     "load_sweep": "records",
     "load_sweeps": "sources",
     "pareto_front": "pareto",
+    "plot_comparison": "comparison_plot",
     "plot_effects": "effects_plot",
     "plot_learning_curves": "plots",
     "plot_lineage": "lineage_plot",

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.censored import Reached, reached_summary
+from analysis.names import SECONDS
 from analysis.ranking import sign_of
 from analysis.records import ENV_STEPS, ITERATION, Sweep, load_sweep
 from analysis.rows import ResultsError
-from analysis.run_curves import SECONDS, RunCurve, run_curves
+from analysis.run_curves import RunCurve, run_curves
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid

@@ -13,11 +13,11 @@ from analysis.budget import budget_to_threshold, check_budget_name
 from analysis.censored import reached_summary
 from analysis.comparison_notes import cautions, notes
 from analysis.contenders import contenders, tasks_of
+from analysis.names import SECONDS
 from analysis.pairs import RESAMPLES, compare_pairs
 from analysis.ranking import sign_of
 from analysis.records import ENV_STEPS, Sweep, load_sweep
 from analysis.rows import ResultsError
-from analysis.run_curves import SECONDS
 from analysis.samples import choose_samples, final_folders, possible_samples
 from analysis.shared_budget import (
     Reference,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from analysis.names import SECONDS
 from analysis.records import ENV_STEPS
-from analysis.run_curves import SECONDS
 from analysis.samples import TRIALS
 from analysis.shared_budget import Samples, Task
 from analysis.statistics import interval_caution

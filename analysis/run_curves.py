@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.names import SECONDS
 from analysis.ranking import finite
 from analysis.records import ENV_STEPS, TrialRecord
 
-SECONDS = "time_total_s"
-_SEED = re.compile(r"seed_(\d+)/(.+)")
+_SEED = re.compile(r"seed_(-?\d+)/(.+)")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def pair_line(pair: Pair) -> str:
             f"Too few runs to tell {a} from {b}: {pair['runs_a']} and {pair['runs_b']} "
             f"({MIN_RUNS} of each at least, better {ENOUGH_SEEDS}); {found} is no evidence."
         )
-    p = f"p = {p_value(pair['p_adjusted'])}"
+    p = f"p = {pair['p_adjusted']:.2g}"
     if pair["chosen_from"] > 1:
         p += f" after the choice of {a} among {pair['chosen_from']}"
     if not pair["better"]:
@@ -85,8 +85,3 @@ def interval(value: float, low: float, high: float, form: str = ".4g") -> str:
     """``480 [450, 495]``; a dash where there is no interval."""
     ends = f"[{low:{form}}, {high:{form}}]" if low == low else "[–]"
     return f"{value:{form}} {ends}"
-
-
-def p_value(p: float) -> str:
-    """With as many places as tell something."""
-    return f"{p:.2g}" if p >= 0.001 else f"{p:.0e}"

@@ -1,0 +1,124 @@
+"""`tunescape compare`: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from analysis_sweeps import make_runs
+
+from experiments import cli
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two grids over seed, which the commands name by their folders."""
+    monkeypatch.chdir(tmp_path)
+    for name, level in (("good", 100.0), ("poor", 50.0)):
+        make_runs(tmp_path, name, [[level / 2, level + seed] for seed in range(6)])
+    return tmp_path
+
+
+def tunescape(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit status of a command."""
+    monkeypatch.setattr("sys.argv", ["tunescape", *arguments])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    return int(done.value.code or 0)
+
+
+def test_table_and_verdict(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    assert tunescape(monkeypatch, "compare", "A=good", "poor", "--threshold", "60") == 0
+    output = capsys.readouterr().out
+    assert "A is better than poor: P(improvement) 1.00 [1.00, 1.00], p = 0.00" in output
+    assert "episode_return_mean (higher is better) at 200 environment steps" in output
+    assert "102.5 [" in output and "never" in output and "100 %" in output
+    assert "Caution: Intervals of 6 seeds are too narrow" in output
+
+
+def test_markdown_and_json(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    assert tunescape(monkeypatch, "compare", "good", "poor", "--as", "markdown") == 0
+    output = capsys.readouterr().out
+    assert output.startswith("## good, poor: episode_return_mean\n\n| algorithm | runs |")
+    assert "- **good is better than poor" in output
+    assert tunescape(monkeypatch, "compare", "good", "poor", "--as", "json") == 0
+
+    def strict(constant: str) -> None:
+        raise AssertionError(constant)
+
+    document = json.loads(capsys.readouterr().out, parse_constant=strict)
+    assert document["verdict"][0].startswith("good is better than poor")
+    assert document["budget"] == 200 and len(document["runs"]) == 12
+    assert document["curves"][0]["iqm"] is None  # before the first report
+
+
+def test_files(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    endings = ("png", "pdf", "csv", "json", "md")
+    files = [word for ending in endings for word in ("-o", f"out/c.{ending}")]
+    assert tunescape(monkeypatch, "compare", "good", "poor", "--budget", "150", *files) == 0
+    said = capsys.readouterr()
+    for name in ("c.png", "c.pdf", "c.csv", "c-pairs.csv", "c-runs.csv", "c.json", "c.md"):
+        assert (runs / "out" / name).stat().st_size > 100
+        assert f"Wrote out/{name}" in said.err
+    with (runs / "out/c-runs.csv").open() as file:
+        values = {row["value"] for row in csv.DictReader(file)}
+    assert values == {"50.0", "25.0"}  # at 100 steps: the last report within 150
+    assert (runs / "out/c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_objective_is_the_sweeps(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def say(name: str, mode: str) -> None:
+        objective = {"metric": "episode_return_mean", "mode": mode}
+        spec = {"trainable": "PPO", "name": name, "config": {"env": "CartPole-v1"}}
+        spec |= {"objective": objective, "stop": {"training_iteration": 2}}
+        (runs / name / "spec.yaml").write_text(yaml.safe_dump(spec))
+
+    say("good", "min"), say("poor", "min")
+    assert tunescape(monkeypatch, "compare", "good", "poor") == 0
+    assert "poor is better than good" in capsys.readouterr().out
+    say("poor", "max")
+    assert tunescape(monkeypatch, "compare", "good", "poor") == 2
+    assert "different objectives" in capsys.readouterr().err
+    assert tunescape(monkeypatch, "compare", "good", "poor", "--mode", "max") == 2
+    capsys.readouterr()
+    options = ("--mode", "max", "--metric", "episode_reward_mean")
+    assert tunescape(monkeypatch, "compare", "good", "poor", *options) == 0
+    assert "good is better than poor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["good"], "two or more, not 1 (good)"),
+        (["good", "por"], "nearest: poor"),
+        (["good", "poor", "--as", "tabel"], "allowed: table, markdown, json"),
+        (["good", "poor", "-o", "c.gif"], "allowed endings: .png"),
+        (["good", "poor", "--budget", "900"], "ended at 200"),
+        (["good", "poor", "--unit", "luck"], "unit must be one of"),
+        (["good", "poor", "--by", "episode_return_mean"], "counted in one of"),
+        (["good", "poor", "--metric", "episode_return"], "episode_return_mean"),
+        (["good", "poor", "--reference", "CartPole-v1=a"], "ENV=LOW,HIGH"),
+        (["good", "poor", "--unit", "held-out"], "good on CartPole-v1: best; poor"),
+    ],
+)
+def test_mistakes_are_one_message(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture,
+    arguments: list[str], message: str,
+) -> None:  # fmt: skip
+    assert tunescape(monkeypatch, "compare", *arguments) == 2
+    said = capsys.readouterr().err
+    assert message in said and "Traceback" not in said
+
+
+def test_reference_scores(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    given = ("--reference", "CartPole-v1=0,500")
+    assert tunescape(monkeypatch, "compare", "good", "poor", *given) == 0
+    output = capsys.readouterr().out
+    assert "0.205 [" in output and "by the given scores" in output
