@@ -123,8 +123,10 @@ def finite(values: pd.Series | None) -> pd.Series:
     """The finite numbers of a column, with their index; what is no number counts as missing."""
     if values is None:
         return pd.Series(dtype=float)
-    numbers = pd.to_numeric(values, errors="coerce").astype(float)
-    return numbers[np.isfinite(numbers)]
+    if values.dtype != float:  # the usual case is spared: a report asks thousands of times
+        values = pd.to_numeric(values, errors="coerce").astype(float)
+    known = np.isfinite(values.to_numpy())
+    return values if known.all() else values[known]
 
 
 def _last(trial: TrialRecord, name: str) -> Any:

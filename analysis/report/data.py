@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,17 @@ import yaml
 
 from analysis.failures import Failure, failures
 from analysis.frames import trials_frame
+from analysis.importance import (
+    importance_frame,
+    interactions_frame,
+    partial_dependence_frame,
+)
 from analysis.lineage import Exploit, read_lineage
 from analysis.pareto import pareto_front
 from analysis.ranking import Score, finite, leaderboard, ranked, sign_of
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError, flatten, read_json
+from analysis.surrogate import Surrogate, fit_surrogate
 
 SECONDS = "time_total_s"
 DEFAULT_METRIC = "episode_return_mean"
@@ -209,16 +214,22 @@ class ReportData:
         return document if isinstance(document, dict) and "configurations" in document else None
 
     @cached_property
+    def surrogate(self) -> Surrogate | str:
+        """What learned the values from the settings, once for all that is read off it."""
+        try:
+            return fit_surrogate(self.sweep, self.metric, self.mode)
+        except ResultsError as error:
+            return str(error)
+
+    @cached_property
     def importance(self) -> pd.DataFrame | str:
         """`importance_frame` of the sweep, or why there is none."""
-        return self._judged("importance_frame", self.sweep, self.metric, self.mode)
+        return self._judged(importance_frame)
 
     @cached_property
     def interactions(self) -> pd.DataFrame | str:
         """`interactions_frame` of the sweep, or why there is none."""
-        if isinstance(self.importance, str):
-            return self.importance
-        return self._judged("interactions_frame", self.sweep, self.metric, self.mode)
+        return self._judged(interactions_frame)
 
     @cached_property
     def top_settings(self) -> list[str]:
@@ -230,22 +241,16 @@ class ReportData:
     def partial_dependence(self, settings: tuple[str, ...]) -> pd.DataFrame | str:
         """`partial_dependence_frame` of one or two settings, or why there is none."""
         if settings not in self._dependence:
-            self._dependence[settings] = self._judged(
-                "partial_dependence_frame", self.sweep, list(settings), self.metric, self.mode
-            )
+            self._dependence[settings] = self._judged(partial_dependence_frame, list(settings))
         return self._dependence[settings]
 
-    @staticmethod
-    def _judged(name: str, *arguments: Any) -> pd.DataFrame | str:
+    def _judged(self, read: Callable[..., pd.DataFrame], *arguments: Any) -> pd.DataFrame | str:
+        if isinstance(self.surrogate, str):
+            return self.surrogate
         try:
-            function = getattr(import_module("analysis.importance"), name)
-        except ModuleNotFoundError:
-            return "The importance of settings is not computed."
-        try:
-            frame: pd.DataFrame = function(*arguments)
+            return read(self.surrogate, *arguments)
         except ResultsError as error:
             return str(error)
-        return frame
 
     @cached_property
     def environment(self) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def setting_axis(
 def value_axis(metric: str, at: float | None = None) -> dict[str, Any]:
     """The axis of an objective, perhaps at a budget; ``k`` and ``M`` from 10,000 on."""
     text = theme.short(metric_label(metric), 40)
-    title = {"text": text if at is None else f"{text} at {number(at, 3)} steps"}
+    title = {"text": text if at is None else f"{text}<br>at {number(at, 3)} steps"}
     return {"title": title, "exponentformat": "SI", "minexponent": 4, "nticks": 7}
 
 
@@ -182,7 +182,9 @@ def padded(values: np.ndarray, share: float = 0.05) -> tuple[float, float]:
     if not len(finite):
         return 0.0, 1.0
     low, high = float(finite.min()), float(finite.max())
-    room = share * (high - low) or max(abs(low) * share, 0.5)
+    if high == low:
+        return low - max(abs(low) * 0.05, 0.5), high + max(abs(low) * 0.05, 0.5)
+    room = share * (high - low)
     return low - room, high + room
 
 

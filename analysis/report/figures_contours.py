@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from analysis.report import theme
 from analysis.report.figures_common import base_figure, hover_lines, setting_axis, small, value_axis
-from analysis.report.figures_slices import comparable
+from analysis.report.figures_slices import Comparable
 from analysis.report.scales import Scale, scales_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HEIGHT = 400
 _PAIRS = 3
-_MOST = 300
+_MOST = 150
 
 
 def contours(data: ReportData) -> list[go.Figure] | str | None:
@@ -29,13 +29,14 @@ def contours(data: ReportData) -> list[go.Figure] | str | None:
     if isinstance(data.importance, str):
         return data.importance
     figures, reason = [], ""
+    at_budget = Comparable(data)
     for pair in _pairs(data):
         found = data.partial_dependence(pair)
         if isinstance(found, str):
             reason = found
             continue
         scales = scales_of(data.values, pair, data.spec.get("search_space"))
-        values, at = comparable(data, found)
+        values, at = at_budget.values(found)
         figures.append(draw_contour(values, pair, scales, data.metric, found, at=at))
     return figures or reason or "No pair of settings is known to interact."
 
@@ -94,11 +95,9 @@ def draw_contour(
         (across, "xaxis", pair[0], x),
         (up, "yaxis", pair[1], y),
     ):
-        inside = setting_axis(scale, places, name)
+        inside = setting_axis(scale, places, name, room=0.0)
         if scale.kind == "log":
             inside.update(type="linear", tickvals=list(np.log10(inside["tickvals"])))
-        if scale.kind != "category":
-            inside["range"] = [float(places.min()), float(places.max())]
         figure.update_layout({axis: {**inside, "showgrid": False, "zeroline": False}})
     return figure
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ROW = 46
 _MOST = 12
+_MOST_PAIRS = 6
 _MEASURE = {
     "fanova": "share of the variance of the value between trials",
     "permutation": "loss of fit when the setting is shuffled",
@@ -73,8 +74,8 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
         for first, second in zip(frame["setting"], frame["other"], strict=True)
     ]
     return _bars(
-        names,
-        frame,
+        names[:_MOST_PAIRS],
+        frame.iloc[:_MOST_PAIRS],
         "interaction",
         alt="Pairs of settings by the strength of their interaction",
         caption="Interaction: the share of the variance that only both together explain."
@@ -85,7 +86,7 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
 def _trust(frame: pd.DataFrame) -> str:
     """How well the forests predict, and what the frame itself warns of."""
     fit, caution = frame.attrs.get("r2"), frame.attrs.get("caution")
-    known = isinstance(fit, float) and np.isfinite(fit)
+    known = isinstance(fit, float) and np.isfinite(fit) and "R²" not in str(caution)
     words = f" R² of trials that the forests did not see: {fit:.2f}." if known else ""
     return words + (f" {caution}" if caution else "")
 

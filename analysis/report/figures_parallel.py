@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _ROW = 74
 """Pixels from one axis to the next."""
 _MOST_AXES = 10
-_MOST_TRIALS = 150
+_MOST_TRIALS = 100
 """Lines beyond cover each other: then the best ones and a sample of the rest are drawn."""
-_BEST = 50
+_BEST = 30
 _WIDTHS = (3.0, 1.3)
 _LEVEL_WIDTH = 0.5
 """Share of the room between two levels over which the lines through one are spread."""
@@ -122,7 +122,7 @@ def _add_trials(
     worth = _within(shown["value"].to_numpy(float), *ends)
     worth = 1 - worth if mode == "min" else worth
     records: list[dict[Any, Any]] = shown.to_dict("records")
-    alpha = 0.85 if len(shown) <= 40 else 0.6
+    alpha = 0.85 if len(shown) <= 40 else 0.45
     for order in reversed(range(len(records))):
         record = records[order]
         settings = {name: record[name] for name in names}

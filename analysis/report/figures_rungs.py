@@ -186,13 +186,14 @@ def draw_rungs(
                 for t, v, b in zip(rows["trial_id"], rows["value"], rows["budget"], strict=True)
             ]
             figure.add_scatter(
-                x=small(rows["x"]), y=small(rows["value"]), mode="markers", marker=marker,
-                name=fate, text=texts, hovertemplate="%{text}<extra></extra>",
+                x=small(rows["x"]), y=small(rows["value"]), mode="markers",
+                marker=_sized(marker, len(table)), name=fate, text=texts,
+                hovertemplate="%{text}<extra></extra>",
             )  # fmt: skip
-    for number_, (rung, cutoff) in enumerate(sorted(cutoffs.items())):
+    for place, (rung, cutoff) in enumerate(sorted(cutoffs.items())):
         figure.add_scatter(
             x=[rung - 0.42, rung + 0.42], y=[cutoff, cutoff], mode="lines", name="cut-off",
-            line={"color": theme.PURPLE, "width": 2, "dash": "dot"}, showlegend=number_ == 0,
+            line={"color": theme.PURPLE, "width": 2, "dash": "dot"}, showlegend=place == 0,
             hovertemplate=f"cut-off {number(cutoff)}<extra></extra>", legendgroup="cut-off",
         )  # fmt: skip
     here = table.groupby("rung").size()
@@ -237,7 +238,7 @@ def draw_budgets(frame: pd.DataFrame, levels: Sequence[float], time_attr: str) -
         line={"color": theme.rgba(theme.GREY, 0.45), "width": width},
     )  # fmt: skip
     for fate, rows in frame.groupby("fate", sort=False):
-        marker = {**_MARKERS[str(fate)], "size": 8 if len(frame) <= 200 else 5}
+        marker = _sized(_MARKERS[str(fate)], len(frame))
         texts = [
             f"<b>{theme.plain(t)}</b><br>{number(float(b))} {unit}"
             for t, b in zip(rows["trial_id"], rows["budget"], strict=True)
@@ -286,3 +287,7 @@ def _rungs_caption(table: pd.DataFrame, cutoffs: Mapping[int, float]) -> str:
     if table["trial_id"].nunique() > _MOST_LINES:
         parts.append(f"Lines of {_MOST_LINES} trials.")
     return " ".join(parts)
+
+
+def _sized(marker: dict[str, Any], points: int) -> dict[str, Any]:
+    return marker if points <= 200 else {**marker, "size": marker["size"] / 2, "opacity": 0.7}

@@ -34,7 +34,6 @@ _FULL = 0.95
 _SHIFT = 0.18
 """By how much of the room between two levels a level's points are moved at most."""
 _OWN = ("trial_id", "value", "status", "env_steps")
-_OTHERS = {"color": theme.GREY, "opacity": 0.85}
 
 
 def slices(data: ReportData) -> list[go.Figure] | str | None:
@@ -46,34 +45,45 @@ def slices(data: ReportData) -> list[go.Figure] | str | None:
     names = [name for name in data.top_settings if name in data.values]
     scales = scales_of(data.values, names, data.spec.get("search_space"))
     figures = []
+    at_budget = Comparable(data)
     for name in names:
         found = data.partial_dependence((name,))
         dependence = None if isinstance(found, str) else found
-        values, at = comparable(data, dependence)
+        values, at = at_budget.values(dependence)
         figures.append(draw_slice(values, name, scales[name], data.metric, dependence, at=at))
     return figures
 
 
-def comparable(
-    data: ReportData, dependence: pd.DataFrame | None
-) -> tuple[pd.DataFrame, float | None]:
-    """The trials' values as the partial dependence counts them, and at which budget that is.
+class Comparable:
+    """The trials' values as a partial dependence counts them.
 
-    Where a scheduler stopped trials early, that is the budget which all of them reached.
+    Where a scheduler stopped trials early, that is at the budget which all of them reached.
     """
-    budget = None if dependence is None else dependence.attrs.get("at_budget")
-    if budget is None:
-        return data.values, None
-    frames = {trial.trial_id: trial.frame for trial in data.sweep.trials}
-    values = [value_at(frames[str(t)], data.metric, budget) for t in data.values["trial_id"]]
-    return data.values.assign(value=values).dropna(subset="value"), float(budget)
+
+    def __init__(self, data: ReportData) -> None:
+        self._data = data
+        self._known: dict[float, pd.DataFrame] = {}
+
+    def values(self, dependence: pd.DataFrame | None) -> tuple[pd.DataFrame, float | None]:
+        """`ReportData.values` with these values, and the budget; None where it is the last one."""
+        budget = None if dependence is None else dependence.attrs.get("at_budget")
+        if budget is None:
+            return self._data.values, None
+        if budget not in self._known:
+            frames = {trial.trial_id: trial.frame for trial in self._data.sweep.trials}
+            found = [
+                value_at(frames[str(trial)], self._data.metric, budget)
+                for trial in self._data.values["trial_id"]
+            ]
+            self._known[budget] = self._data.values.assign(value=found).dropna(subset="value")
+        return self._known[budget], float(budget)
 
 
 def value_at(frame: pd.DataFrame, metric: str, budget: float) -> float:
     """The last finite value within a budget of env steps, or of iterations; NaN without one."""
-    steps = finite(frame.get(ENV_STEPS, frame.get(ITERATION)))
-    within = finite(frame.get(metric)).reindex(steps.index[steps <= budget]).dropna()
-    return float(within.iloc[-1]) if len(within) else float("nan")
+    steps, values = finite(frame.get(ENV_STEPS, frame.get(ITERATION))), finite(frame.get(metric))
+    rows = values.index.intersection(steps.index[steps.to_numpy() <= budget])
+    return float(values[rows[-1]]) if len(rows) else float("nan")
 
 
 def draw_slice(
@@ -101,9 +111,9 @@ def draw_slice(
         alt=f"{metric} of {len(values)} trials against {name}.",
         caption=_caption(values, dependence, at),
     )
+    _add_trials(figure, values, name, scale, fair=at is not None)
     if dependence is not None and len(dependence):
         _add_dependence(figure, dependence, name, scale)
-    _add_trials(figure, values, name, scale, fair=at is not None)
     positions = scale.positions(values[name])
     if dependence is not None:
         positions = np.concatenate([positions, scale.positions(dependence[name])])
@@ -165,9 +175,13 @@ def _add_trials(
     )
     best = np.arange(len(shown)) == 0
     full = _trained_to_the_end(values).to_numpy()[::step] | fair
+    # Of many the size and the opacity leave the partial dependence to be seen.
+    others = {"color": theme.GREY, "size": 7, "opacity": 0.85}
+    if len(shown) > _HOVERED:
+        others.update(size=5, opacity=0.55)
     for label, chosen, marker in (
-        ("stopped early", ~full & ~best, {"symbol": "circle-open", "size": 7, **_OTHERS}),
-        ("trials", full & ~best, {"symbol": "circle", "size": 7, **_OTHERS}),
+        ("stopped early", ~full & ~best, {"symbol": "circle-open", **others}),
+        ("trials", full & ~best, {"symbol": "circle", **others}),
         ("best", best, {"symbol": "star", "size": 15, "color": theme.BLUE}),
     ):
         if chosen.any():
@@ -187,7 +201,7 @@ def _trained_to_the_end(values: pd.DataFrame) -> pd.Series:
 def _caption(values: pd.DataFrame, dependence: pd.DataFrame | None, at: float | None) -> str:
     parts = ["Star: the best trial."]
     if at is not None:
-        parts.append(f"Values at {number(at, 3)} steps: what trials of other lengths have alike.")
+        parts.append(f"Values at {number(at, 3)} steps, which all of them reached.")
     elif not _trained_to_the_end(values).all():
         parts.append("Hollow: stopped before the full budget.")
     if len(values) > _MOST:

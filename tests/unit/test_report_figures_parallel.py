@@ -79,10 +79,10 @@ def test_of_many_trials_the_best_and_a_sample_are_drawn() -> None:
     )
     figure = drawn(values)
     names = [trace.name for trace in figure.data]
-    assert len(names) == len(set(names)) == 150
-    assert {f"t{n}" for n in range(50)} <= set(names)
+    assert len(names) == len(set(names)) == 100
+    assert {f"t{n}" for n in range(30)} <= set(names)
     assert {"t0", "t999"} <= set(names)
-    assert "Of 1,000 trials the best 50" in figure.layout.meta["caption"]
+    assert "Of 1,000 trials the best 30" in figure.layout.meta["caption"]
     assert len(figure.to_json()) < 100_000
 
 

@@ -103,7 +103,7 @@ def test_values_at_a_budget_are_alike_and_the_axis_says_so() -> None:
     assert [value_at(frame, METRIC, budget) for budget in (250, 300, 400)] == [2, 2, 4]
     assert np.isnan(value_at(frame, METRIC, 50))
     figure = draw_slice(VALUES, "lr", Scale("log"), METRIC, at=12_345.0)
-    assert figure.layout.yaxis.title.text == "mean episode return at 12.3k steps"
+    assert figure.layout.yaxis.title.text == "mean episode return<br>at 12.3k steps"
     assert "stopped early" not in traces(figure)  # no trial's value is of less training
 
 
