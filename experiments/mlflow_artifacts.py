@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
 
 from analysis.lineage import LINEAGE_FILE
 from analysis.rows import ResultsError
@@ -78,7 +79,7 @@ def log_results(
     for file, place in result_files(folder).items():
         client.log_artifact(run_id, str(file), artifact_path=place or None)
         paths.append(f"{place}/{file.name}".lstrip("/"))
-    links = _links(client, experiment_id, run_id, paths)
+    links = _links(client, experiment_id, run_id, paths, metric, mode)
     try:
         note = sweep_note(_read(folder), metric, mode, links=links, commands=_commands(folder))
     except ResultsError:  # no trial began
@@ -88,19 +89,27 @@ def log_results(
 
 
 def _links(
-    client: MlflowClient, experiment_id: str, run_id: str, paths: list[str]
+    client: MlflowClient, experiment_id: str, run_id: str, paths: list[str], metric: str, mode: str
 ) -> dict[str, str]:
-    """Where MLflow's UI shows what the sweep left there, the report first."""
-    run = f"#/experiments/{experiment_id}/runs/{run_id}"
-    names = {Path(path).name: f"{run}/artifacts/{path}" for path in [*paths, SPEC_FILE]}
-    first = {name: names.pop(name) for name in (REPORT_FILE,) if name in names}
+    """Where MLflow's UI shows what the sweep left there, from the report on."""
+    runs = f"#/experiments/{experiment_id}/runs"
+    files = {Path(path).name: f"{runs}/{run_id}/artifacts/{path}" for path in [*paths, SPEC_FILE]}
+    children = {
+        "searchFilter": f"tags.`{PARENT_TAG}` = '{run_id}'",
+        "orderByKey": f"metrics.`{metric}`",  # without an order MLflow leaves the filter out
+        "orderByAsc": str(mode == "min").lower(),
+        "workflowType": "machine_learning",
+    }
+    trials = f"{runs}?{urlencode(children, quote_via=quote)}"
+    links = {name: files.pop(name) for name in (REPORT_FILE,) if name in files}
+    links |= {"trials": trials, "curves": f"{trials}&compareRunsMode=CHART"}
     tags = client.get_run(run_id).data.tags
     if BEST_TRIAL_TAG in tags:
-        names["best policy"] = f"{run}/artifacts/{BEST_ARTIFACT}"
+        links["best policy"] = f"{runs}/{run_id}/artifacts/{BEST_ARTIFACT}"
     if MODEL_TAG in tags:
         model = tags[MODEL_TAG].rpartition("/")[2]
-        names["model"] = f"#/experiments/{experiment_id}/models/{model}"
-    return first | names
+        links["model"] = f"#/experiments/{experiment_id}/models/{model}"
+    return links | files
 
 
 def _read(folder: Path) -> Sweep:

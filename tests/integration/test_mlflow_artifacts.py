@@ -94,6 +94,7 @@ def test_the_sweeps_run_gets_what_its_folder_holds_of_results(folder: Path) -> N
     assert note.startswith("**20** is the highest `episode_return_mean`, of trial `a`.")
     run = f"#/experiments/{parent.info.experiment_id}/runs/{parent.info.run_id}"
     assert f"[report.html]({run}/artifacts/report.html)" in note
+    assert f"tags.%60mlflow.parentRunId%60%20%3D%20%27{parent.info.run_id}%27" in note
     assert "2 trials: 2 finished." in note
 
 
