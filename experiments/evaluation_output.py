@@ -213,24 +213,15 @@ def _video(evaluation: Evaluation, record: EpisodeRecord) -> str | None:
 
 
 def write_episodes(evaluation: Evaluation, path: Path) -> None:
-    """Write a row for each episode as CSV or parquet, whose metadata hold the statistics.
+    """Write a row for each episode as CSV, or as parquet, whose `attrs` say what `about` does.
 
     Raises:
-        ExperimentError: The file cannot be written.
+        ResultsError: The file cannot be written.
     """
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+    import pandas as pd
 
-    rows = rows_of(evaluation)
-    schema = pa.Table.from_pylist(rows).schema
-    video = schema.get_field_index("video")
-    schema = schema.set(video, pa.field("video", pa.string()))
-    schema = schema.with_metadata({"tunescape": json.dumps(about(evaluation))})
-    table = pa.Table.from_pylist(rows, schema=schema)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        (csv.write_csv if path.suffix == ".csv" else parquet.write_table)(table, part)
-        part.replace(path)
-    except OSError as error:
-        raise ExperimentError(f"{path}: cannot write there ({error.strerror or error})") from None
+    from analysis.tables import write_frame
+
+    frame = pd.DataFrame(rows_of(evaluation))
+    frame.attrs.update(about(evaluation))
+    write_frame(frame, path)
