@@ -7,14 +7,17 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from fakes import discrete_pendulum
 from small_runs import DISCRETE, DISCRETE_ONLY, SMALL, settings_of, suited, without_clocks
 
+from experiments.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
 from trainables.core.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, name_of
+from trainables.runtime.envs import env_name
 from trainables.runtime.feasibility import placement_problem
 
 WALK = "fakes:limited_walk"
@@ -205,6 +208,19 @@ def test_evaluation_leaves_training_alone(name: str) -> None:
         assert first["num_episodes"] == algo.config.evaluation_duration
         results += [without_clocks(algo.train()) for _ in range(2)]
     assert results == expected
+
+
+@algorithms
+def test_the_command_plays_what_an_evaluation_does(name: str, tmp_path: Path) -> None:
+    with build(name, "Pendulum-v1", observation_filter="MeanStdFilter") as algo:
+        algo.train()
+        expected = algo.evaluate()
+        algo.save(str(tmp_path / "c"))
+        env, seed = env_name(algo.config.env), algo.config.seed
+    trace = tmp_path / "trace.parquet"
+    played = evaluate_folder(tmp_path / "c", seed=seed, trust=[env], trace=trace)
+    assert played.summary.mean == expected["episode_return_mean"]
+    assert played.summary.steps == expected["num_env_steps"] == len(pd.read_parquet(trace))
 
 
 @algorithms
