@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,35 +19,58 @@ if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
 
+Writer = Callable[[Path, Path], object]
+"""Writes the policy of a folder (the first path) as something else, in a folder that it makes."""
+
+# A folder with one of these was written by an export, and may be replaced by one.
+_MARKS = ("policy.json", "policy.onnx.json", "model.pt2.json", "MLmodel")
+
+
 def export_best(
     results: ResultGrid | Sweep | str | Path,
     out_dir: str | Path,
     metric: str = "episode_return_mean",
     mode: str = "max",
+    *,
+    format: str | Writer = "policy",
+    opset: int | None = None,
+    trust: Collection[str] = (),
 ) -> Path:
-    """Copies the policy of the best checkpoint (see `best_checkpoint`) to ``out_dir``.
+    """Writes the policy of the best checkpoint (see `best_checkpoint`) to ``out_dir``.
 
-    The folder can be moved anywhere: ``Policy.load(out_dir)`` needs neither Ray nor the
-    environment. ``export.json`` in it says where it comes from: sweep, trial, metric, value,
-    iteration, steps and config. The folder is there whole or not at all; an exported policy that is
-    there already is replaced, anything else never.
+    The folder can be moved anywhere. ``export.json`` in it says where it comes from: sweep, trial,
+    metric, value, iteration, steps and config. The folder is there whole or not at all; an exported
+    policy that is there already is replaced, anything else never.
 
     Args:
         results: A ``ResultGrid`` or the path of a sweep folder.
         out_dir: The folder to create.
         metric: The flat name of the metric.
         mode: ``"max"`` or ``"min"``.
+        format: ``"policy"``, a folder for ``Policy.load``, which needs neither Ray nor the
+            environment; ``"torch"``, a ``torch.export`` program, or ``"onnx"``: a graph from raw
+            observations to actions, compared with the policy first. For MLflow give
+            ``experiments.mlflow_model.export_mlflow``, or another function of that kind.
+        opset: Version of ONNX's operators.
+        trust: Code that the policy names and that may be imported (of ``"policy"`` none is).
 
     Returns:
-        The absolute path of the exported policy.
+        The absolute path of the folder.
 
     Raises:
         ResultsError: There is no checkpoint to choose, it holds no policy, or ``out_dir`` is
             something else.
+        ConfigError: The policy cannot be written in this format, or a library is missing.
+
+    Example:
+        >>> results = tuner.fit()
+        >>> export_best(results, "policy")
+        >>> export_best(results, "policy_onnx", format="onnx")
     """
     target = Path(out_dir).expanduser().resolve()
     _require_replaceable(target)
-    return export_checkpoint(best_checkpoint(results, metric, mode), target, metric, mode)
+    best = best_checkpoint(results, metric, mode)
+    return export_checkpoint(best, target, metric, mode, format=format, opset=opset, trust=trust)
 
 
 def export_checkpoint(
@@ -57,6 +80,9 @@ def export_checkpoint(
     mode: str,
     *,
     said: Mapping[str, Any] | None = None,
+    format: str | Writer = "policy",
+    opset: int | None = None,
+    trust: Collection[str] = (),
 ) -> Path:
     """Like `export_best`, of a checkpoint that was chosen otherwise.
 
@@ -66,13 +92,32 @@ def export_checkpoint(
         metric: What it was chosen by.
         mode: ``"max"`` or ``"min"``.
         said: More that ``export.json`` is to say of it.
+        format: See `export_best`.
+        opset: See `export_best`.
+        trust: See `export_best`.
+    """
+    whence = {**_provenance(best, metric, mode), **(said or {})}
+    write = writer_of(format, opset=opset, trust=trust)
+    return export_folder(best.path / POLICY, out_dir, whence, write)
+
+
+def export_folder(
+    policy_folder: Path, out_dir: str | Path, whence: Mapping[str, Any], write: Writer | None = None
+) -> Path:
+    """Like `export_best`, of the folder of a policy.
+
+    Args:
+        policy_folder: With a ``policy.json``.
+        out_dir: The folder to create.
+        whence: What ``export.json`` is to say.
+        write: See `writer_of`.
     """
     target = Path(out_dir).expanduser().resolve()
     _require_replaceable(target)
-    source = best.path / POLICY
-    if not isinstance(read_json(source / "policy.json"), dict):
+    if not isinstance(read_json(policy_folder / "policy.json"), dict):
         raise ResultsError(
-            f"{best.path}: it holds no policy ({POLICY}/policy.json is missing or damaged)"
+            f"{_checkpoint_of(policy_folder)}: it holds no policy "
+            f"({POLICY}/policy.json is missing or damaged)"
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -81,11 +126,7 @@ def export_checkpoint(
     except OSError as error:
         raise ResultsError(f"{target}: cannot write there ({error.strerror or error})") from error
     try:
-        new = work / "new"
-        shutil.copytree(source, new)
-        whence = {**_provenance(best, metric, mode), **(said or {})}
-        provenance = json.dumps(whence, indent=2, allow_nan=False)
-        (new / "export.json").write_text(provenance + "\n", encoding="utf-8")
+        new = _staged(policy_folder, work, whence, write)
         if target.exists():
             os.replace(target, work / "old")
         try:
@@ -101,8 +142,60 @@ def export_checkpoint(
     return target
 
 
+def writer_of(
+    format: str | Writer, *, opset: int | None = None, trust: Collection[str] = ()
+) -> Writer | None:
+    """What writes a format; None copies the policy as it is.
+
+    Raises:
+        ResultsError: It is unknown, or an option has no effect on it.
+    """
+    if format in ("torch", "onnx"):
+
+        def write(policy_folder: Path, target: Path) -> object:
+            from trainables.runtime.policy_formats import write_graph
+
+            return write_graph(policy_folder, target, str(format), opset=opset, trust=trust)
+
+        if opset is not None and format != "onnx":
+            raise ResultsError(f"opset = {opset} has no effect on the format {format!r}")
+        return write
+    if opset is not None:
+        raise ResultsError(f"opset = {opset} has no effect on the format {format!r}")
+    if callable(format):
+        return format
+    if format != "policy":
+        raise ResultsError(
+            f"format = {format!r} is unknown; known: 'policy', 'torch', 'onnx', or a function such "
+            "as experiments.mlflow_model.export_mlflow"
+        )
+    return None
+
+
+def _staged(
+    policy_folder: Path, work: Path, whence: Mapping[str, Any], write: Writer | None
+) -> Path:
+    """The folder that becomes the target."""
+    policy, new = work / "policy", work / "new"
+    shutil.copytree(policy_folder, policy)
+    provenance = json.dumps(whence, indent=2, allow_nan=False) + "\n"
+    (policy / "export.json").write_text(provenance, encoding="utf-8")
+    if write is None:
+        return policy
+    write(policy, new)
+    (new / "export.json").write_text(provenance, encoding="utf-8")
+    return new
+
+
+def _checkpoint_of(policy_folder: Path) -> Path:
+    """The checkpoint that a policy's folder lies in, or the folder itself."""
+    depth = len(Path(POLICY).parts)
+    inside = policy_folder.parts[-depth:] == Path(POLICY).parts
+    return policy_folder.parents[depth - 1] if inside else policy_folder
+
+
 def _require_replaceable(target: Path) -> None:
-    if not os.path.lexists(target) or (target / "policy.json").is_file():
+    if not os.path.lexists(target) or any((target / mark).is_file() for mark in _MARKS):
         return
     if target.is_dir() and not any(target.iterdir()):
         return

@@ -317,27 +317,47 @@ def evaluate(
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(help="Folder of a sweep: runs/<name>.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="A sweep (its best checkpoint), a trial, a checkpoint or a policy."),
+    ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder to write; by default best/.")
+        Path | None,
+        typer.Option("-o", "--output", help="Folder to write; by default best/ of the sweep."),
     ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            help="policy (a folder for Policy.load), torch or onnx (a graph from observations to "
+            "actions), or mlflow (a model to serve)."
+        ),
+    ] = "policy",
     metric: Annotated[str | None, typer.Option(help="By default the sweep's objective.")] = None,
     mode: Annotated[str | None, typer.Option(help="max or min.")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Of the sweep, instead of its best: TRIAL/checkpoint_000001."),
+    ] = None,
+    opset: Annotated[int | None, typer.Option(help="Version of ONNX's operators.")] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(help="Code that the policy names and that may be imported, as module:name."),
+    ] = None,
 ) -> None:
-    """Export the best policy of a sweep."""
-    from analysis import export_best
-    from experiments.metrics import canonical_metric
-    from experiments.paths import BEST_FOLDER, shown_path
-    from experiments.runner import load_sweep_spec
+    """Export the best policy of a sweep, or another one."""
+    from experiments.export_policy import export_policy, show_export
 
-    spec = load_sweep_spec(folder)
-    target = export_best(
+    target = export_policy(
         folder,
-        output or folder / BEST_FOLDER,
-        canonical_metric(metric) if metric else spec.objective.metric,
-        mode or spec.objective.mode,
+        output,
+        format=format,
+        metric=metric,
+        mode=mode,
+        checkpoint=checkpoint,
+        opset=opset,
+        trust=trust or (),
     )
-    _output().print(f"Exported to {shown_path(target)}", highlight=False, soft_wrap=True)
+    show_export(target, _output())
 
 
 @app.command()

@@ -1,0 +1,154 @@
+"""`tunescape export` and `export_best` in every format."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import yaml
+from analysis_sweeps import add_checkpoint, make_sweep, row
+from typer.testing import CliRunner
+
+from analysis import ResultsError, export_best
+from analysis.records import POLICY
+from experiments.cli import app
+from experiments.errors import ExperimentError
+from experiments.export_policy import export_policy
+from trainables.core.exported_policy import load_player
+from trainables.core.policy import Policy
+
+TRUST = ["torch.export"]
+OBS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+
+
+def policy_of(seed: int, **metadata: Any) -> Policy:
+    space = gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    model = {"fcnet_hiddens": [8]}
+    return Policy(space, gym.spaces.Discrete(2), model, seed=seed, metadata=metadata)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Two trials; the checkpoints of the better one, t1, are of the seeds 10 and 11."""
+    trials = {
+        "t0": {"rows": [row(1, 5.0)]},
+        "t1": {"rows": [row(1, 30.0), row(2, 20.0)]},
+    }
+    folder = make_sweep(tmp_path, trials)
+    for trial, index, seed in (("t0", 0, 9), ("t1", 0, 10), ("t1", 1, 11)):
+        place = add_checkpoint(folder, trial, index, iteration=index + 1) / POLICY
+        shutil.rmtree(place)
+        policy_of(seed, env="CartPole-v1", env_config={}).save(place)
+    spec = {
+        "name": "sweep",
+        "trainable": "PPO",
+        "config": {"env": "CartPole-v1"},
+        "objective": {"metric": "episode_return_mean", "mode": "max"},
+        "stop": {"training_iteration": 2},
+    }
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+    return folder
+
+
+def actions_of(folder: Path) -> list[int]:
+    found = load_player(folder, trust=TRUST).compute_actions(OBS, explore=False)
+    return [int(action) for action in found]
+
+
+def expected(seed: int) -> list[int]:
+    return [int(action) for action in policy_of(seed).compute_actions(OBS, explore=False)]
+
+
+@pytest.mark.parametrize("form", ["policy", "torch", "onnx"])
+def test_every_format_holds_the_best_policy(sweep: Path, tmp_path: Path, form: str) -> None:
+    assert expected(10) != expected(11) and expected(10) != expected(9)
+    done = CliRunner().invoke(app, ["export", str(sweep), "--format", form])
+    assert done.exit_code == 0, done.output
+    out = sweep / ("best" if form == "policy" else f"best-{form}")
+    assert f"Exported to {out}" in done.output
+    assert actions_of(out) == expected(10)
+    said = json.loads((out / "export.json").read_text())
+    assert (said["trial_id"], said["value"]) == ("t1", 30.0)
+    if form != "policy":
+        assert "acts as the policy does" in done.output
+        assert "1000 of CartPole-v1" in done.output
+        assert load_player(out, trust=TRUST).metadata == {"env": "CartPole-v1", "env_config": {}}
+    again = export_best(sweep, tmp_path / "python", format=form)
+    assert actions_of(again) == expected(10)
+    assert sorted(p.name for p in again.iterdir()) == sorted(p.name for p in out.iterdir())
+
+
+def test_a_model_for_mlflow(sweep: Path, tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    out = export_policy(sweep, tmp_path / "model", format="mlflow")
+    model = mlflow.pyfunc.load_model(str(out))
+    assert model.predict(OBS).tolist() == expected(10)
+    assert export_policy(sweep, out, format="mlflow") == out  # is replaced
+
+
+def test_other_checkpoints_and_policies(sweep: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    cases: list[tuple[Path, dict[str, Any], int]] = [
+        (sweep, {"checkpoint": Path("trial_t0/checkpoint_000000")}, 9),
+        (sweep, {"mode": "min"}, 9),
+        (sweep / "trial_t1" / "checkpoint_000001", {}, 11),
+        (sweep / "trial_t1", {}, 10),
+    ]
+    for folder, options, seed in cases:
+        export_policy(folder, out, **options)
+        assert actions_of(out) == expected(seed)
+    said = json.loads((out / "export.json").read_text())
+    assert said["checkpoint"] == "trial_t1/checkpoint_000000"
+    assert said["chosen"].startswith("the trial's best checkpoint checkpoint_000000")
+    graph = export_policy(out, tmp_path / "graph", format="torch")
+    assert actions_of(graph) == expected(10)
+    assert json.loads((graph / "export.json").read_text()) == said  # from where it was exported
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "onx"}, "--format onx is unknown; known: .*did you mean 'onnx'"),
+        ({"format": "torch", "opset": 18}, "opset = 18 has no effect on the format 'torch'"),
+        ({"opset": 18}, "opset = 18 has no effect on the format 'policy'"),
+        ({"format": "onnx", "opset": 11}, "opset = 11 is not supported"),
+        ({"checkpoint": Path("trial_t1/checkpoint_7")}, "no such folder .*did you mean 'trial_t1"),
+        ({"checkpoint": Path("x"), "mode": "min"}, "leave out --checkpoint"),
+        ({"format": "mlflow", "trust": ["a:b"]}, "--trust has no effect with --format mlflow"),
+    ],
+)
+def test_bad_options(sweep: Path, tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ExperimentError, ResultsError, ValueError), match=message):
+        export_policy(sweep, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_what_is_no_sweep_needs_a_place_and_has_no_best(sweep: Path, tmp_path: Path) -> None:
+    policy = policy_of(1).save(tmp_path / "policy")
+    with pytest.raises(ExperimentError, match="say where to write its policy with -o"):
+        export_policy(policy)
+    with pytest.raises(ExperimentError, match="is no sweep: --metric, --mode and --checkpoint"):
+        export_policy(policy, tmp_path / "out", metric="episode_return_mean")
+    graph = export_policy(policy, tmp_path / "graph", format="torch")
+    with pytest.raises(ExperimentError, match="is a graph already"):
+        export_policy(graph, tmp_path / "out", format="onnx")
+
+
+def test_an_environment_that_is_not_to_be_imported(sweep: Path, tmp_path: Path) -> None:
+    policy = policy_of(1, env="tests.nowhere:Env").save(tmp_path / "policy")
+    with pytest.warns(UserWarning, match=r"not on those of 'tests.nowhere:Env': its module would"):
+        export_policy(policy, tmp_path / "out", format="torch")
+    assert actions_of(tmp_path / "out") == expected(1)
+
+
+def test_what_is_there_already_is_left_alone(sweep: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ResultsError, match="left alone"):
+        export_policy(sweep, tmp_path / "mine", format="torch")
