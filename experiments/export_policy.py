@@ -72,7 +72,7 @@ def export_policy(
     if is_sweep:
         folder = folder.expanduser()
         output = output or folder / (BEST_FOLDER if format == "policy" else f"best-{format}")
-    if is_sweep and checkpoint is None:
+    if is_sweep and checkpoint is None and output is not None:
         objective = _objective(folder, metric, mode)
         return export_best(folder, output, *objective, format=writer, opset=opset, trust=trust)
     source = find_policy(folder if checkpoint is None else _inside(folder, checkpoint))

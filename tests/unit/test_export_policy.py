@@ -19,6 +19,7 @@ from analysis.records import POLICY
 from experiments.cli import app
 from experiments.errors import ExperimentError
 from experiments.export_policy import export_policy
+from trainables.core.export_onnx import export_onnx
 from trainables.core.exported_policy import load_player
 from trainables.core.policy import Policy
 
@@ -152,3 +153,26 @@ def test_what_is_there_already_is_left_alone(sweep: Path, tmp_path: Path) -> Non
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     with pytest.raises(ResultsError, match="left alone"):
         export_policy(sweep, tmp_path / "mine", format="torch")
+
+
+def test_the_readmes_example_runs(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (Path(__file__).parents[2] / "analysis" / "README.md").read_text()
+    (example,) = [e for e in text.split("```python\n")[1:] if e.startswith("import numpy")]
+    example = example.split("```")[0]
+    export_best(sweep, tmp_path / "policy_onnx", format="onnx")
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(example, found)
+    expected_of = policy_of(10).compute_actions(np.zeros((5, 4), np.float32), explore=False)
+    assert found["actions"].tolist() == expected_of.tolist() and found["state"] == {}
+    space, model = policy_of(10).observation_space, {"use_lstm": True, "lstm_cell_size": 4}
+    recurrent = Policy(space, gym.spaces.Discrete(2), model, seed=0)
+    shutil.rmtree("policy_onnx")
+    export_onnx(recurrent, "policy_onnx")
+    exec(example, found)
+    after = recurrent.compute_actions(np.zeros((5, 4), np.float32), full_fetch=True).state
+    assert {name: part.shape for name, part in found["state"].items()} == {
+        f"state/{name}": part.shape for name, part in after.items()
+    }
