@@ -48,12 +48,15 @@ def write_report(
     """
     from analysis.report.page import Page, render
     from analysis.report.parts import sweep_page
+    from analysis.report.together import comparison_block
 
     sweeps = _read(sources, metric, mode)
     keys = ["s"] if len(sweeps) == 1 else [f"s{number}" for number in range(1, len(sweeps) + 1)]
     pages = [sweep_page(data, key, _TOP) for data, key in zip(sweeps, keys, strict=True)]
     name = title or " and ".join(", ".join(data.name for data in sweeps).rsplit(", ", 1))
-    return _write(render(Page(name, pages)), Path(out) if out else _default(sweeps))
+    together = comparison_block(sweeps)
+    page = Page(name, pages, [together] if together else [])
+    return _write(render(page), Path(out) if out else _default(sweeps))
 
 
 def write_figures(

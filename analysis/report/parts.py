@@ -54,6 +54,8 @@ class Block:
     folded: list[Folded] = field(default_factory=list)
     commands: Commands = field(default_factory=list)
     facts: list[tuple[str, str]] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -26,12 +26,8 @@ class Part:
     def draw(self, data: ReportData) -> Any:
         """Calls the function; see `Drawn`."""
         module, _, name = self.source.partition(":")
-        try:  # TEMP
-            function: Callable[[ReportData], Any] = getattr(
-                import_module(f"analysis.report.{module}"), name
-            )
-        except (ModuleNotFoundError, AttributeError):
-            return None
+        home = import_module(f"analysis.report.{module}")
+        function: Callable[[ReportData], Any] = getattr(home, name)
         return function(data)
 
 
@@ -130,20 +126,21 @@ def draw(section: Section, data: ReportData, prefix: str) -> Panels:
     """
     panels = Panels()
     for number, part in enumerate(section.parts):
-        drawn = part.draw(data)
-        if drawn is None:
-            continue
-        if isinstance(drawn, str):
-            panels.reasons.append(drawn)
-            continue
-        figures = drawn if isinstance(drawn, list) else [drawn]
-        row = [
-            _panel(figure, part.title, f"{prefix}{section.key}-{number}-{index}")
-            for index, figure in enumerate(figures)
-        ]
-        if row:
-            panels.rows.append(row)
+        drawn_panels(panels, part.draw(data), part.title, f"{prefix}{section.key}-{number}")
     return panels
+
+
+def drawn_panels(panels: Panels, drawn: Any, title: str, key: str) -> None:
+    """Adds what a figure's function gave, see `Drawn`."""
+    if drawn is None:
+        return
+    if isinstance(drawn, str):
+        panels.reasons.append(drawn)
+        return
+    figures = drawn if isinstance(drawn, list) else [drawn]
+    if figures:
+        row = [_panel(figure, title, f"{key}-{index}") for index, figure in enumerate(figures)]
+        panels.rows.append(row)
 
 
 def _panel(figure: go.Figure, title: str, key: str) -> Panel:

@@ -1,0 +1,67 @@
+"""Several sweeps side by side, on top of their report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.comparison import Comparison, compare
+from analysis.plots import metric_label
+from analysis.report.data import ReportData
+from analysis.report.figures_compare import draw_compared_curves
+from analysis.report.numbers import duration, is_number, number, steps
+from analysis.report.parts import Block
+from analysis.report.sections import Panels, drawn_panels
+from analysis.report.tables import Cell, Table
+from analysis.rows import ResultsError
+
+KEY = "comparison"
+
+
+def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
+    """The comparison of the sweeps, or why they cannot be compared; None for a single one."""
+    if len(sweeps) < 2:
+        return None
+    block = Block(KEY, "Comparison")
+    judged = {(data.metric, data.mode) for data in sweeps}
+    if len(judged) > 1:
+        names = ", ".join(sorted(metric for metric, _ in judged))
+        block.words.append(f"The sweeps have different objectives ({names}): no comparison.")
+        return block
+    (metric, mode) = judged.pop()
+    try:
+        found = compare([data.sweep for data in sweeps], metric, mode)
+    except ResultsError as error:
+        block.words.append(f"The sweeps cannot be compared: {error}.")
+        return block
+    block.words += found.lines
+    block.tables.append(_table(found))
+    block.panels = Panels()
+    drawn = draw_compared_curves(found.curves, metric, found.x if found.budget else None)
+    drawn_panels(block.panels, drawn, "", KEY)
+    block.cautions = found.cautions
+    block.notes = found.notes
+    return block
+
+
+def _table(found: Comparison) -> Table:
+    """A row for each sweep or algorithm, the best interquartile mean first."""
+    frame = found.summary.sort_values("iqm", ascending=found.mode == "min", kind="stable")
+    rows = []
+    for row in frame.to_dict("records"):
+        rows.append(
+            [
+                Cell(str(row["algorithm"])),
+                Cell(number(row["iqm"]), _order(row["iqm"])),
+                Cell(f"{number(row['iqm_low'])} to {number(row['iqm_high'])}", _order(row["iqm"])),
+                Cell(number(row["runs"]), _order(row["runs"])),
+                Cell(duration(row["seconds"]), _order(row["seconds"])),
+                Cell(steps(row["total_env_steps"]), _order(row["total_env_steps"])),
+            ]
+        )
+    heads = ["", f"IQM of the {metric_label(found.metric)}", "95 % interval", "Runs"]
+    heads += ["Time of a run", "Env steps of the sweep"]
+    return Table(heads, [False, *[True] * 5], rows)
+
+
+def _order(value: object) -> float | None:
+    return float(value) if is_number(value) and value == value else None  # type: ignore[arg-type]
