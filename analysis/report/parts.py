@@ -79,11 +79,12 @@ def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
     prefix = f"{key}-"
     parts = [_leaderboard(data, prefix, top)]
     told: set[str] = set()
-    for section in SECTIONS:
+    for section in SECTIONS if data.winner is not None else ():
         block = _section(section, data, prefix)
-        if block.panels is not None:  # the same reason once
-            block.panels.reasons = [r for r in dict.fromkeys(block.panels.reasons) if r not in told]
-            told.update(block.panels.reasons)
+        if block.panels is not None:  # the same reason once, without the folder's path
+            reasons = [reason.replace(f"{data.folder}: ", "") for reason in block.panels.reasons]
+            block.panels.reasons = [r for r in dict.fromkeys(reasons) if r not in told]
+            told.update(reasons)
         if block.tables or not (block.panels is None or block.panels.empty):
             parts.append(block)
     parts += [*_failures(data, prefix), _environment(data, prefix), _reproduce(data, prefix)]

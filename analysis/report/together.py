@@ -31,7 +31,10 @@ def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
     try:
         found = compare([data.sweep for data in sweeps], metric, mode)
     except ResultsError as error:
-        block.words.append(f"The sweeps cannot be compared: {error}.")
+        why = str(error)
+        for data in sweeps:  # by name, not by path: the page is passed on
+            why = why.replace(str(data.folder), data.name)
+        block.words.append(f"The sweeps cannot be compared: {why}.")
         return block
     block.words += found.lines
     block.tables.append(_table(found))
@@ -58,7 +61,7 @@ def _table(found: Comparison) -> Table:
                 Cell(steps(row["total_env_steps"]), _order(row["total_env_steps"])),
             ]
         )
-    heads = ["", f"IQM of the {metric_label(found.metric)}", "95 % interval", "Runs"]
+    heads = ["Sweep", f"IQM of the {metric_label(found.metric)}", "95 % interval", "Runs"]
     heads += ["Time of a run", "Env steps of the sweep"]
     return Table(heads, [False, *[True] * 5], rows)
 

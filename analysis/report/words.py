@@ -138,9 +138,11 @@ def _lead(data: ReportData) -> str:
 def _best_group(data: ReportData, runs: list[Group]) -> Said:
     best = runs[0]
     label = settings_label(best.settings)
+    sizes = {len(run.values) for run in runs}
+    more = " or more" if len(sizes) > 1 else ""
     said = [
         f"{count(len(runs), 'configuration')}, each trained with "
-        f"{count(min(len(run.values) for run in runs), 'seed')} or more: {label} is best with an "
+        f"{count(min(sizes), 'seed')}{more}: {label} is best with an "
         f"interquartile mean of {number(best.iqm)} (95 % interval {number(best.low)} to "
         f"{number(best.high)})."
     ]
