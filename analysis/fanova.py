@@ -16,6 +16,8 @@ import numpy as np
 
 from analysis.estimates import Floats
 
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -110,10 +112,11 @@ class TreeMarginals:
         mask = self._mask(a, points_a).T * self._rest(a, b)
         return np.asarray(mask @ self._mask(b, points_b))
 
-    def _mask(self, setting: int, points: Floats) -> Floats:
+    def _mask(self, setting: int, points: Floats) -> Bools:
         """Whether a point of a setting's axis lies in a leaf, ``[leaves, k]``."""
+        # Truths, not numbers: of a thousand trials those would take gigabytes.
         above = self._lower[:, setting, None] < points
-        return (above & (points <= self._upper[:, setting, None])).astype(float)
+        return np.asarray(above & (points <= self._upper[:, setting, None]))
 
     def _rest(self, *settings: int) -> Floats:
         """Each leaf's value times its share of the space of the other settings, ``[leaves]``."""
