@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,6 +11,9 @@ import plotly.graph_objects as go
 from analysis.plots import metric_label
 from analysis.report import theme
 from analysis.report.scales import Scale, label, number
+
+if TYPE_CHECKING:
+    from analysis.report.data import ReportData
 
 TIME = "time_total_s"
 LEGEND: dict[str, Any] = {
@@ -26,6 +29,15 @@ LEGEND: dict[str, Any] = {
 """Above the figure, in as many rows as it needs."""
 LABEL_HEIGHT = 17.0
 """Pixels that a line of text takes."""
+
+
+def chosen_settings(data: ReportData) -> list[str]:
+    """The settings that vary, the most important ones first, without the seed.
+
+    The seed is no setting that one chooses.
+    """
+    names = [*data.top_settings, *data.settings]
+    return [name for name in dict.fromkeys(names) if name in data.values and name != "seed"]
 
 
 def base_figure(height: int, *, alt: str, caption: str = "", title: str = "") -> go.Figure:

@@ -10,7 +10,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.report import theme
-from analysis.report.figures_common import base_figure, hover_lines, setting_axis, small, value_axis
+from analysis.report.figures_common import (
+    base_figure,
+    chosen_settings,
+    hover_lines,
+    setting_axis,
+    small,
+    value_axis,
+)
 from analysis.report.figures_slices import Comparable
 from analysis.report.scales import Scale, scales_of
 
@@ -24,7 +31,7 @@ _MOST = 150
 
 def contours(data: ReportData) -> list[go.Figure] | str | None:
     """A map of each of the strongest pairs of settings, or of the two most important settings."""
-    if len(data.settings) < 2:
+    if len(chosen_settings(data)) < 2:
         return None
     if isinstance(data.importance, str):
         return data.importance
@@ -42,13 +49,13 @@ def contours(data: ReportData) -> list[go.Figure] | str | None:
 
 
 def _pairs(data: ReportData) -> list[tuple[str, str]]:
-    top = [name for name in data.top_settings if name in data.values]
+    top = chosen_settings(data)
     if isinstance(data.interactions, str) or data.interactions.empty:
         return [(top[0], top[1])] if len(top) > 1 else []
     frame = data.interactions
     pairs = [(str(a), str(b)) for a, b in zip(frame["setting"], frame["other"], strict=True)]
     # Settings that always changed together, `a + b`, have no axis.
-    return [pair for pair in pairs if set(pair) <= set(data.values)][:_PAIRS]
+    return [pair for pair in pairs if set(pair) <= set(top)][:_PAIRS]
 
 
 def draw_contour(

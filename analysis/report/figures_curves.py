@@ -99,7 +99,9 @@ def line_of(trial: TrialRecord, metric: str, x: str, settings: Sequence[str] = (
             whole = values[rows].copy()  # where a row has no interval it has no width
             whole.update(end)
             band[number] = whole.to_numpy()
-    x_values, y_values = steps[rows].to_numpy(), values[rows].to_numpy()
+    # A clone of PBT goes on with its donor's clock, which may have run less.
+    x_values = np.maximum.accumulate(steps[rows].to_numpy())
+    y_values = values[rows].to_numpy()
     return Line(trial.trial_id, x_values, y_values, band[0], band[1], chosen)
 
 

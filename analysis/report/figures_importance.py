@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis.report import theme
-from analysis.report.figures_common import base_figure, plural, small
+from analysis.report.figures_common import base_figure, chosen_settings, plural, small
 from analysis.report.scales import number
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ _MEASURE = {
 
 def importance_bars(data: ReportData) -> go.Figure | str | None:
     """The importance of each varied setting."""
-    if not data.settings:
+    if not chosen_settings(data):
         return None
     return data.importance if isinstance(data.importance, str) else draw_importance(data.importance)
 
 
 def interactions_bars(data: ReportData) -> go.Figure | str | None:
     """The pairs of settings whose effect is more than the sum of both."""
-    if len(data.settings) < 2:
+    if len(chosen_settings(data)) < 2:
         return None
     frame = data.interactions
     return frame if isinstance(frame, str) else draw_interactions(frame)

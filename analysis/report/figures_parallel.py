@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from analysis.plots import metric_label
 from analysis.report import theme
-from analysis.report.figures_common import base_figure, hover_lines, plural, small
+from analysis.report.figures_common import base_figure, chosen_settings, hover_lines, plural, small
 from analysis.report.scales import Scale, number, scales_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _LEVEL_WIDTH = 0.5
 
 def parallel_coordinates(data: ReportData) -> go.Figure | str | None:
     """All varied settings and the value of each trial."""
-    names = [*data.top_settings, *(name for name in data.settings if name not in data.top_settings)]
+    names = chosen_settings(data)
     scales = scales_of(data.values, names, data.spec.get("search_space"))
     return draw_parallel(data.values, scales, data.metric, data.mode)
 

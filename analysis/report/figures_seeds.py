@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from analysis.report.figures_common import (
 )
 from analysis.report.figures_curves import Line, line_of
 from analysis.report.figures_estimates import Estimate, draw_estimates
+from analysis.report.groups import Group, groups
+from analysis.report.scales import label
 from analysis.statistics import interval_caution, iqm, iqm_interval
 from analysis.thinning import Curve, thin
 
@@ -37,8 +39,10 @@ _NAMED = 6
 
 def winner_seeds(data: ReportData) -> list[go.Figure] | str | None:
     """The curve of each seed of the winner, and the final values of the best trials' seeds."""
-    if len(data.seeds) < 2 or data.winner is None:
+    if data.winner is None:
         return None
+    if len(data.seeds) < 2:
+        return draw_groups(groups(data), data.metric)
     x = ENV_STEPS if ENV_STEPS in data.axes or not data.axes else data.axes[-1]
     curves = seed_curves(data.winner, data.metric, data.seeds, x)
     whole = line_of(data.winner, data.metric, x)
@@ -54,6 +58,35 @@ def winner_seeds(data: ReportData) -> list[go.Figure] | str | None:
     return [
         draw_seed_curves(curves, whole, data.metric, x),
         draw_seed_values(values, data.metric),
+    ]
+
+
+def draw_groups(found: Sequence[Group], metric: str) -> list[go.Figure] | None:
+    """Draws the configurations of a sweep whose trials are a seed each; None if it is none.
+
+    Args:
+        found: The configurations, best first.
+        metric: What their values are.
+    """
+    if not found:
+        return None
+    estimates = []
+    for place, group in enumerate(found, start=1):
+        settings = ", ".join(f"{name} = {label(v)}" for name, v in group.settings.items())
+        name = f"{place}: {settings}" if settings else "all runs"
+        values = np.array(list(group.values.values()), float)
+        estimates.append(Estimate(name, group.iqm, group.low, group.high, values, best=place == 1))
+    seeds = max(len(group.values) for group in found)
+    return [
+        draw_estimates(
+            estimates,
+            metric_label(metric),
+            value_name="IQM, interval",
+            points_name="seeds",
+            alt=f"The last values of {plural(len(found), 'configuration')} on {seeds} seeds.",
+            caption=f"Lines: the {interval_label(seeds)}. {interval_caution(seeds)}".strip(),
+            title="Last values on each seed",
+        )
     ]
 
 
@@ -87,12 +120,12 @@ def draw_seed_curves(
     """
     greatest = max(float(curve[0][-1]) for curve in curves.values())
     factor, axis = budget_axis(x, greatest)
-    label = interval_label(len(curves))
+    interval = interval_label(len(curves))
     figure = base_figure(
         _HEIGHT,
         alt=f"The {plural(len(curves), 'seed')} of {whole.trial_id}: {metric} over the budget.",
         caption=f"Trial {whole.trial_id}. Bold: the interquartile mean of its seeds; shaded: its "
-        f"{label}.",
+        f"{interval}.",
         title="Learning curves of the winner's seeds",
     )
     if whole.low is not None and whole.high is not None:

@@ -13,6 +13,7 @@ from analysis.records import ENV_STEPS, ITERATION
 from analysis.report import theme
 from analysis.report.figures_common import (
     base_figure,
+    chosen_settings,
     hover_lines,
     padded,
     setting_axis,
@@ -38,11 +39,11 @@ _OWN = ("trial_id", "value", "status", "env_steps")
 
 def slices(data: ReportData) -> list[go.Figure] | str | None:
     """A figure for each of the most important settings."""
-    if not data.settings:
+    if not chosen_settings(data):
         return None
     if len(data.values) < 2:
         return "Slices need two trials with a value."
-    names = [name for name in data.top_settings if name in data.values]
+    names = [name for name in chosen_settings(data) if name in data.top_settings]
     scales = scales_of(data.values, names, data.spec.get("search_space"))
     figures = []
     at_budget = Comparable(data)

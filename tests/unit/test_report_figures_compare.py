@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from analysis_sweeps import make_sweep, row
 
 from analysis.aggregates import aggregate
+from analysis.comparison import compare
 from analysis.profiles import performance_profile
+from analysis.report.comparison_figures import comparison_figures
 from analysis.report.figures_compare import (
     draw_aggregates,
     draw_compared_curves,
@@ -121,3 +126,29 @@ def test_the_cells_of_a_large_matrix_are_percents() -> None:
 def test_nothing_to_compare_is_said(draw: object) -> None:
     assert draw(pd.DataFrame(), METRIC) == "No scores to compare."  # type: ignore[operator]
     assert draw_improvement(pd.DataFrame()) == "No pair to compare."
+
+
+def test_a_comparison_is_four_figures(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name, top in (("good", 90.0), ("bad", 10.0)):
+        trials = {
+            f"{name}{seed}": {
+                "config": {"seed": seed, "env": "E"},
+                "rows": [row(n, top * n / 4 + rng.normal(), done=n == 4) for n in range(1, 5)],
+            }
+            for seed in range(5)
+        }
+        make_sweep(tmp_path, trials, name)
+    found = compare([tmp_path / "good", tmp_path / "bad"], METRIC, resamples=200)
+    figures = comparison_figures(found)
+    assert [figure.layout.meta["title"] for figure in figures] == [
+        "Learning curves",
+        "Interquartile mean",
+        "Performance profiles",
+        "Probability of improvement",
+    ]
+    curves, values, profiles, matrix = figures
+    assert len(named(values)["runs"].x) == 10
+    assert named(curves)["good"].x[-1] == 400
+    assert named(profiles)["good"].y[0] == 1
+    assert matrix.data[0].z[0][1] == 1

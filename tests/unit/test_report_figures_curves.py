@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from analysis_sweeps import make_sweep, row
 
+from analysis.records import load_sweep
 from analysis.report.figures_common import spread
-from analysis.report.figures_curves import Line, draw_curves
+from analysis.report.figures_curves import Line, draw_curves, line_of
 
 METRIC = "episode_return_mean"
 
@@ -118,3 +122,23 @@ def test_labels_are_moved_apart_as_little_as_needed() -> None:
     assert spread([0.0, 1.0, 2.0], 10) == [-9.0, 1.0, 11.0]
     assert spread([0.0, 100.0, 1.0], 10) == [-4.5, 100.0, 5.5]
     assert spread([], 10) == []
+
+
+def test_a_clones_clock_does_not_go_back(tmp_path: Path) -> None:
+    rows = [row(n, float(n), time_total_s=t) for n, t in ((1, 5.0), (2, 9.0), (3, 4.0), (4, 11.0))]
+    (trial,) = load_sweep(make_sweep(tmp_path, {"t": {"rows": rows}})).trials
+    line = line_of(trial, METRIC, "time_total_s", ["lr"])
+    assert line.x.tolist() == [5, 9, 9, 11]
+    assert line.y.tolist() == [1, 2, 3, 4]
+    assert line.settings == {"lr": 0.1}
+
+
+def test_the_interval_is_that_of_the_rows_which_have_one(tmp_path: Path) -> None:
+    names = [f"seeds/{METRIC}/{end}" for end in ("low", "high")]
+    rows = [row(1, 5.0, **dict(zip(names, (4.0, 6.0), strict=True))), row(2, 7.0)]
+    (trial,) = load_sweep(make_sweep(tmp_path, {"t": {"rows": rows}})).trials
+    line = line_of(trial, METRIC, "num_env_steps_sampled_lifetime")
+    assert line.low is not None
+    assert line.high is not None
+    assert line.low.tolist() == [4, 7]
+    assert line.high.tolist() == [6, 7]

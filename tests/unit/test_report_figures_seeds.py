@@ -17,11 +17,13 @@ from analysis.report.figures_curves import Line
 from analysis.report.figures_estimates import Estimate, draw_estimates
 from analysis.report.figures_pareto import draw_front
 from analysis.report.figures_seeds import (
+    draw_groups,
     draw_held_out,
     draw_seed_curves,
     draw_seed_values,
     seed_curves,
 )
+from analysis.report.groups import Group
 from analysis.statistics import iqm, iqm_interval
 
 METRIC = "episode_return_mean"
@@ -71,6 +73,16 @@ def test_last_values_have_the_iqm_and_its_interval() -> None:
     points = named(figure)["seeds"]
     assert sorted(points.x[points.y == 0].tolist()) == [1, 2, 3, 4, 90]
     assert "too narrow" in figure.layout.meta["caption"]
+
+
+def test_a_seed_for_each_trial_makes_a_row_for_each_configuration() -> None:
+    found = [Group({"lr": 1e-3}, {0: 4.0, 1: 6.0}, 5.0, 4.0, 6.0), Group({}, {0: 1.0}, 1.0, 1, 1)]
+    figures = draw_groups(found, METRIC)
+    assert figures is not None
+    assert named(figures[0])["seeds"].x.tolist() == [4, 6, 1]
+    texts = [annotation.text for annotation in figures[0].layout.annotations]
+    assert texts == ["<b>1: lr = 0.001</b>", "5 (4 to 6)", "all runs", "1 (1 to 1)"]
+    assert draw_groups([], METRIC) is None
 
 
 FINAL = {
