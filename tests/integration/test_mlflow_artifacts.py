@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import yaml
 from analysis_sweeps import add_checkpoint, make_sweep, row
 from mlflow.tracking import MlflowClient
+from rich.console import Console
 
 from analysis import load_sweep
 from experiments.errors import ExperimentError
@@ -20,6 +23,7 @@ from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
 from experiments.mlflow_names import run_name
 from experiments.mlflow_note import sweep_note
 from experiments.mlflow_store import connect
+from experiments.report_command import make_report, report_at_end
 
 NOTE = "mlflow.note.content"
 
@@ -175,3 +179,58 @@ def test_a_runs_name_is_its_trial_and_what_was_searched(
     params: dict[str, str], expected: str
 ) -> None:
     assert run_name("id", params, {"env": "Pong"}) == expected
+
+
+def test_the_report_command_logs_what_it_wrote(folder: Path) -> None:
+    _log(folder)
+    _report(folder, log_to_mlflow=True)
+    client, parent = _parent(folder)
+    assert "report.html" in _paths(client, parent)
+    assert "/artifacts/report.html)" in parent.data.tags[NOTE]
+    with pytest.raises(ExperimentError, match="takes one sweep"):
+        _report(folder, folder, log_to_mlflow=True)
+    with pytest.raises(ExperimentError, match="leave --output"):
+        _report(folder, out=folder.parent / "page.html", log_to_mlflow=True)
+
+
+def _report(*folders: Path, out: Path | None = None, log_to_mlflow: bool) -> None:
+    make_report(
+        folders,
+        out,
+        metric=None,
+        mode=None,
+        title=None,
+        figures=None,
+        log_to_mlflow=log_to_mlflow,
+        console=Console(quiet=True),
+    )
+
+
+def test_a_report_that_fails_is_a_warning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("no fonts")
+
+    page = report_at_end(folder)
+    assert page is not None and page.name == "report.html" and page.stat().st_size > 1000
+    monkeypatch.setattr("analysis.report.write_report", broken)
+    assert report_at_end(folder) is None
+    assert "No report was written (RuntimeError: no fonts)" in caplog.text
+
+
+def test_a_server_that_is_gone_delays_the_end_by_seconds(folder: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    logger = MLflowLogger(f"http://127.0.0.1:{port}", "sweep")
+    logger.setup()
+    logger.log_results(str(folder))
+    begin = time.monotonic()
+    logger.close()
+    assert time.monotonic() - begin < 30
+    spec = yaml.safe_load((folder / "spec.yaml").read_text())
+    spec["mlflow"] = {"tracking_uri": f"http://127.0.0.1:{port}"}
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+    with pytest.raises(ExperimentError, match=str(port)):
+        log_artifacts_of_sweep(folder)
