@@ -115,6 +115,21 @@ def test_the_best_policy_is_a_model_in_mlflow(trained: tuple[Path, str]) -> None
     assert run.inputs.dataset_inputs[0].dataset.name == "my_env:MyEnv"
 
 
+def test_the_sweeps_run_in_mlflow_tells_what_came_out(trained: tuple[Path, str]) -> None:
+    from mlflow.tracking import MlflowClient
+
+    folder, output = trained
+    assert f"Report: {Path('runs', 'one', 'report.html')}" in output
+    client = MlflowClient(f"sqlite:///{folder}/runs/mlflow.db")
+    (sweep,) = client.search_runs(["1"], "tags.`tunescape.kind` = 'sweep'")
+    kept = {artifact.path for artifact in client.list_artifacts(sweep.info.run_id)}
+    assert kept >= {"report.html", "plots", "best_policy", "spec.yaml", "environment.json"}
+    note = sweep.data.tags["mlflow.note.content"]
+    assert "1 trial: 1 finished." in note and "[model](#/experiments/1/models/m-" in note
+    value = sweep.data.metrics["episode_return_mean"]
+    assert f"**{value:.4g}** is the highest" in note
+
+
 def test_ui_serves_the_store_on_loopback(trained: tuple[Path, str]) -> None:
     folder, _ = trained
     store = f"sqlite:///{folder / 'runs' / 'mlflow.db'}"
