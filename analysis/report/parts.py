@@ -82,13 +82,19 @@ def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
     for section in SECTIONS if data.winner is not None else ():
         block = _section(section, data, prefix)
         if block.panels is not None:  # the same reason once, without the folder's path
-            reasons = [reason.replace(f"{data.folder}: ", "") for reason in block.panels.reasons]
+            reasons = [_reason(reason, data) for reason in block.panels.reasons]
             block.panels.reasons = [r for r in dict.fromkeys(reasons) if r not in told]
             told.update(reasons)
         if block.tables or not (block.panels is None or block.panels.empty):
             parts.append(block)
     parts += [*_failures(data, prefix), _environment(data, prefix), _reproduce(data, prefix)]
     return SweepPage(key, data.name, summary(data), parts)
+
+
+def _reason(text: str, data: ReportData) -> str:
+    """Why something is missing, as a sentence; errors begin with the folder."""
+    said = text.replace(f"{data.folder}: ", "").rstrip(".")
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def _leaderboard(data: ReportData, prefix: str, top: int) -> Block:

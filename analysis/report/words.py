@@ -181,7 +181,7 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
             f"The winner's value is the best of {valued} and so optimistic; `final: {{top: 3, "
             "seeds: 10}` in the spec judges the best on seeds that the search has not seen."
         )
-    if data.scheduler["algorithm"] in _STOPPING:
+    if data.scheduler["algorithm"] in _STOPPING and _stopped_early(data):
         cautions.append(
             "Trials that the scheduler stopped early are ranked by their value when they stopped, "
             "at a smaller budget than the winner's."
@@ -243,11 +243,23 @@ def _cost(data: ReportData) -> Said:
         said += f", within {duration(span)} of wall clock"
     limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
     if data.scheduler["algorithm"] in _STOPPING and limit and not data.running:
-        early = sum(len(column) > 0 and float(column.iloc[-1]) < limit for column in taken)
+        early = len(_stopped_early(data))
         full = limit * each * len(data.sweep.trials)
-        said += f"; {early} of {count(len(taken), 'trial')} stopped early, which spared "
-        said += share(max(0.0, 1 - total / full))
+        if early:
+            said += f"; {early} of {count(len(taken), 'trial')} stopped early, which spared "
+            said += share(max(0.0, 1 - total / full))
     return [f"{said}."], []
+
+
+def _stopped_early(data: ReportData) -> list[TrialRecord]:
+    """The trials that ended well before the sweep's own end."""
+    limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
+    found = []
+    for trial in data.finished:
+        taken = finite(trial.frame.get(ENV_STEPS))
+        if limit and len(taken) and float(taken.iloc[-1]) < limit:
+            found.append(trial)
+    return found
 
 
 def _span(data: ReportData) -> float:

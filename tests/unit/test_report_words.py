@@ -1,0 +1,190 @@
+"""What a report says of a sweep: by numbers that are easy to check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from analysis_sweeps import make_sweep, row
+
+from analysis.report import theme
+from analysis.report.data import ReportData
+from analysis.report.groups import groups
+from analysis.report.numbers import count, duration, listed, number, share, steps
+from analysis.report.tables import final_table, leaderboard_table
+from analysis.report.words import summary, tied
+
+STEPS = "num_env_steps_sampled_lifetime"
+
+
+def of_seeds(value: float, low: float, high: float, iterations: int = 3) -> dict[str, Any]:
+    """A trial of three seeds that ends at `value` with an interval."""
+    ends = {"seeds/episode_return_mean/low": low, "seeds/episode_return_mean/high": high}
+    seeds = {f"seed_{n}/episode_return_mean": v for n, v in enumerate((low, value, high))}
+    more = {**ends, **seeds, "num_seeds": 3, "timestamp": 1000}
+    rows = [row(i, value, done=i == iterations, **more) for i in range(1, iterations + 1)]
+    return {"rows": rows, "config": {"lr": value}, "searched": {"lr": value}}
+
+
+def data_of(root: Path, trials: dict[str, Any], **spec: Any) -> ReportData:
+    sweep = make_sweep(root, trials)
+    (sweep / "spec.yaml").write_text(yaml.safe_dump({"name": "sweep", **spec}))
+    return ReportData(sweep)
+
+
+def text_of(data: ReportData) -> str:
+    return " ".join(summary(data).sentences)
+
+
+def test_overlapping_intervals_are_called_a_tie(tmp_path: Path) -> None:
+    trials = {"a": of_seeds(10, 8, 12), "b": of_seeds(9, 7, 8.5), "c": of_seeds(5, 4, 7.9)}
+    data = data_of(tmp_path, trials)
+    assert tied(data) == ["b"]
+    assert "a won with 10 (95 % interval of its 3 seeds: 8 to 12), 1 better than" in text_of(data)
+    assert "1 other trial has an interval that overlaps its own" in text_of(data)
+    assert "it is a tie" in text_of(data)
+    assert any("Intervals of 3 seeds are too narrow" in c for c in summary(data).cautions)
+    assert any("best of 3 and so optimistic" in c for c in summary(data).cautions)
+
+
+def test_separate_intervals_are_not(tmp_path: Path) -> None:
+    data = data_of(tmp_path, {"a": of_seeds(10, 9, 12), "b": of_seeds(7, 6, 8.9)})
+    assert tied(data) == []
+    assert "no other trial's interval reaches its own" in text_of(data)
+    assert "tie" not in text_of(data).replace("time", "")
+
+
+def test_the_least_value_wins_where_less_is_better(tmp_path: Path) -> None:
+    trials = {"a": of_seeds(10, 9, 12), "b": of_seeds(7, 6, 8.9)}
+    objective = {"metric": "episode_return_mean", "mode": "min"}
+    data = data_of(tmp_path, trials, objective=objective)
+    assert "Trial b won with 7" in text_of(data) and "3 better than the second, a" in text_of(data)
+    assert "lower is better" in text_of(data)
+
+
+def test_equal_values_are_said_to_be_equal(tmp_path: Path) -> None:
+    same = [row(1, 5.0, done=True)]
+    data = data_of(tmp_path, {name: {"rows": same} for name in "abc"})
+    assert "as much as 2 others" in text_of(data)
+
+
+def test_cost_counts_every_seed_and_what_a_scheduler_spared(tmp_path: Path) -> None:
+    # 3 seeds each: 1000 and 200 steps of a limit of 1000.
+    trials = {"a": of_seeds(10, 9, 12, iterations=10), "b": of_seeds(7, 6, 8, iterations=2)}
+    data = data_of(tmp_path, trials, scheduler={"algorithm": "asha"}, stop={STEPS: 1000})
+    assert "3,600 environment steps" in text_of(data)
+    assert "1 of 2 trials stopped early, which spared 40 %" in text_of(data)
+    assert any("at a smaller budget" in caution for caution in summary(data).cautions)
+    table = leaderboard_table(data, 10, {})
+    status = table.columns.index("Status")
+    assert [r[status].text for r in table.rows] == ["finished", "stopped early"]
+
+
+def test_seeds_in_a_grid_are_put_together(tmp_path: Path) -> None:
+    trials = {
+        f"{epochs}-{seed}": {
+            "rows": [row(1, 10.0 * epochs + seed, done=True)],
+            "config": {"seed": seed, "num_epochs": epochs},
+            "searched": {"seed": seed, "num_epochs": epochs},
+        }
+        for epochs in (1, 3)
+        for seed in range(5)
+    }
+    data = data_of(tmp_path, trials)
+    best, other = groups(data)
+    assert best.settings == {"num_epochs": 3} and best.iqm == 32.0
+    assert other.values == {n: 10.0 + n for n in range(5)}
+    assert "2 configurations, each trained with 5 seeds: num_epochs = 3 is best" in text_of(data)
+    assert "No other configuration's interval reaches its own" in text_of(data)
+
+
+def test_one_seed_each_is_no_group(tmp_path: Path) -> None:
+    trials = {
+        f"t{n}": {"rows": [row(1, float(n), done=True)], "config": {"seed": n, "lr": n}}
+        for n in range(4)
+    }
+    assert groups(data_of(tmp_path, trials)) == []
+
+
+def test_held_out_seeds_have_the_last_word(tmp_path: Path) -> None:
+    data = data_of(tmp_path, {"a": of_seeds(10, 9, 12), "b": of_seeds(7, 6, 8.9)})
+    shared = {"values": {"7": 1.0, "8": 2.0}, "settings": {"lr": 1}, "search_best": 12}
+    final = {
+        "winner": "b",
+        "caution": "",
+        "winner_caution": "The best of 2.",
+        "configurations": [
+            {"trial_id": "a", "search_last": 10, "held_out_iqm": 5, "held_out_low": 3}
+            | {"held_out_high": 6.5, "optimism": 5, **shared},
+            {"trial_id": "b", "search_last": 7, "held_out_iqm": 6, "held_out_low": 5.5}
+            | {"held_out_high": 6.6, "optimism": 1, **shared},
+        ],
+    }
+    (data.folder / "final.json").write_text(json.dumps(final))
+    data = ReportData(data.folder)
+    assert "On 2 held-out seeds trial b is best: interquartile mean 6" in text_of(data)
+    assert "1 less good than the search said" in text_of(data)
+    assert "overlaps that of a: it is a tie" in text_of(data)
+    assert "The best of 2." in summary(data).cautions
+    table = final_table(data)
+    assert table is not None and table.marked == {1}
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (number(371.62), "371.6"),
+        (number(49152), "49,152"),
+        (number(0.0014050389), "0.001405"),
+        (number(1.5e-5), "1.5e-05"),
+        (number(-3.25), "−3.25"),
+        (number(float("nan")), "–"),
+        (number(None), "–"),
+        (number(float("inf")), "–"),
+        (number("relu"), "relu"),
+        (number(True), "True"),
+        (steps(2_372_000), "2.37 million"),
+        (duration(8.6), "8.6 s"),
+        (duration(59.99), "60 s"),
+        (duration(250), "4 min 10 s"),
+        (duration(3 * 3600 + 1200), "3 h 20 min"),
+        (duration(90_000), "1 d 1 h"),
+        (share(0.331), "33 %"),
+        (share(0.004), "0.4 %"),
+        (count(1, "trial"), "1 trial"),
+        (count(2, "category"), "2 categories"),
+        (listed(["a"]), "a"),
+        (listed(["a", "b", "c"]), "a, b and c"),
+    ],
+)
+def test_numbers_in_words(shown: str, text: str) -> None:
+    assert shown == text
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: str, b: str) -> float:
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_contrast_is_enough_on_both_backgrounds(name: str) -> None:
+    colors = theme.VARIABLES[name]
+    for background in (colors["background"], colors["soft"]):
+        for text in ("text", "muted", "link"):
+            assert contrast(colors[text], background) >= 4.5, (text, background)
+    for color in theme.PALETTE:
+        assert contrast(color, colors["background"]) >= 3, color
+
+
+def test_plotly_takes_no_markup_from_users() -> None:
+    assert theme.plain("<b>&") == "&lt;b&gt;&amp;"
+    assert theme.short("model/encoder/a_very_long_name_of_a_setting", 20) == "model/…_of_a_setting"
