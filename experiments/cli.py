@@ -288,15 +288,19 @@ def evaluate(
         video_paths,
         write_episodes,
     )
-    from experiments.single import mapping
 
     check_output(as_, table, output)
+    changes = None
+    if env_config is not None:
+        from experiments.single import mapping  # which imports Ray
+
+        changes = mapping(env_config, "--env-config")
     evaluation = evaluate_folder(
         checkpoint,
         episodes=episodes,
         seed=seed,
         env=env,
-        env_config=None if env_config is None else mapping(env_config, "--env-config"),
+        env_config=changes,
         explore=explore,
         num_envs=num_envs,
         max_steps=max_steps,

@@ -124,7 +124,6 @@ def evaluate_folder(
             unknown, does not fit or cannot be filmed.
         KeyboardInterrupt: Ctrl-C came before an episode had ended.
     """
-    from trainables.core.exported_policy import load_player
     from trainables.runtime.envs import is_filmed_apart
     from trainables.runtime.episode_log import EpisodeLog, Watch
     from trainables.runtime.evaluation import evaluate_policy
@@ -135,7 +134,7 @@ def evaluate_folder(
         # Frames are drawn in memory: no display is to be looked for.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     source = find_policy(folder)
-    policy = load_player(source.folder, trust=trust)
+    policy = source.load(trust)
     trained_by = policy.metadata.get("algorithm")
     if algo is not None and algo != trained_by:
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")

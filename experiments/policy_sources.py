@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments.errors import ExperimentError, SpecError
 from experiments.paths import BEST_FOLDER, SPEC_FILE, shown_path
+
+if TYPE_CHECKING:
+    from trainables.core.playing import Player
 
 _METRIC, _MODE = "episode_return_mean", "max"
 
@@ -19,10 +24,22 @@ class PolicySource:
     Attributes:
         folder: What `load_player` takes.
         chosen: How it was chosen, in words; "" where there was no choice.
+        is_graph: Whether it is an exported graph.
     """
 
     folder: Path
     chosen: str = ""
+    is_graph: bool = False
+
+    def load(self, trust: Collection[str] = ()) -> Player:
+        """The policy; see `load_player`."""
+        if not self.is_graph:
+            from trainables.core.policy import Policy
+
+            return Policy.load(self.folder, trust=trust)
+        from trainables.core.exported_policy import load_player
+
+        return load_player(self.folder, trust=trust)
 
 
 def find_policy(folder: Path) -> PolicySource:
@@ -38,21 +55,25 @@ def find_policy(folder: Path) -> PolicySource:
         ExperimentError: There is no such folder.
         ResultsError: It is none of these, or has no checkpoint.
     """
+    folder = folder.expanduser()
+    # The two that are asked for most, before what is slow to import.
+    if (folder / "policy.json").is_file():
+        return PolicySource(folder)
+    if (folder / BEST_FOLDER / "policy.json").is_file():
+        return PolicySource(folder / BEST_FOLDER, "the sweep's best policy")
+
     from analysis import best_checkpoint
     from analysis.records import POLICY
     from trainables.core.checkpoint import CHECKPOINT_FILE
     from trainables.core.exported_policy import is_exported
 
-    folder = folder.expanduser()
     if is_exported(folder):
-        return PolicySource(folder)
+        return PolicySource(folder, is_graph=True)
     if not folder.is_dir():
         raise ExperimentError(
             f"{folder}: no such folder; expected a policy, a checkpoint, a trial or a sweep"
             f"{_nearest(folder)}"
         )
-    if (folder / "policy.json").is_file():
-        return PolicySource(folder)
     if (folder / "MLmodel").is_file():
         inner = sorted(path.parent for path in folder.glob("artifacts/*/policy.json"))
         if len(inner) == 1:
@@ -63,8 +84,6 @@ def find_policy(folder: Path) -> PolicySource:
         return PolicySource(folder)  # a damaged one, which loading names
     if any((folder / name).is_file() for name in ("result.json", "params.json")):
         return _of_trial(folder)
-    if (folder / BEST_FOLDER / "policy.json").is_file():
-        return PolicySource(folder / BEST_FOLDER, "the sweep's best policy")
     metric, mode = _objective(folder)
     best = best_checkpoint(folder, metric, mode)
     chosen = (
