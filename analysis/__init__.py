@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from analysis.comparison import Comparison, compare
     from analysis.comparison_plot import plot_comparison
     from analysis.cost import cost_frame
+    from analysis.cost_return import cost_front, plot_cost_front
     from analysis.effects import effects_frame
     from analysis.effects_plot import plot_effects
     from analysis.estimates import normalise
@@ -66,6 +67,7 @@ __all__ = [
     "budget_to_threshold_frame",
     "compare",
     "cost_frame",
+    "cost_front",
     "curves_frame",
     "effects_frame",
     "export_best",
@@ -82,6 +84,7 @@ __all__ = [
     "partial_dependence_frame",
     "performance_profile",
     "plot_comparison",
+    "plot_cost_front",
     "plot_effects",
     "plot_learning_curves",
     "plot_lineage",
@@ -118,6 +121,7 @@ _HOME = {
     "budget_to_threshold_frame": "budget",
     "compare": "comparison",
     "cost_frame": "cost",
+    "cost_front": "cost_return",
     "curves_frame": "frames",
     "effects_frame": "effects",
     "export_best": "export",
@@ -128,6 +132,7 @@ _HOME = {
     "load_sweeps": "sources",
     "pareto_front": "pareto",
     "plot_comparison": "comparison_plot",
+    "plot_cost_front": "cost_return",
     "plot_effects": "effects_plot",
     "plot_learning_curves": "plots",
     "plot_lineage": "lineage_plot",

@@ -13,7 +13,7 @@ from analysis.budget import budget_to_threshold, check_budget_name
 from analysis.censored import reached_summary
 from analysis.comparison_notes import cautions, notes
 from analysis.contenders import contenders, tasks_of
-from analysis.names import SECONDS
+from analysis.cost import cost_frame
 from analysis.pairs import RESAMPLES, compare_pairs
 from analysis.ranking import sign_of
 from analysis.records import ENV_STEPS, Sweep, load_sweep
@@ -49,10 +49,12 @@ class Comparison:
         summary: A row per algorithm: ``algorithm``, ``unit``, ``runs`` (of each task), ``tasks``;
             ``iqm``, ``mean``, ``median`` and ``area`` (the interquartile mean of the areas under
             the curves), each with ``…_low`` and ``…_high``; ``seconds`` (the median training time
-            of a run up to the budget), ``total_env_steps`` and ``total_hours`` (of all trials of
-            its sweeps, the search among them), ``chosen_from``, ``lost``. With a threshold also
-            ``reached`` (the part of the runs), ``threshold_median`` (infinity: most did not) and
-            ``threshold_mean`` (restricted to the budget), with their intervals.
+            of a run up to the budget), ``total_env_steps`` and ``total_wall_hours``,
+            ``total_cpu_hours``, ``total_gpu_hours`` (of all trials of its sweeps, the search among
+            them, as `analysis.cost_frame` counts; NaN if not known of all); ``chosen_from`` and
+            ``lost``: see `analysis.samples.Sample`. With a threshold also ``reached`` (the part of
+            the runs), ``threshold_median`` (infinity: most did not) and ``threshold_mean``
+            (restricted to the budget), with their intervals.
         pairs: A row per pair: see `analysis.pairs.compare_pairs`.
         runs: A row per run: see `analysis.shared_budget.runs_frame`.
         curves: A row per algorithm and point: ``algorithm``, ``share`` (of the budget), ``budget``,
@@ -241,15 +243,13 @@ def _summary(
 
 def _total(sweeps: list[Sweep]) -> dict[str, float]:
     """What all trials of the sweeps took, the search and the finals among them."""
-    steps = hours = 0.0
-    for sweep in sweeps:
-        folders = [load_sweep(folder) for folder in final_folders(sweep)]
-        for trial in (trial for each in (sweep, *folders) for trial in each.trials):
-            if len(trial.frame):
-                last = trial.frame.ffill().iloc[-1]
-                steps += float(last.get(ENV_STEPS, 0)) * float(last.get("num_seeds", 1))
-                hours += float(last.get(SECONDS, 0)) / 3600
-    return {"total_env_steps": steps, "total_hours": hours}
+    finals = [load_sweep(folder) for sweep in sweeps for folder in final_folders(sweep)]
+    costs = cost_frame([*sweeps, *finals])
+    hours = {
+        f"total_{name}_hours": costs[f"{name}_s"].sum(min_count=len(costs)) / 3600
+        for name in ("wall", "cpu", "gpu")
+    }
+    return {"total_env_steps": costs["env_steps"].sum(), **hours}
 
 
 def _thresholds(

@@ -18,6 +18,8 @@ from analysis.records import ENV_STEPS, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError, flatten
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from ray.tune import ResultGrid
 
 Objectives = Sequence[tuple[str, str]]
@@ -57,7 +59,7 @@ def pareto_front(
     names = varying(sweep.trials)
     rows = [row for trial in sweep.trials if (row := _row(trial, metrics, names)) is not None]
     frame = pd.DataFrame(rows, columns=["trial_id", "optimal", *metrics, ENV_STEPS, *names])
-    frame["optimal"] = _optimal(signs * frame[metrics].to_numpy(dtype=float))
+    frame["optimal"] = optimal_rows(signs * frame[metrics].to_numpy(dtype=float))
     order = frame.assign(_first=-signs[0] * frame[metrics[0]].astype(float))
     order = order.sort_values(["optimal", "_first"], ascending=[False, True], kind="stable")
     frame = frame.loc[order.index].reset_index(drop=True)
@@ -88,6 +90,20 @@ def plot_pareto(
     frame = pareto_front(results, objectives, whole=True)
     if frame.empty:
         raise ResultsError(f"{frame.attrs['sweep']}: no trial ended with finite objectives")
+    title = f"{frame.attrs['sweep']}: {len(frame)} trials"
+    return save(draw_front(frame, objectives, title), out)
+
+
+def draw_front(frame: pd.DataFrame, objectives: Objectives, title: str) -> Figure:
+    """The figure of `plot_pareto`.
+
+    Args:
+        frame: ``trial_id``, ``optimal`` and a column for each of the two objectives.
+        objectives: Metric and mode of what is across and up.
+        title: Of the figure.
+    """
+    import matplotlib.ticker as tickers
+
     (x, x_mode), (y, y_mode) = objectives
     front, rest = frame[frame["optimal"]], frame[~frame["optimal"]]
     figure = new_figure(7.0, 4.6)
@@ -100,23 +116,32 @@ def plot_pareto(
     axes.scatter(
         front[x], front[y], s=44, color="#0b6bcb", label=f"Pareto-optimal ({len(front)})", zorder=3
     )
-    for row in points.to_dict("records"):
-        axes.annotate(
-            str(row["trial_id"]),
-            (row[x], row[y]),
-            (5, 5),
-            textcoords="offset points",
-            fontsize="x-small",
-            color="0.35",
-        )
+    _name_points(axes, points[::-1] if y_mode == "max" else points, x, y)
     axes.set_xlabel(f"{metric_label(x)} ({_better(x_mode)})")
     axes.set_ylabel(f"{metric_label(y)} ({_better(y_mode)})")
-    axes.set_title(f"{frame.attrs['sweep']}: {len(frame)} trials", fontsize="medium", loc="left")
+    axes.set_title(title, fontsize="medium", loc="left")
+    if frame[x].max() >= 10_000:
+        axes.xaxis.set_major_formatter(tickers.EngFormatter(sep=""))
     axes.grid(True, color="0.9", lw=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="best", fontsize="small")
-    return save(figure, out)
+    return figure
+
+
+def _name_points(axes: Axes, points: pd.DataFrame, x: str, y: str) -> None:
+    """Writes the trials beside their points, from the first on; where there is no room, nothing."""
+    axes.autoscale_view()
+    written: list[np.ndarray] = []
+    for row in points.to_dict("records"):
+        place = axes.transLimits.transform((row[x], row[y]))  # in parts of the axes
+        if any((np.abs(place - other) < (0.25, 0.045)).all() for other in written):
+            continue
+        written.append(place)
+        axes.annotate(
+            str(row["trial_id"]), (row[x], row[y]), (5, 5), textcoords="offset points",
+            fontsize="x-small", color="0.35",
+        )  # fmt: skip
 
 
 def _row(trial: TrialRecord, metrics: list[str], names: list[str]) -> dict[str, Any] | None:
@@ -140,8 +165,8 @@ def _row(trial: TrialRecord, metrics: list[str], names: list[str]) -> dict[str, 
     }
 
 
-def _optimal(values: np.ndarray) -> np.ndarray:
-    """Which rows no other dominates; ``values`` is [trials, objectives], the more the better."""
+def optimal_rows(values: np.ndarray) -> np.ndarray:
+    """Which rows no other dominates; ``values`` is ``[rows, objectives]``, the more the better."""
     at_least = (values[:, None] >= values[None]).all(axis=2)  # [i, j]: i is as good as j
     better = (values[:, None] > values[None]).any(axis=2)
     return np.logical_not((at_least & better).any(axis=0))

@@ -27,6 +27,10 @@ _LABELS = {
     "episode_len_mean": "mean episode length (steps)",
     "evaluation/episode_return_mean": "mean episode return (evaluation)",
     "env_steps_per_second": "environment steps per second",
+    "env_steps": "environment steps of a trial",
+    "wall_s": "training time of a trial (s)",
+    "cpu_s": "CPU seconds of a trial",
+    "gpu_s": "GPU seconds of a trial",
 }
 Band = tuple[np.ndarray, np.ndarray, np.ndarray, str]
 """Steps, lower and upper end, and what it is."""
