@@ -8,9 +8,10 @@ which reads everything and gives the same frame (but for integers beyond 64 bits
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.names import ENV_STEPS, ITERATION
@@ -126,9 +127,19 @@ def _is_plain(column: pa.ChunkedArray) -> bool:
     return column.type in (pa.int64(), pa.float64(), pa.string())
 
 
-def _kept(table: pa.Table, configs: list[Config], timeline: Timeline) -> list[int]:
+def _kept(table: pa.Table, configs: list[Config], timeline: Timeline) -> Sequence[int]:
     names = [name for name in (ITERATION, ENV_STEPS) if name in table.column_names]
+    if all(_grows(table[name]) for name in names):  # as almost always: no row was taken back
+        return range(table.num_rows)
     rows = table.select(names).to_pylist()
     for number, (row, config) in enumerate(zip(rows, configs, strict=True)):
         row.update({_ROW: number, "config": config})
     return [row[_ROW] for row in timeline(rows)]
+
+
+def _grows(column: pa.ChunkedArray) -> bool:
+    import pyarrow as pa
+
+    if column.null_count or column.type not in (pa.int64(), pa.float64()):
+        return False
+    return bool((np.diff(column.to_numpy()) > 0).all())
