@@ -33,6 +33,7 @@ __all__ = [
     "ResultsError",
     "Sweep",
     "TrialRecord",
+    "is_mlflow",
     "is_sweep_folder",
     "load_sweep",
 ]
@@ -125,10 +126,10 @@ def load_sweep(results: Source) -> Sweep:
     """
     if isinstance(results, Sweep):
         return results
-    if isinstance(results, str) and results.startswith(MLFLOW):
+    if is_mlflow(results):
         from analysis.mlflow_source import load_mlflow_sweep
 
-        return load_mlflow_sweep(results.removeprefix(MLFLOW))
+        return load_mlflow_sweep(str(results).removeprefix(MLFLOW))
     if isinstance(results, str | os.PathLike):
         return _sweep_from_folder(Path(results).expanduser().resolve())
     if hasattr(results, "experiment_path") and hasattr(results, "get_best_result"):
@@ -234,6 +235,11 @@ def _number_of(state: dict[str, Any]) -> int:
     """The trial's number in its sweep, which begins its tag: ``3_lr=0.1``."""
     number = str(state.get("experiment_tag")).partition("_")[0]
     return int(number) if number.isdecimal() else 0
+
+
+def is_mlflow(source: object) -> bool:
+    """Whether a source names a sweep in MLflow; a command line may have made a path of it."""
+    return isinstance(source, str | os.PathLike) and os.fspath(source).startswith(MLFLOW)
 
 
 def is_sweep_folder(path: Path) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.records import MLFLOW, Sweep, is_sweep_folder, load_sweep
+from analysis.records import Sweep, is_mlflow, is_sweep_folder, load_sweep
 from analysis.rows import ResultsError
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ def _listed(sources: Source | Sequence[Source]) -> Sequence[Source]:
 
 
 def _is_path(source: object) -> bool:
-    if isinstance(source, str):
-        return not source.startswith(MLFLOW)
-    return isinstance(source, os.PathLike)
+    return isinstance(source, str | os.PathLike) and not is_mlflow(source)
 
 
 def _sweep_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:

@@ -34,7 +34,7 @@ def write_report(
         sources: A ``ResultGrid``, a ``Sweep``, the path of a sweep folder or of a folder that holds
             sweeps; or several of them.
         out: The file; by default ``report.html`` in the sweep's folder, or in the folder that holds
-            the sweeps' folders if there are several.
+            the sweeps' folders if there are several; in the current folder if one is MLflow's.
         metric: What trials are judged by; by default each spec's objective.
         mode: ``"max"`` or ``"min"``; by default that of the objective.
         title: By default the sweeps' names.
@@ -96,6 +96,10 @@ def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData
 
 
 def _default(sweeps: list[ReportData]) -> Path:
+    from analysis.records import is_mlflow
+
+    if any(is_mlflow(data.folder) for data in sweeps):  # they have no folder
+        return Path.cwd() / FILE_NAME
     if len(sweeps) == 1:
         return sweeps[0].folder / FILE_NAME
     return Path(os.path.commonpath([data.folder.parent for data in sweeps])) / FILE_NAME

@@ -11,7 +11,15 @@ import pandas as pd
 import pytest
 from analysis_sweeps import make_sweep, row
 
-from analysis import ResultsError, cost_frame, curves_frame, load_sweep, load_sweeps, trials_frame
+from analysis import (
+    ResultsError,
+    cost_frame,
+    curves_frame,
+    load_sweep,
+    load_sweeps,
+    trials_frame,
+    write_report,
+)
 from analysis import mlflow_history as history
 from analysis.mlflow_source import load_mlflow_sweep
 from experiments.mlflow_logger import MLflowLogger
@@ -117,6 +125,7 @@ def test_settings_keep_their_types_and_their_changes(stored: SimpleNamespace) ->
     assert [t.config for t in found.trials] == [t.config for t in expected.trials]
     assert [t.row_configs for t in found.trials] == [t.row_configs for t in expected.trials]
     assert isinstance(found.trials[1].config["epochs"], int)
+    assert load_sweep(Path("mlflow:tunescape/sweep")).name == "sweep"  # as a command line has it
     assert [t.searched for t in found.trials] == [("lr", "model/act")] * 4
 
 
@@ -143,6 +152,14 @@ def test_what_is_not_there_is_named(stored: SimpleNamespace, tmp_path: Path) -> 
     with pytest.raises(ResultsError, match="no such database"):
         load_mlflow_sweep("sweep", tracking_uri=f"sqlite:///{tmp_path / 'none.db'}")
     assert not (tmp_path / "none.db").exists()
+
+
+def test_a_report_of_it_goes_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert write_report("mlflow:tunescape/sweep") == tmp_path / "report.html"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_of_many_runs_each_metric_is_asked_for_once_and_cut_answers_in_parts(
