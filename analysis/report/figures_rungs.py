@@ -67,7 +67,8 @@ def rungs(data: ReportData) -> list[go.Figure] | str | None:
         one_bracket = scheduler["algorithm"] == "asha" and scheduler.get("brackets", 1) == 1
         cutoffs = final_cutoffs(table, levels, factor, data.mode) if one_bracket else {}
         figures.append(draw_rungs(table, levels, cutoffs, data.metric, time_attr))
-    figures.append(draw_budgets(budgets(trials, time_attr), levels, time_attr))
+    reached = budgets(trials, time_attr)
+    figures.append(draw_budgets(reached, levels, time_attr, seeds=len(data.seeds)))
     return figures
 
 
@@ -208,7 +209,9 @@ def draw_rungs(
     return figure
 
 
-def draw_budgets(frame: pd.DataFrame, levels: Sequence[float], time_attr: str) -> go.Figure:
+def draw_budgets(
+    frame: pd.DataFrame, levels: Sequence[float], time_attr: str, *, seeds: int = 0
+) -> go.Figure:
     """Draws the budget that each trial reached, in the order in which they were made."""
     full = levels[-1] if levels else float(frame["budget"].max())
     frame = frame.assign(
@@ -222,7 +225,8 @@ def draw_budgets(frame: pd.DataFrame, levels: Sequence[float], time_attr: str) -
     figure = base_figure(
         _HEIGHT,
         alt=f"The budget of each of {plural(len(frame), 'trial')}, in the order of their start.",
-        caption=f"Together {number(total, 3)} {unit}."
+        caption=f"Together {number(total, 3)} {unit}"
+        + (f" of each of {seeds} seeds." if seeds > 1 else ".")
         + (saved if times > 1.05 else "")
         + (" Dotted: the rungs." if levels else ""),
         title="Budget that each trial reached",
