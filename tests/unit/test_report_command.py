@@ -1,0 +1,62 @@
+"""`tunescape report`: where the page lies, and figures for a paper."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from analysis_sweeps import make_sweep, row
+from rich.console import Console
+
+from experiments.report_command import make_report
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    trials = {
+        f"t{n}": {
+            "rows": [row(i, float(i * n), done=i == 3) for i in (1, 2, 3)],
+            "config": {"lr": n % 2},
+            "searched": {"lr": 1},
+        }
+        for n in range(1, 7)
+    }
+    return make_sweep(tmp_path, trials)
+
+
+def report(*folders: Path, out: Path | None = None, **options: object) -> str:
+    told = io.StringIO()
+    nothing = dict.fromkeys(("metric", "mode", "title", "figures"))
+    given = {**nothing, "log_to_mlflow": False, **options}
+    make_report(list(folders), out, console=Console(file=told, width=200), **given)  # type: ignore[arg-type]
+    return told.getvalue()
+
+
+def test_it_says_where_the_page_is(sweep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(sweep.parent)
+    assert "Report: sweep/report.html (" in report(sweep)
+    assert (sweep / "report.html").is_file()
+
+
+def test_older_names_of_metrics_are_known(sweep: Path, tmp_path: Path) -> None:
+    report(sweep, out=tmp_path / "page.html", metric="episode_reward_mean", mode="min")
+    text = (tmp_path / "page.html").read_text()
+    assert "Trial t1 won with 3" in text and "lower is better" in text
+
+
+def test_figures_for_a_paper(sweep: Path, tmp_path: Path) -> None:
+    told = report(sweep, out=tmp_path / "page.html", figures=tmp_path / "paper")
+    names = {path.name for path in (tmp_path / "paper").iterdir()}
+    plots = ("learning_curves", "learning_curves_by_time", "effects", "cost")
+    assert names >= {f"{plot}.{ending}" for plot in plots for ending in ("png", "pdf")}
+    assert not any(name.startswith("lineage") for name in names)
+    assert f"{len(names)} files in" in told
+    assert (tmp_path / "paper" / "learning_curves.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_figures_of_several_sweeps_have_a_folder_each(sweep: Path, tmp_path: Path) -> None:
+    other = make_sweep(tmp_path, {"x": {"rows": [row(1, 1.0, done=True)]}}, name="other")
+    report(sweep, other, out=tmp_path / "page.html", figures=tmp_path / "paper")
+    assert (tmp_path / "paper" / "sweep" / "learning_curves.png").is_file()
+    assert (tmp_path / "paper" / "other" / "learning_curves.png").is_file()
