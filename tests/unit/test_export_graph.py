@@ -19,6 +19,7 @@ from trainables.core.export import export_torch_program
 from trainables.core.exported_policy import ExportedPolicy, is_exported, load_player
 from trainables.core.graph_observations import sampled
 from trainables.core.policy import Policy
+from trainables.core.policy_graph import on_cpu
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import leaves_of
 
@@ -87,6 +88,8 @@ POLICIES: dict[str, tuple[gym.Space, gym.Space, dict[str, Any]]] = {
         Tuple([Discrete(2), Dict({"x": Box(-1, 1, (), np.float32)})]),
         {},
     ),
+    "halves": (Box(-1, 1, (2,), np.float16), Box(-3, 2, (), np.float16), {}),
+    "words": (Box(0, 999, (5,), np.uint16), Box(2**63, 2**63 + 3, (2,), np.uint64), {}),
     "frames": (Box(0, 255, (10, 10), np.uint8), Discrete(3), {"frame_stack": 3}),
     "of_both": (VECTOR, Box(-1, 1, (1,), np.float32), {"module_to_env_connector": Torques}),
 }
@@ -283,6 +286,39 @@ def test_a_tie_may_be_broken_otherwise() -> None:
     wanted = 6  # which its own inputs do not say
     with pytest.raises(ConfigError, match=r"action: . became 6"):
         graph_verification.verified(policy, traced.graph, run)
+
+
+def test_a_policy_on_another_device_is_exported_from_a_copy() -> None:
+    for name in ("doubles", "dqn"):
+        policy = made(name)
+        twin = on_cpu(policy)
+        obs = np.stack(obs_of(policy, 9))
+        expected, given = (p.compute_actions(obs, explore=False) for p in (policy, twin))
+        np.testing.assert_array_equal(given, expected)
+        np.testing.assert_array_equal(twin.value(obs), policy.value(obs))
+        assert twin.metadata == policy.metadata
+
+
+def test_a_model_of_ones_own(tmp_path: Path) -> None:
+    class Sines(torch.nn.Module):
+        width = 3
+
+        def __init__(self, spec: Any):
+            super().__init__()
+            self.layer = torch.nn.Linear(spec.num_features, 3)
+
+        def forward(self, features: Any) -> Any:
+            return self.layer(features).sin()
+
+    class Asks(Sines):
+        def forward(self, features: Any) -> Any:
+            return self.layer(features) if features.sum() > 0 else self.layer(-features)
+
+    export_torch_program(Policy(VECTOR, Discrete(3), {"custom_model": Sines}), tmp_path)
+    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+    assert exported.compute_actions(np.zeros((2, 4), np.float32)).shape == (2,)
+    with pytest.raises(ConfigError, match="a connector or custom model does what depends on"):
+        export_torch_program(Policy(VECTOR, Discrete(3), {"custom_model": Asks}), tmp_path)
 
 
 def test_loading_a_program_takes_trust(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ def _finite(space: gym.Space) -> gym.Space:
     """The space, with no bounds where they are too wide to be drawn between."""
     if not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         return copy.deepcopy(space)
-    low = np.where(np.abs(space.low) > _WIDE, -np.inf, space.low)
-    high = np.where(np.abs(space.high) > _WIDE, np.inf, space.high)
-    return gym.spaces.Box(low, high, space.shape, space.dtype.type)
+    low, high = (bound.astype(np.float64) for bound in (space.low, space.high))
+    low = np.where(np.abs(low) > _WIDE, -np.inf, low)
+    high = np.where(np.abs(high) > _WIDE, np.inf, high)
+    dtype = space.dtype
+    return gym.spaces.Box(low.astype(dtype), high.astype(dtype), space.shape, dtype.type)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.core.distributions import is_float_box
+from trainables.core.distributions import is_float_box, is_squashed
 from trainables.core.features import PREV_ACTION, PREV_REWARD
 from trainables.core.graph_names import DIST_INPUTS, STATE, VALUES
 from trainables.core.graph_observations import Recording, sampled
@@ -177,9 +177,15 @@ class _Comparison:
         self._policy, self._graph, self._report = policy, graph, report
         self.nudged = _nudged(graph)
         self._leaves = {path: leaf for path, (_, leaf) in leaf_spaces(policy.action_space).items()}
-        # A function of actions may make steps of them: rounding, say.
+        stretches = policy.options["normalize_actions"] or is_squashed(policy.distribution)
+        self._scales = {
+            path: _reach(leaf) if stretches else None for path, leaf in self._leaves.items()
+        }
+        # A function of actions may make steps of them, rounding, say; so does half precision.
         self._is_smooth = {
-            path: policy.module_to_env is None and is_float_box(leaf)
+            path: policy.module_to_env is None
+            and is_float_box(leaf)
+            and np.dtype(leaf.dtype).itemsize >= 4
             for path, leaf in self._leaves.items()
         }
 
@@ -222,8 +228,7 @@ class _Comparison:
         differs = np.zeros(len(outputs[DIST_INPUTS]), bool)
         for path, expected in ours.items():
             if self._is_smooth[path]:
-                scale = _scale_of(self._leaves[path])
-                self._check(names[path], expected, outputs, roundings, scale)
+                self._check(names[path], expected, outputs, roundings, self._scales[path])
             else:
                 differs |= self._differs(path, expected, outputs)
         if differs.any():
@@ -243,7 +248,7 @@ class _Comparison:
         """Rows whose actions differ, `[B]`."""
         name = self._graph.action_names[path]
         theirs = self._of_kind(name, ours, outputs)
-        apart = _distance(ours, theirs) > TOLERANCE * _scale_of(self._leaves[path])
+        apart = _distance(ours, theirs) > TOLERANCE * (self._scales[path] or 1.0)
         return np.asarray(apart.reshape(len(ours), -1).any(1))
 
     def _check(
@@ -294,8 +299,8 @@ def _nudged(graph: PolicyGraph) -> Run:
     return run
 
 
-def _scale_of(space: Any) -> float:
-    """Half the width of a Box of floats where it is above 1: actions are stretched by it."""
+def _reach(space: Any) -> float:
+    """How far a Box of floats reaches, at least 1: actions are stretched so far."""
     if not hasattr(space, "high") or not np.issubdtype(space.dtype, np.floating):
         return 1.0
     bounds = np.abs(np.concatenate([space.low.ravel(), space.high.ravel()]).astype(np.float64))
@@ -310,7 +315,8 @@ def _without_masks(inputs: np.ndarray) -> np.ndarray:
     """With 1 and -1 for what stands for masked actions, which would be the largest of all."""
     if not np.issubdtype(inputs.dtype, np.floating):
         return inputs
-    return np.where(np.abs(inputs) > -_UNLIKELY, np.sign(inputs), inputs)
+    wide = inputs.astype(np.float64)
+    return np.where(np.abs(wide) > -_UNLIKELY, np.sign(wide), wide)
 
 
 def _like(flags: np.ndarray, like: np.ndarray) -> np.ndarray:
