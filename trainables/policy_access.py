@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from trainables import registry
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.export import export_torch_program
-from trainables.core.export_onnx import export_onnx
+from trainables.core.export_onnx import OPSETS, export_onnx
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_runner_group import EnvRunnerGroup
@@ -155,7 +156,11 @@ class PolicyAccess:
         return export_torch_program(policy, export_dir, recordings)
 
     def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-        exporters = {"checkpoint": self.export_policy_checkpoint, "model": self.export_policy_model}
+        exporters = {
+            "checkpoint": self.export_policy_checkpoint,
+            "model": self.export_policy_model,
+            "onnx": partial(self.export_policy_model, onnx=OPSETS.start),
+        }
         unknown = [name for name in export_formats if name not in exporters]
         if unknown:
             raise ConfigError(

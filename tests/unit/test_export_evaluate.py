@@ -30,7 +30,7 @@ def test_a_graph_plays_what_its_algorithm_evaluates(tmp_path: Path, name: str) -
         algo.train()
         expected = algo.evaluate()
         algo.export_policy_model(str(tmp_path / "torch"))
-        algo.export_policy_model(str(tmp_path / "onnx"), onnx=18)
+        algo.export_model(["onnx"], str(tmp_path / "onnx"))
         own = evaluate_policy(algo.get_policy(), env, num_episodes=9, seed=5)
     assert own.return_mean == expected["episode_return_mean"]
     for form in ("torch", "onnx"):
