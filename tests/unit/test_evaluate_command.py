@@ -109,6 +109,10 @@ def test_an_exported_graph_plays_the_same(tmp_path: Path) -> None:
         assert evaluation.summary.mean == expected["episode_return_mean"]
         assert evaluation.summary.length_mean == expected["episode_len_mean"]
         assert {"value", "dist_inputs"} < set(pq.read_schema(trace).names)
+    with pytest.raises(
+        ConfigError, match=r"^\S+model.pt2 is read by torch.export.load, which runs"
+    ):
+        evaluate_folder(tmp_path / "torch")
     with pytest.raises(ConfigError, match="explore = True is not possible with an exported graph"):
         evaluate_folder(tmp_path / "onnx", explore=True)
 

@@ -103,15 +103,14 @@ class ExportedPolicy:
                 f"{path} is no exported policy: it has no {ONNX_FILE} and no {TORCH_FILE}"
             )
         description = read_description(file)
+        is_onnx = file.suffix == Path(ONNX_FILE).suffix
+        if not is_onnx and TRUSTED_FORMAT not in trust:
+            raise CheckpointError(
+                f"{file} is read by torch.export.load, which runs what the file says; if you "
+                f"trust it, pass trust=[{TRUSTED_FORMAT!r}]; the format onnx needs no trust"
+            )
         try:
-            if file.suffix == Path(ONNX_FILE).suffix:
-                return cls(onnx_program(file), description)
-            if TRUSTED_FORMAT not in trust:
-                raise CheckpointError(
-                    f"{file} is read by torch.export.load, which runs what the file says; if you "
-                    f"trust it, pass trust=[{TRUSTED_FORMAT!r}]; the format onnx needs no trust"
-                )
-            return cls(torch_program(file), description)
+            return cls(onnx_program(file) if is_onnx else torch_program(file), description)
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"exported policy {file} is damaged: {error!r}") from None
 
