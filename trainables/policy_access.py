@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,7 @@ class PolicyAccess:
         return export_torch_program(policy, export_dir, recordings)
 
     def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-        exporters = {
+        exporters: dict[str, Callable[[str], Path]] = {
             "checkpoint": self.export_policy_checkpoint,
             "model": self.export_policy_model,
             "onnx": partial(self.export_policy_model, onnx=OPSETS.start),
