@@ -13,6 +13,7 @@ from analysis.intervals import (
     bootstrap_interval,
     interval_caution,
     iqm_interval,
+    trimmed_t_interval,
 )
 from analysis.profiles import average_score_distribution, performance_profile
 
@@ -31,4 +32,5 @@ __all__ = [
     "normalise",
     "performance_profile",
     "probability_of_improvement",
+    "trimmed_t_interval",
 ]

@@ -22,7 +22,7 @@ _WIDE = 30.0
 """Positive numbers that span such a ratio are drawn on a log scale if nobody says how."""
 
 
-_NEAR = 0.25
+_NEAR = 0.2
 """Where, between least and greatest, the median of such numbers lies at most."""
 
 
