@@ -22,6 +22,7 @@ ENOUGH_SEEDS = 10
 """Below so many seeds every report says that the intervals are too narrow."""
 
 RESAMPLES = 2_000
+_METHODS = ("percentile", "t", "wider")
 _BATCH_BYTES = 64e6
 """What the resamples of one batch may take."""
 
@@ -85,10 +86,11 @@ def iqm_interval(
     seed: int = 0,
     method: str = "percentile",
 ) -> tuple[float, float]:
-    """The interval of the IQM: the percentile bootstrap's, as rliable's, or Student's t.
+    """The interval of the IQM: the percentile bootstrap's, as rliable's, or one for few seeds.
 
-    The percentile interval is too narrow for few seeds: see `COVERAGE`. The other one is that of
-    `trimmed_t_interval`.
+    The percentile interval is too narrow for few seeds: see `COVERAGE`. That of
+    `trimmed_t_interval` is not, unless the seeds fall into two groups of which one is a third or
+    more of them. The wider of both on each side holds best whatever the scores.
 
     Args:
         values: Scores, ``[seeds]``, or ``[seeds, tasks]``: then each task's seeds are resampled by
@@ -96,16 +98,16 @@ def iqm_interval(
         confidence: Of the interval.
         resamples: Of the bootstrap.
         seed: Of the bootstrap: the same scores have the same interval.
-        method: ``"percentile"`` or ``"t"``.
+        method: ``"percentile"``, ``"t"`` or ``"wider"``.
 
     Returns:
         Both ends; NaN for fewer than two seeds and where a score is not finite.
 
     Raises:
-        ResultsError: ``method`` is neither, or see `bootstrap_interval`.
+        ResultsError: ``method`` is none of them, or see `bootstrap_interval`.
     """
-    if method not in ("percentile", "t"):
-        raise ResultsError(f"method must be 'percentile' or 't', not {method!r}")
+    if method not in _METHODS:
+        raise ResultsError(f"method must be one of {', '.join(_METHODS)}, not {method!r}")
     if not np.size(values):
         return float("nan"), float("nan")
     if method == "t":
@@ -113,6 +115,9 @@ def iqm_interval(
     low, high = bootstrap_interval(
         values, interquartile_mean, confidence=confidence, resamples=resamples, seed=seed
     )
+    if method == "wider":
+        ends = trimmed_t_interval(values, confidence=confidence)
+        return min(float(low), ends[0]), max(float(high), ends[1])
     return float(low), float(high)
 
 

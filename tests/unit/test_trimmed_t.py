@@ -40,10 +40,17 @@ def test_tasks_add_their_own_variances() -> None:
     assert trimmed_t_interval([[0.0, 9.0]] * 5) == (4.5, 4.5)
 
 
+def test_the_wider_of_both() -> None:
+    scores = [1.0, 2.0, 6.0, 30.0, 31.0]
+    both = np.array([iqm_interval(scores), trimmed_t_interval(scores)])
+    assert iqm_interval(scores, method="wider") == (both[:, 0].min(), both[:, 1].max())
+    assert all(math.isnan(end) for end in iqm_interval([1.0], method="wider"))
+
+
 def test_unknown_and_refused() -> None:
     assert all(math.isnan(end) for end in trimmed_t_interval([1.0]))
     assert all(math.isnan(end) for end in trimmed_t_interval([1.0, math.inf, 2.0]))
-    with pytest.raises(ResultsError, match="method must be 'percentile' or 't', not 'bca'"):
+    with pytest.raises(ResultsError, match="method must be one of percentile, t, wider, not 'bca'"):
         iqm_interval([1.0, 2.0], method="bca")
 
 
