@@ -86,6 +86,9 @@ def draw_aggregates(
     if frame.empty:
         return "No scores to compare."
     points = {name: np.ravel(scores) for name, scores in (runs or {}).items()}
+    names = [str(name) for name in frame["algorithm"].unique()]
+    styles = _styles(len(names))
+    colors = {name: str(style["color"]) for name, style in zip(names, styles, strict=True)}
     figures = []
     for statistic, words in _STATISTICS.items():
         rows = frame[frame["statistic"] == statistic]
@@ -102,6 +105,7 @@ def draw_aggregates(
                 float(high),
                 points.get(str(name), np.empty(0)) if statistic == "iqm" else np.empty(0),
                 best=bool(place == best),
+                color=colors[str(name)],
             )
             for place, (name, value, low, high) in enumerate(
                 zip(rows["algorithm"], values, rows["low"], rows["high"], strict=True)

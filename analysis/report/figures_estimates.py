@@ -28,6 +28,7 @@ class Estimate:
         points: The single values that it is made of.
         other: Another estimate of the same, drawn beside it.
         best: Whether the row stands out.
+        color: By default blue for the best and orange for the others.
     """
 
     name: str
@@ -37,6 +38,12 @@ class Estimate:
     points: np.ndarray = field(default_factory=lambda: np.empty(0))
     other: float | None = None
     best: bool = False
+    color: str = ""
+
+    @property
+    def drawn_color(self) -> str:
+        """Its colour."""
+        return self.color or (theme.BLUE if self.best else theme.ORANGE)
 
 
 def draw_estimates(
@@ -75,10 +82,12 @@ def draw_estimates(
             marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": theme.GREY}},
             hovertemplate="%{x:.4~g}<extra></extra>",
         )  # fmt: skip
-    for best, color in ((False, theme.ORANGE), (True, theme.BLUE)):
-        chosen = [(row, e) for row, e in zip(rows, shown, strict=True) if e.best == best]
-        if chosen:
-            _add_values(figure, chosen, color, value_name, show=best or not _any_best(shown))
+    # The best one's mark is the legend's.
+    order = sorted(zip(rows, shown, strict=True), key=lambda item: not item[1].best)
+    colors = list(dict.fromkeys(estimate.drawn_color for _, estimate in order))
+    for color in colors:
+        chosen = [(row, e) for row, e in order if e.drawn_color == color]
+        _add_values(figure, chosen, color, value_name, show=color == colors[0])
     others = [(row, e.other) for row, e in zip(rows, shown, strict=True) if e.other is not None]
     if others:
         figure.add_scatter(
@@ -131,10 +140,6 @@ def _add_values(
         text=[f"<b>{theme.plain(e.name)}</b><br>{_words(e)}" for _, e in chosen],
         hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
-
-
-def _any_best(estimates: Sequence[Estimate]) -> bool:
-    return any(estimate.best for estimate in estimates)
 
 
 def _words(estimate: Estimate) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from analysis.comparison import Comparison, compare
 from analysis.plots import metric_label
+from analysis.report.comparison_figures import comparison_figures
 from analysis.report.data import ReportData
-from analysis.report.figures_compare import draw_compared_curves
 from analysis.report.numbers import duration, is_number, number, steps
 from analysis.report.parts import Block
 from analysis.report.sections import Panels, drawn_panels
@@ -39,8 +39,7 @@ def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
     block.words += found.lines
     block.tables.append(_table(found))
     block.panels = Panels()
-    drawn = draw_compared_curves(found.curves, metric, found.x if found.budget else None)
-    drawn_panels(block.panels, drawn, "", KEY)
+    drawn_panels(block.panels, comparison_figures(found), "", KEY)
     block.cautions = found.cautions
     block.notes = found.notes
     return block

@@ -13,6 +13,7 @@ from analysis_sweeps import make_sweep, row
 from analysis.aggregates import aggregate
 from analysis.comparison import compare
 from analysis.profiles import performance_profile
+from analysis.report import theme
 from analysis.report.comparison_figures import comparison_figures
 from analysis.report.figures_compare import (
     draw_aggregates,
@@ -63,7 +64,11 @@ def test_each_statistic_is_a_figure_of_its_own() -> None:
     ]
     iqm, mean, _ = figures
     assert sorted(named(iqm)["runs"].x.tolist()) == [1, 2, 3, 4, 5, 6, 7, 8]
-    # The better one is blue, on top as it was given.
+    # An algorithm has its colour in every figure.
+    assert {trace.y[0]: trace.marker.color for trace in mean.data} == {
+        0: theme.BLUE,
+        -1: theme.ORANGE,
+    }
     values = {trace.y[0]: trace.x.tolist() for trace in mean.data}
     assert values == {0: [5.5], -1: [3.5]}
     texts = [annotation.text for annotation in mean.layout.annotations]
