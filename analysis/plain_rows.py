@@ -23,7 +23,8 @@ Config = dict[str, Any]
 Timeline = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 _CONFIG = '"config": '
-_NO_CONFIG = b'"config": null'
+_NO_CONFIG = b'"config":null'
+"""No config is as long as this: see `_take_configs`."""
 _ROW = "row"
 
 
@@ -70,8 +71,9 @@ def _take_configs(data: bytes) -> tuple[bytes, list[Config]] | None:
     text, config = last
     if not text and b'"config"' not in data:
         return data, [config] * count
-    if text and data.count(text) == count:
-        return data.replace(text, _NO_CONFIG), [config] * count
+    rest = data.replace(text, _NO_CONFIG) if text else data
+    if len(data) - len(rest) == count * (len(text) - len(_NO_CONFIG)):  # it was in every row
+        return rest, [config] * count
     lines, configs = data[:end].split(b"\n"), []
     for row, line in enumerate(lines):
         if not text or text not in line:
