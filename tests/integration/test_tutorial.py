@@ -1,0 +1,124 @@
+"""The tutorial's commands run as they stand, one after another, in an empty folder."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TUTORIAL = (ROOT / "experiments" / "tutorial.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", TUTORIAL, flags=re.DOTALL)
+SERVERS = ("mlflow models serve", "tunescape ui")
+START_S = 120
+
+
+def test_the_tutorial_holds_what_it_promises() -> None:
+    commands = "\n".join(text for _, text in BLOCKS)
+    for word in ("run", "resume", "report", "frames", "compare", "evaluate", "export", "ui"):
+        assert f"tunescape {word}" in commands
+
+
+@pytest.mark.timeout(1200)
+def test_the_commands_follow_one_sweep(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    printed: dict[str, str] = {}
+    with servers() as start:
+        for number, (language, text) in enumerate(BLOCKS):
+            if any(server in text for server in SERVERS):
+                start(text, tmp_path)
+            else:
+                printed[text] = run(language, text, tmp_path, number)
+
+    def output_of(part: str) -> str:
+        return next(output for text, output in printed.items() if part in text)
+
+    assert "all 10 trials" in output_of("tunescape run cartpole.yaml\n")
+    page = (tmp_path / "runs" / "cartpole" / "report.html").read_text(encoding="utf-8")
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert (tmp_path / "best.mp4").stat().st_size > 1000
+    asked = json.loads((tmp_path / "observations.json").read_text())["inputs"]
+    served = json.loads(output_of("curl"))["predictions"]
+    predicted = json.loads(output_of("mlflow models predict").splitlines()[-1])["predictions"]
+    assert served == predicted and len(served) == len(asked)
+    # The exported graph plays the very episodes that the policy played.
+    first, second = (
+        re.search(r"return (-?[\d.]+)", output_of(command))
+        for command in ("evaluate runs/cartpole --episodes 100", "evaluate policy-onnx")
+    )
+    assert first is not None and second is not None
+    assert first.group(1) == second.group(1)
+
+
+def run(language: str, text: str, folder: Path, number: int) -> str:
+    """Execute a block and return what it wrote to stdout."""
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    if language == "python":
+        command = [sys.executable, "-c", text]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, f"block {number}:\n{text}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@contextmanager
+def servers() -> Iterator:
+    """Start servers, and end them with everything that they started."""
+    running: list[subprocess.Popen] = []
+
+    def start(text: str, folder: Path) -> None:
+        given = re.search(r"--port (\d+)", text)
+        port = int(given.group(1)) if given else 5000
+        # exec: the process that is ended is the server, not the shell around it.
+        running.append(
+            subprocess.Popen(
+                ["bash", "-c", f"exec {text}"],
+                cwd=folder,
+                env=environment(),
+                start_new_session=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
+        wait_for(port, running[-1])
+
+    try:
+        yield start
+    finally:
+        for process in running:
+            try:
+                os.killpg(process.pid, 15)
+                process.wait(20)
+            except ProcessLookupError:
+                pass
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+
+
+def wait_for(port: int, process: subprocess.Popen) -> None:
+    end = time.monotonic() + START_S
+    while time.monotonic() < end:
+        assert process.poll() is None, f"the server on port {port} ended by itself"
+        with socket.socket() as connection:
+            connection.settimeout(1)
+            if connection.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.5)
+    raise AssertionError(f"no server on port {port} after {START_S} s")
+
+
+def environment() -> dict[str, str]:
+    """This interpreter's commands first; nothing of the test's own Python path."""
+    own = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "RAY_AUTH_MODE")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), own.get("PATH", "")])
+    return own | {"PATH": path, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}
