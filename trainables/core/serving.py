@@ -2,7 +2,8 @@
 
 - A policy without a state over a plain space takes one array and gives one, as it always does.
 - Otherwise inputs are the observation's leaves by path (`obs` if it is not nested) and the state as
-  `state/<name>`; outputs are `action`, or `action/<path>`, and the state after it.
+  `state/<name>`; outputs are `action`, or `action/<path>`, and the state after it, which has the
+  same names as before it. The names are those of exported graphs, see `graph_names`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from trainables.core.graph_names import OBS, STATE, action_names, observation_names
 from trainables.core.policy import Policy
 from trainables.core.spaces import PLAIN, leaves_of, tree_of_leaves
 
@@ -26,10 +28,11 @@ def example_inputs(policy: Policy) -> Named:
         path: policy.observations.layout.leaves(rows)[path]
         for path in policy.observations.layout.leaf_spaces
     }
-    state = {f"state/{name}": part[None] for name, part in policy.get_initial_state().items()}
+    state = {f"{STATE}{name}": part[None] for name, part in policy.get_initial_state().items()}
     if set(leaves) == {PLAIN} and not state:
         return leaves[PLAIN]
-    return {"obs" if path == PLAIN else path: leaf for path, leaf in leaves.items()} | state
+    names = observation_names(policy.observation_space)
+    return {names[path]: leaf for path, leaf in leaves.items()} | state
 
 
 def serve(policy: Policy, inputs: Named | Mapping[str, Any], explore: bool = False) -> Named:
@@ -41,14 +44,14 @@ def serve(policy: Policy, inputs: Named | Mapping[str, Any], explore: bool = Fal
         explore: Sample actions instead of taking the most likely ones.
     """
     given = dict(inputs) if isinstance(inputs, Mapping) else {PLAIN: np.asarray(inputs)}
-    state = {n.removeprefix("state/"): given[n] for n in given if n.startswith("state/")}
+    state = {n.removeprefix(STATE): given[n] for n in given if n.startswith(STATE)}
     if PLAIN not in given and PLAIN in policy.observations.layout.leaf_spaces:
-        given[PLAIN] = given["obs"]
+        given[PLAIN] = given[OBS]
     obs = tree_of_leaves(policy.observation_space, given)
     result = policy.compute_actions(obs, state or None, explore=explore)
     actions, after, _ = result if policy.has_state else (result, {}, None)
     leaves = leaves_of(policy.action_space, actions)
     if set(leaves) == {PLAIN} and not after:
         return np.asarray(actions)
-    named = {"action" if p == PLAIN else f"action/{p}": leaf for p, leaf in leaves.items()}
-    return named | {f"state/{name}": part for name, part in after.items()}
+    named = {action_names(policy.action_space)[path]: leaf for path, leaf in leaves.items()}
+    return named | {f"{STATE}{name}": part for name, part in after.items()}
