@@ -54,6 +54,12 @@ def test_noise_yields_a_caution(seed: int) -> None:
     assert "explain nothing of episode_return_mean (out-of-bag R² " in frame.attrs["caution"]
 
 
+def test_permutation_judges_trials_that_a_tree_did_not_see() -> None:
+    """On those that it saw, shuffling any setting of a sweep of noise would cost much."""
+    frame = importance_frame(sweep_of(lambda _: 0.0, FIVE), method="permutation", forests=2)
+    assert frame["importance"].max() < 0.2 and frame["importance"].min() < 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_planted_interaction_is_first(seed: int) -> None:
     sweep = sweep_of(
