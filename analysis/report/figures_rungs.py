@@ -61,8 +61,10 @@ def rungs(data: ReportData) -> list[go.Figure] | str | None:
     levels = rung_levels(scheduler)
     if levels:
         table = rung_table(trials, levels, time_attr, data.metric)
-        if table.empty:
-            return f"No trial has reached the first rung, {number(levels[0])} {time_attr}."
+        if not np.isfinite(table["value"].to_numpy(float)).any():
+            return (
+                f"No trial has a finite {data.metric} at a rung; the first is {number(levels[0])}."
+            )
         factor = float(scheduler.get("reduction_factor") or 0)
         one_bracket = scheduler["algorithm"] == "asha" and scheduler.get("brackets", 1) == 1
         cutoffs = final_cutoffs(table, levels, factor, data.mode) if one_bracket else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from analysis_sweeps import make_sweep, row
 
 from analysis.lineage import Exploit
 from analysis.records import ENV_STEPS, load_sweep
+from analysis.report.data import ReportData
 from analysis.report.figures_lineage import draw_tree
 from analysis.report.figures_rungs import (
     budgets,
@@ -20,6 +22,7 @@ from analysis.report.figures_rungs import (
     final_cutoffs,
     rung_levels,
     rung_table,
+    rungs,
 )
 from analysis.report.figures_schedule import draw_schedule
 from analysis.report.scales import Scale
@@ -105,6 +108,14 @@ def test_the_picture_of_the_rungs(sweep: Path) -> None:
     assert [t.y[0] for t in figure.data if t.name == "cut-off"] == [3.5, 5.5]
     # Every point lies within the room of its rung.
     assert np.all(np.abs(traces["went on"].x - np.round(traces["went on"].x)) <= 0.3)
+
+
+def test_rungs_without_a_finite_value_are_said(tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path, {"t": {"rows": [row(1, float("nan"))]}})
+    (folder / "spec.yaml").write_text(json.dumps({"scheduler": ASHA}))
+    assert rungs(ReportData(folder)) == (
+        f"No trial has a finite {METRIC} at a rung; the first is 100."
+    )
 
 
 def test_the_budget_of_each_trial(sweep: Path) -> None:

@@ -148,6 +148,15 @@ def test_the_front_is_a_step_along_the_optimal_trials(tmp_path: Path) -> None:
     assert figure.layout.xaxis.type == "linear"
 
 
+def test_where_more_is_better_across_the_step_turns_round(tmp_path: Path) -> None:
+    figure = draw_front(front(tmp_path), [(METRIC, "max"), ("time_total_s", "min")])
+    assert isinstance(figure, go.Figure)
+    line = named(figure)["front"]
+    assert line.x.tolist() == [1, 5, 9]
+    assert line.y.tolist() == [10, 40, 100]
+    assert line.line.shape == "vh"
+
+
 def test_costs_that_span_decades_are_logarithmic(tmp_path: Path) -> None:
     frame = front(tmp_path)
     frame["time_total_s"] = frame["time_total_s"] ** 2
