@@ -104,7 +104,8 @@ def _winner(data: ReportData) -> Said:
             f" (95 % interval of its {len(data.seeds)} seeds: {number(low)} to {number(high)})"
         )
     others = [(t, s) for t, s in data.ranked[1:] if s.found]
-    state = "is ahead" if data.running else "won"
+    won = "won" if data.final is None else "won the search"
+    state = "is ahead" if data.running else won
     if not others:
         only = "The only trial" if len(data.sweep.trials) == 1 else "The only trial with a value"
         said = [f"{only}, {trial.trial_id}, ended at {value}{interval}."]
@@ -171,7 +172,7 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
     cautions = []
     if data.seeds:
         cautions.append(interval_caution(len(data.seeds)))
-    elif data.winner is not None:
+    elif data.final is None:
         cautions.append(
             "Each trial is a single run: nothing here tells a better configuration from a luckier "
             "seed. `seeds: 5` in the spec trains each with several."
@@ -286,9 +287,10 @@ def _mattered(data: ReportData) -> Said:
     cautions = [caution] if caution else []
     if not parts:
         return ["No setting stands out as important."], cautions
-    return [
-        f"What mattered most, by the share of the variance it explains: {listed(parts)}."
-    ], cautions
+    r2 = frame.attrs.get("r2")
+    known = f" (R² {r2:.2f})" if r2 is not None else ""
+    said = f"What mattered most, by its share of what the settings explain{known}: {listed(parts)}."
+    return [said], cautions
 
 
 def _failed(data: ReportData) -> Said:
