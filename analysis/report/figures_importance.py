@@ -104,7 +104,8 @@ def _bars(
     parts = ", ".join(
         f"{name} {size:.2g}" for name, size in zip(names[:3], sizes[:3], strict=False)
     )
-    figure = base_figure(_ROW * len(shown) + 46, alt=f"{alt}: {parts}.", caption=caption)
+    rows = max(len(shown), 2)  # with less height the axis' title would cover its ticks
+    figure = base_figure(_ROW * rows + 46, alt=f"{alt}: {parts}.", caption=caption)
     heights = -np.arange(len(shown), dtype=float)
     figure.add_bar(
         x=small(sizes), y=small(heights), orientation="h", width=0.36,
@@ -128,7 +129,7 @@ def _bars(
     least = min(0.0, float(np.nanmin([*sizes, *ends[0]])))
     figure.update_xaxes(range=[least * 1.03, max(most, 1e-9) * 1.03], nticks=6, zeroline=True)
     figure.update_xaxes(title={"text": column}, fixedrange=True)
-    figure.update_yaxes(range=[-len(shown) + 0.55, 0.75], visible=False, fixedrange=True)
+    figure.update_yaxes(range=[-rows + 0.55, 0.75], visible=False, fixedrange=True)
     return figure
 
 

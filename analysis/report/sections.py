@@ -16,9 +16,6 @@ Drawn = "go.Figure | list[go.Figure] | str | None"
 """What a figure's function gives: one or several figures, why there is none, or nothing at all."""
 
 
-_MIN_HEIGHT = 170
-
-
 @dataclass(frozen=True)
 class Part:
     """A figure of a section: its function as ``module:name``, and a heading if it needs one."""
@@ -151,8 +148,6 @@ def _panel(figure: go.Figure, title: str, key: str) -> Panel:
     meta = document["layout"].pop("meta", None) or {}
     # A template of plotly's own, some thousand bytes in each figure, would win over the page's.
     document["layout"].pop("template", None)
-    if "height" in document["layout"]:  # with less, the title of an axis covers its ticks
-        document["layout"]["height"] = max(document["layout"]["height"], _MIN_HEIGHT)
     return Panel(
         key, meta.get("title") or title, document, meta.get("alt", ""), meta.get("caption", "")
     )
