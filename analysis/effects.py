@@ -2,9 +2,10 @@
 
 The effect of a setting is the mean of its best level less the mean of its worst one. Where the
 sweep holds every combination (a grid), trials that differ in nothing else are compared; elsewhere
-the levels are compared as independent groups. Both intervals are Student's t with two corrections
-without which noise would pass for an effect: the two levels were picked as the best and the worst
-of several (Tukey's studentized range), and several settings are judged at once (Bonferroni).
+the levels are compared as independent groups of configurations. Both intervals are Student's t with
+two corrections without which noise would pass for an effect: the two levels were picked as the best
+and the worst of several (Tukey's studentized range), and several settings are judged at once
+(Bonferroni).
 """
 
 from __future__ import annotations
@@ -66,8 +67,11 @@ def effects_frame(
 
     Returns:
         One row per setting and level; settings whose interval excludes 0 first, then by effect;
-        within a setting the best level first. Of the level: ``trials`` (repetitions of the same
-        configuration count once), their ``mean``, its own t interval ``mean_low``, ``mean_high``.
+        within a setting the best level first. Of the level: ``trials`` (trials of the same
+        configuration count once, with their mean; not compared in pairs, those that differ in
+        ``seed`` or ``env`` only are one configuration too, unless the sweep varied nothing else
+        than this setting), their ``mean``, its own t interval
+        ``mean_low``, ``mean_high``.
         Of the setting: ``rank`` (from 1), ``effect`` (how much better the best level is than the
         worst, never negative), its interval ``effect_low``, ``effect_high``, ``excludes_zero``,
         ``paired`` (whether trials that differ in nothing else were compared). Empty if no setting
@@ -86,8 +90,9 @@ def effects_frame(
     ends = [(trial, value) for trial, value in ends if np.isfinite(value)]
     values = sign * np.array([value for _, value in ends])
     factors = _factors([trial for trial, _ in ends], sweep)
+    same = _configurations([trial for trial, _ in ends])
     samples = [
-        (factor, *_sample(values, factor, [f for f in factors if f is not factor]))
+        (factor, *_sample(values, factor, [f for f in factors if f is not factor], same))
         for factor in factors
         if factor.name not in _CONTEXT and len(factor.levels) <= _MAX_LEVELS
     ]
@@ -242,14 +247,24 @@ def _changed_within(trial: TrialRecord) -> set[str]:
     return {name for flat in flats for name in flat if flat[name] != flats[-1].get(name)}
 
 
+def _configurations(trials: list[TrialRecord]) -> np.ndarray:
+    """Which configuration each trial has, ``[trials]``: equal where all but its context is."""
+    names = [n for n in varying(trials) if n.removeprefix("config/") not in _CONTEXT]
+    flats = [flatten(trial.config, "config/") for trial in trials]
+    texts = [json.dumps([flat.get(n) for n in names], default=str) for flat in flats]
+    return np.array(pd.factorize(np.array(texts, dtype=object))[0])
+
+
 def _sample(
-    values: np.ndarray, factor: _Factor, others: list[_Factor]
+    values: np.ndarray, factor: _Factor, others: list[_Factor], same: np.ndarray
 ) -> tuple[dict[int, np.ndarray], bool]:
     """The values to compare, by level; and whether they are paired, in the same order per level.
 
     A block is all trials that agree in the other settings; repetitions in it are averaged. Blocks
     that lack a level (a trial failed) are left out. Where that leaves less than half of the trials,
-    the sweep was no grid, and all trials of each level are an independent group.
+    the sweep was no grid, and all configurations of each level are an independent group. Its runs
+    are averaged: they share their other settings, so they are one piece of evidence, not several.
+    Where a level is a single configuration, no other setting varies: its runs are all there is.
     """
     columns = np.stack([*(other.codes for other in others), np.zeros_like(factor.codes)], axis=1)
     _, block = np.unique(columns, axis=0, return_inverse=True)
@@ -261,5 +276,8 @@ def _sample(
     if whole.sum() >= _MIN_TRIALS and 2 * counts[whole].sum() >= len(values):
         means = sums[whole] / counts[whole]
         return dict(enumerate(means.T)), True
-    groups = {code: values[factor.codes == code] for code in range(len(factor.levels))}
+    if same.max() + 1 == len(factor.levels):
+        same = np.arange(len(values))
+    averages = pd.Series(values).groupby([factor.codes, same]).mean()
+    groups = {code: averages[code].to_numpy() for code in range(len(factor.levels))}
     return {code: group for code, group in groups.items() if len(group) >= _MIN_TRIALS}, False

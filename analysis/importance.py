@@ -44,7 +44,8 @@ def importance_frame(
       is shuffled among the trials (Breiman, 2001). It includes interactions, may be negative for
       a setting that does nothing, and weighs the space as the trials lie in it.
 
-    Trials that ended well and have a finite value count. A setting that changed within a trial
+    Trials that ended well and have a finite value count; those of one configuration (its seeds)
+    count once, with their mean. A setting that changed within a trial
     (PBT) does not, nor does ``seed``; settings that always changed together are one, ``a + b``. A
     setting that some trials do not have (a conditional one) has "absent" as a value.
 
@@ -75,13 +76,14 @@ def importance_frame(
         ``rank`` (from 1), ``setting``, ``importance`` (the mean over forests), ``low`` and ``high``
         (the least and greatest over forests and shuffles: how far the forest's luck moves it, not
         how far another sweep would), ``method``. ``attrs`` holds ``metric``, ``mode``, ``sweep``,
-        ``num_trials``, ``left_out`` (how many trials do not count, by reason), ``at_budget``,
-        ``r2`` (what the forests explain of trials they did not see) and ``caution``: what must be
-        said beside it, empty if nothing.
+        ``num_trials``, ``num_configurations``, ``left_out`` (how many trials do not count, by
+        reason), ``at_budget``, ``r2`` (what the forests explain of configurations they did not
+        see) and ``caution``: what must be said beside it, empty if nothing.
 
     Raises:
-        ResultsError: The folder holds no sweep, no trial reported ``metric``, fewer than 8 trials
-            count, their values are all equal, no setting varies, or an argument is not allowed.
+        ResultsError: The folder holds no sweep, no trial reported ``metric``, fewer than 8
+            configurations count, their values are all equal, no setting varies, or an argument is
+            not allowed.
     """
     if method not in _METHODS:
         raise ResultsError(f"method must be 'fanova' or 'permutation', not {method!r}")

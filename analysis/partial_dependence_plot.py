@@ -76,7 +76,7 @@ def plot_partial_dependence(
     axes.set_xlabel(names[0])
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(
-        f"{data.sweep}: {data.positions.shape[0]} trials, R² {learned.r2:.2f}",
+        f"{data.sweep}: {data.trials} trials, R² {learned.r2:.2f}",
         fontsize="medium",
         loc="left",
     )

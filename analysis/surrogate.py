@@ -3,7 +3,8 @@
 What a sweep says about its settings (importance, interactions, partial dependence) is read off a
 random forest, as fANOVA does (Hutter et al., 2014, "An efficient approach for assessing
 hyperparameter importance"). It says nothing where the forest learned nothing: its R² on the trials
-that each tree did not see (out of bag) is on every frame.
+that each tree did not see (out of bag) is on every frame. The trials of a configuration that was
+trained with several seeds are one, else each tree would have seen a sister of every trial.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LITTLE = 0.3
 _NOTHING = 0.05
 """The R² below which a forest explains little or nothing; that of noise is below 0."""
 _PER_SETTING = 5
-"""Trials per setting below which a ranking is a guess."""
+"""Configurations per setting below which a ranking is a guess."""
 
 
 Trees = tuple[tuple[TreeMarginals, ...], ...]
@@ -68,7 +69,8 @@ class Surrogate:
         found = {"metric": data.metric, "mode": data.mode, "sweep": data.sweep}
         return {
             **found,
-            "num_trials": len(data.values),
+            "num_trials": data.trials,
+            "num_configurations": len(data.values),
             "left_out": data.left_out,
             "at_budget": data.budget,
             "r2": self.r2,
@@ -91,11 +93,12 @@ class Surrogate:
 
     @property
     def _few(self) -> str:
-        trials, settings = self.data.positions.shape
-        if trials >= _PER_SETTING * settings:
+        configurations, settings = self.data.positions.shape
+        if configurations >= _PER_SETTING * settings:
             return ""
+        what = "trials" if configurations == self.data.trials else "configurations"
         return (
-            f"{trials} trials are few for {settings} settings; "
+            f"{configurations} {what} are few for {settings} settings; "
             f"{_PER_SETTING * settings} or more would be enough to rank them."
         )
 

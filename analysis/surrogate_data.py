@@ -7,6 +7,7 @@ values would be next to nothing, and count as much.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,7 +35,7 @@ _ABSENT = 0.25
 
 @dataclass(frozen=True)
 class SurrogateData:
-    """Trials as numbers.
+    """Configurations as numbers. One that was trained several times (seeds) is one of them.
 
     Attributes:
         sweep: Its name.
@@ -43,13 +44,14 @@ class SurrogateData:
         settings: Those that vary, ``model/fcnet_activation``; ``a + b`` where they always change
             together.
         scales: Of each setting.
-        raw: The trials' own values, a column per setting.
+        raw: The configurations' own values, a column per setting.
         axes: How much each value of a setting counts in an average over it: numbers even over the
             scale from the least value that was tried to the greatest, choices alike. Not as often
             as they were tried: a search tries what is good more often. Trials without the setting
             keep their share.
-        positions: On the scales, ``[trials, settings]``.
-        values: Of the metric, ``[trials]``.
+        positions: On the scales, ``[configurations, settings]``.
+        values: Of the metric, ``[configurations]``: the mean over the trials of each.
+        trials: How many trials they are the values of.
         budget: The env steps at which they were read; None where each is the trial's last.
         left_out: How many trials do not count, by reason.
         caution: About the values.
@@ -64,6 +66,7 @@ class SurrogateData:
     raw: pd.DataFrame
     positions: np.ndarray
     values: np.ndarray
+    trials: int
     budget: float | None
     left_out: dict[str, int]
     caution: str
@@ -88,15 +91,19 @@ def surrogate_data(results: Source, metric: str, mode: str, at_budget: Budget) -
         trials.append(trial)
         values.append(float(reached.iloc[-1]))
     left_out["did not reach the budget"] = len(curves) - len(trials)
-    if len(trials) < MIN_TRIALS:
+    settings = _settings(trials, [t for t in sweep.trials if t.status == "TERMINATED"])
+    raw, averaged = _configurations(trials, settings, np.array(values))
+    if len(averaged) < MIN_TRIALS:
+        found = f"{len(trials)} trials"
+        if len(averaged) < len(trials):
+            found = f"{len(averaged)} configurations ({found})"
         why = ", ".join(f"{reason}: {count}" for reason, count in left_out.items() if count)
         raise ResultsError(
-            f"{sweep.path}: {len(trials)} trials with a finite {metric} are too few to say which "
+            f"{sweep.path}: {found} with a finite {metric} are too few to say which "
             f"settings matter; it takes {MIN_TRIALS}" + (f" (left out: {why})" if why else "")
         )
-    if len(set(values)) == 1:
-        raise ResultsError(f"{sweep.path}: every trial has the same {metric}, {values[0]:g}")
-    raw = _settings(trials, [t for t in sweep.trials if t.status == "TERMINATED"])
+    if len(set(averaged)) == 1:
+        raise ResultsError(f"{sweep.path}: every trial has the same {metric}, {averaged[0]:g}")
     scales = scales_of(raw, [str(name) for name in raw], _search_space(sweep.path))
     columns = _columns(raw, scales)
     if not columns:
@@ -110,7 +117,8 @@ def surrogate_data(results: Source, metric: str, mode: str, at_budget: Budget) -
         tuple(column.axis for column in columns),
         raw[[column.names[0] for column in columns]],
         np.stack([column.positions for column in columns], axis=1),
-        np.array(values),
+        averaged,
+        len(trials),
         budget,
         {reason: count for reason, count in left_out.items() if count},
         _caution(at_budget, budget, [curve for _, curve in curves]),
@@ -177,6 +185,27 @@ def _settings(trials: list[TrialRecord], all_trials: list[TrialRecord]) -> pd.Da
     flats = [flatten(trial.config) for trial in trials]
     columns = {name: [flat.get(name) for flat in flats] for name in names}
     return pd.DataFrame({k: pd.Series(values, dtype=object) for k, values in columns.items()})
+
+
+def _configurations(
+    trials: list[TrialRecord], settings: pd.DataFrame, values: np.ndarray
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """The settings and the mean value of each configuration, in the trials' order.
+
+    A tree that saw one seed of a configuration knows the others: they are no unseen trials. A
+    population's trials stay as they are, since their settings changed on the way.
+    """
+    if not len(settings.columns):
+        return settings, values
+    rows = settings.to_numpy().tolist()
+    texts = [
+        json.dumps([number if trial.row_configs else 0, *row], default=str)
+        for number, (trial, row) in enumerate(zip(trials, rows, strict=True))
+    ]
+    codes = pd.factorize(np.array(texts, dtype=object))[0]
+    first = np.unique(codes, return_index=True)[1]
+    means = pd.Series(values).groupby(codes).mean().to_numpy()
+    return settings.iloc[first].reset_index(drop=True), means
 
 
 def _search_space(folder: Path) -> dict[str, Any]:

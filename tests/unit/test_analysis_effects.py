@@ -147,6 +147,25 @@ def test_repeated_configurations_are_one_piece_of_evidence() -> None:
     pd.testing.assert_frame_equal(once, thrice)
 
 
+def test_seeds_of_one_configuration_are_one_piece_of_evidence() -> None:
+    """Random configurations differ, their seeds hardly: two levels of 6 are not groups of 30."""
+    generator = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(60):
+        values, configs = [], []
+        for number, own in enumerate(generator.normal(size=12)):
+            config = {"lr": float(generator.uniform()), "act": ["relu", "tanh"][number % 2]}
+            configs += [{**config, "seed": seed} for seed in range(5)]
+            values += list(own + 0.2 * generator.normal(size=5))
+        frame = effects_frame(sweep_of(configs, values))
+        assert list(frame["setting"]) == ["act", "act"] and not frame["paired"].any()
+        assert frame["trials"].tolist() == [6, 6]
+        wrong += bool(frame["excludes_zero"].any())
+    assert wrong <= 6  # 24, were each seed a trial of its own
+    means = pd.Series(values).groupby([config["act"] for config in configs]).mean()
+    assert dict(zip(frame["level"], frame["mean"], strict=True)) == pytest.approx(means.to_dict())
+
+
 def test_which_settings_have_an_effect() -> None:
     configs = grid(seed=[0, 1, 2], net=[[32], [64, 64]], depth=[1, 2])
     for number, config in enumerate(configs):

@@ -54,6 +54,24 @@ def test_noise_yields_a_caution(seed: int) -> None:
     assert "explain nothing of episode_return_mean (out-of-bag R² " in frame.attrs["caution"]
 
 
+def test_seeds_of_a_configuration_are_not_unseen_trials() -> None:
+    """8 configurations of noise with 5 seeds each: a sister in the bag is no prediction."""
+    rng = np.random.default_rng(0)
+    trials = []
+    for own in rng.normal(size=8):
+        config = {name: uniform(rng) for name in "abcd"}
+        for seed in range(5):
+            value = own + 0.2 * float(rng.normal())
+            trials.append(trial(len(trials), {**config, "seed": seed}, [value]))
+    for method in METHODS:
+        attrs = importance_frame(Sweep("s", Path("none"), trials), method=method, forests=1).attrs
+        assert attrs["r2"] < 0 and attrs["num_trials"] == 40 and attrs["num_configurations"] == 8
+        assert "explain nothing" in attrs["caution"]
+        assert "8 configurations are few for 4 settings; 20 or more" in attrs["caution"]
+    with pytest.raises(ResultsError, match=r"7 configurations \(35 trials\) with a finite"):
+        importance_frame(Sweep("s", Path("none"), trials[:35]))
+
+
 def test_permutation_judges_trials_that_a_tree_did_not_see() -> None:
     """On those that it saw, shuffling any setting of a sweep of noise would cost much."""
     frame = importance_frame(sweep_of(lambda _: 0.0, FIVE), method="permutation", forests=2)
