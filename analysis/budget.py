@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BUDGETS = (ENV_STEPS, SECONDS, ITERATION)
 """What a budget may be counted in: environment steps, seconds, iterations."""
+_ROUNDING = 1e-9
 
 
 def budget_to_threshold(
@@ -66,8 +67,10 @@ def budget_to_threshold(
         raise ResultsError(f"window must be at least 1 report, not {window}")
     if len(y) < window:
         return float("inf")
-    smooth = np.convolve(y, np.full(window, 1 / window), mode="valid") if window > 1 else y
-    good = sign_of(mode) * smooth >= sign_of(mode) * threshold
+    smooth = np.lib.stride_tricks.sliding_window_view(y, window).mean(axis=1)
+    # A curve that lies at the threshold has reached it: rounding of the mean must not decide.
+    sign, slack = sign_of(mode), _ROUNDING * abs(threshold) if window > 1 else 0.0
+    good = sign * smooth >= sign * threshold - slack
     if stays:
         failures = np.flatnonzero(~good)
         first = failures[-1] + 1 if len(failures) else 0

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from analysis.rows import ResultsError
 
 _RESAMPLES = 1_000
+_ROUNDING = 1e-9
+"""The curve is a product: where exactly half of the runs remain it may be a little above a half."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def _median_and_mean(times: np.ndarray, observed: np.ndarray, until: float) -> t
     from scipy.stats import CensoredData, ecdf
 
     survival = ecdf(CensoredData(uncensored=times[observed], right=times[~observed])).sf
-    below = np.flatnonzero(survival.probabilities <= 0.5)
+    below = np.flatnonzero(survival.probabilities <= 0.5 + _ROUNDING)
     median = float(survival.quantiles[below[0]]) if len(below) else float("inf")
     inside = survival.quantiles < until
     edges = np.concatenate([[0.0], survival.quantiles[inside], [until]])

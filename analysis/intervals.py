@@ -169,6 +169,10 @@ def interval_caution(num_seeds: int) -> str:
     """What a report with intervals of so few seeds says; empty if they are enough."""
     if num_seeds >= ENOUGH_SEEDS:
         return ""
+    if num_seeds < 2:
+        return (
+            "A single seed has no interval: nothing is known of how far another would be from it."
+        )
     few = [seeds for seeds in COVERAGE if seeds <= 2 * ENOUGH_SEEDS]
     known = ", ".join(f"{COVERAGE[seeds]:.0%} at {seeds}" for seeds in few)
     known = known.replace("%", " %")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ from analysis.pareto import pareto_front
 from analysis.ranking import Score, finite, leaderboard, ranked, sign_of
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError, flatten, read_json
+from analysis.run_curves import trial_seeds
 from analysis.surrogate import Surrogate, fit_surrogate
 
 SECONDS = "time_total_s"
@@ -31,11 +31,7 @@ DEFAULT_METRIC = "episode_return_mean"
 _LOG_DOMAINS = ("loguniform", "lograndint", "qloguniform", "qlograndint")
 _LOG_SPAN = 100.0
 """A setting whose values span more than that, and are positive, is shown on a logarithmic axis."""
-_SEED_COLUMN = re.compile(r"seed_(\d+)/(.+)")
 _TOP_SETTINGS = 6
-
-Curve = tuple[np.ndarray, np.ndarray]
-Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class ReportData:
@@ -195,9 +191,7 @@ class ReportData:
     @cached_property
     def seeds(self) -> list[int]:
         """The seeds that each trial trains with; none where a trial is a single run."""
-        names = {str(c) for trial in self.sweep.trials for c in trial.frame.columns}
-        matches = [match for name in names if (match := _SEED_COLUMN.fullmatch(name))]
-        return sorted(int(match[1]) for match in matches if match[2] == self.metric)
+        return sorted({s for trial in self.sweep.trials for s in trial_seeds(trial, self.metric)})
 
     @cached_property
     def lineage(self) -> list[Exploit]:
@@ -275,50 +269,6 @@ class ReportData:
             return None
         return None if frame.empty else frame
 
-    def curve(
-        self, trial: TrialRecord, metric: str | None = None, x: str = ENV_STEPS, points: int = 200
-    ) -> Curve:
-        """A trial's learning curve, thinned to at most so many points.
-
-        Args:
-            trial: The trial.
-            metric: By default the report's.
-            x: Its x axis, of `axes`.
-            points: How many are kept at most; the first and the last always.
-
-        Returns:
-            x and y, float32 ``[points]``, where both are finite; empty if there are none.
-        """
-        values = finite(trial.frame.get(metric or self.metric))
-        steps = finite(trial.frame.get(x))
-        rows = values.index.intersection(steps.index)
-        keep = thinned(len(rows), points)
-        return _float32(steps[rows].to_numpy()[keep]), _float32(values[rows].to_numpy()[keep])
-
-    def band(self, trial: TrialRecord, x: str = ENV_STEPS, points: int = 200) -> Band | None:
-        """x, lower and upper end of the interval that a trial of several seeds reports."""
-        low = self.curve(trial, f"seeds/{self.metric}/low", x, points)
-        high = self.curve(trial, f"seeds/{self.metric}/high", x, points)
-        if len(low[0]) < 2 or len(low[0]) != len(high[0]):
-            return None
-        return low[0], low[1], high[1]
-
-    def seed_curves(
-        self, trial: TrialRecord, x: str = ENV_STEPS, points: int = 200
-    ) -> dict[int, Curve]:
-        """The curve of each seed of a trial of several."""
-        curves = {
-            seed: self.curve(trial, f"seed_{seed}/{self.metric}", x, points) for seed in self.seeds
-        }
-        return {seed: curve for seed, curve in curves.items() if len(curve[0])}
-
-
-def thinned(length: int, points: int) -> np.ndarray:
-    """Which of `length` values are kept: at most `points`, evenly, the first and the last too."""
-    if length <= points:
-        return np.arange(length)
-    return np.unique(np.linspace(0, length - 1, points).round().astype(int))
-
 
 def _read_spec(path: Path) -> dict[str, Any]:
     try:
@@ -355,7 +305,3 @@ def _all_numbers(values: Sequence[Any] | pd.Series) -> bool:
     return bool(known) and all(
         isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in known
     )
-
-
-def _float32(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32)

@@ -111,9 +111,14 @@ def groups_table(data: ReportData, runs: list[Group]) -> Table:
     for run in runs[:MAX_ROWS]:
         scores = list(run.values.values())
         row = [value_cell(run.settings[name]) for name in names]
-        interval = Cell(f"{number(run.low)} to {number(run.high)}", run.low)
+        interval = Cell(NONE)
+        if math.isfinite(run.low):
+            interval = Cell(f"{number(run.low)} to {number(run.high)}", run.low)
         row += [
-            _cell(len(scores)),
+            Cell(
+                f"{len(scores)} of {len(scores) + run.lost}" if run.lost else str(len(scores)),
+                len(scores),
+            ),
             _cell(run.iqm),
             interval,
             _cell(min(scores)),

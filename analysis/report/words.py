@@ -139,27 +139,52 @@ def _lead(data: ReportData) -> str:
 def _best_group(data: ReportData, runs: list[Group]) -> Said:
     best = runs[0]
     label = settings_label(best.settings)
-    sizes = {len(run.values) for run in runs}
+    sizes = {len(run.values) + run.lost for run in runs}
+    interval = ""
+    if math.isfinite(best.low):
+        interval = f" (95 % interval {number(best.low)} to {number(best.high)})"
     more = " or more" if len(sizes) > 1 else ""
     said = [
         f"{count(len(runs), 'configuration')}, each trained with "
         f"{count(min(sizes), 'seed')}{more}: {label} is best with an "
-        f"interquartile mean of {number(best.iqm)} (95 % interval {number(best.low)} to "
-        f"{number(best.high)})."
+        f"interquartile mean of {number(best.iqm)}{interval}."
     ]
     if len(runs) == 1:
         said = [
             f"One configuration over {count(len(best.values), 'seed')}: its interquartile mean is "
-            f"{number(best.iqm)} (95 % interval {number(best.low)} to {number(best.high)})."
+            f"{number(best.iqm)}{interval}."
         ]
+    best_by_value = all(data.sign * (best.iqm - run.iqm) >= 0 for run in runs)
+    known = [run for run in runs if math.isfinite(run.low)]
     equal = [run for run in runs[1:] if run.high >= best.low and run.low <= best.high]
     if equal:
         names = listed([settings_label(run.settings) for run in equal[:3]])
         more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
         said.append(f"Its interval overlaps that of {names}{more}: they are tied.")
-    elif len(runs) > 1:
+    elif best_by_value and len(known) == len(runs) > 1:
         said.append("No other configuration's interval reaches its own.")
-    return said, [interval_caution(min(len(run.values) for run in runs))]
+    elif best_by_value and best in known and len(known) > 1:
+        said.append("Of those that have an interval, no other's reaches its own.")
+    few = min((len(run.values) for run in known), default=1)
+    return said, [interval_caution(few), _lost_seeds(data, runs)]
+
+
+def _lost_seeds(data: ReportData, runs: list[Group]) -> str:
+    """What a reader must know of runs that failed or diverged; empty if there are none."""
+    lost = [run for run in runs if run.lost]
+    if not lost:
+        return ""
+    parts = [
+        f"{settings_label(run.settings)} ({run.lost} of {run.lost + len(run.values)}; "
+        f"{number(run.iqm)} on the rest)"
+        for run in lost[:3]
+    ]
+    more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+    return (
+        f"Seeds failed or diverged and do not count: {listed(parts)}{more}. A configuration ranks "
+        "behind those that lost fewer of them, as only the seeds on which it did well would speak "
+        "for it."
+    )
 
 
 def settings_label(settings: dict[str, Any]) -> str:

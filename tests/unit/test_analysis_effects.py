@@ -151,7 +151,7 @@ def test_seeds_of_one_configuration_are_one_piece_of_evidence() -> None:
     """Random configurations differ, their seeds hardly: two levels of 6 are not groups of 30."""
     generator = np.random.default_rng(0)
     wrong = 0
-    for _ in range(60):
+    for _ in range(30):
         values, configs = [], []
         for number, own in enumerate(generator.normal(size=12)):
             config = {"lr": float(generator.uniform()), "act": ["relu", "tanh"][number % 2]}
@@ -161,7 +161,7 @@ def test_seeds_of_one_configuration_are_one_piece_of_evidence() -> None:
         assert list(frame["setting"]) == ["act", "act"] and not frame["paired"].any()
         assert frame["trials"].tolist() == [6, 6]
         wrong += bool(frame["excludes_zero"].any())
-    assert wrong <= 6  # 24, were each seed a trial of its own
+    assert wrong <= 3  # 12, were each seed a trial of its own
     means = pd.Series(values).groupby([config["act"] for config in configs]).mean()
     assert dict(zip(frame["level"], frame["mean"], strict=True)) == pytest.approx(means.to_dict())
 

@@ -170,3 +170,19 @@ def test_curves_end_where_a_run_diverges(tmp_path: Path) -> None:
     assert [well.at(budget) for budget in (100, 199, 200, 9999)] == [1, 1, 2, 4]
     assert math.isnan(well.at(99)) and well.end == 400
     assert math.isnan(found[-1].end) and np.isnan(found[-1].at(1e9))
+
+
+def test_a_curve_at_the_threshold_has_reached_it_whatever_the_window() -> None:
+    for window in range(1, 20):
+        for threshold in (400.0, 475.0, 499.9, 500.0, -0.1):
+            for mode in ("max", "min"):
+                curve = [threshold] * 20
+                found = budget_to_threshold(range(1, 21), curve, threshold, mode, window=window)
+                assert found == window
+
+
+@pytest.mark.parametrize("runs", range(2, 41, 2))
+def test_the_median_where_exactly_half_of_the_runs_get_there(runs: int) -> None:
+    half = runs // 2
+    budgets = [float(n) for n in range(1, half + 1)] + [NEVER] * half
+    assert reached_summary(budgets, [100.0] * runs, resamples=2).median == half

@@ -76,7 +76,10 @@ def test_last_values_have_the_iqm_and_its_interval() -> None:
 
 
 def test_a_seed_for_each_trial_makes_a_row_for_each_configuration() -> None:
-    found = [Group({"lr": 1e-3}, {0: 4.0, 1: 6.0}, 5.0, 4.0, 6.0), Group({}, {0: 1.0}, 1.0, 1, 1)]
+    found = [
+        Group({"lr": 1e-3}, {0: 4.0, 1: 6.0}, 0, 5.0, 4.0, 6.0),
+        Group({}, {0: 1.0}, 0, 1.0, 1, 1),
+    ]
     figures = draw_groups(found, METRIC)
     assert figures is not None
     assert named(figures[0])["seeds"].x.tolist() == [4, 6, 1]

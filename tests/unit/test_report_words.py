@@ -14,7 +14,7 @@ from analysis.report import theme
 from analysis.report.data import ReportData
 from analysis.report.groups import groups
 from analysis.report.numbers import count, duration, listed, number, share, steps
-from analysis.report.tables import final_table, leaderboard_table
+from analysis.report.tables import final_table, groups_table, leaderboard_table
 from analysis.report.words import summary, tied
 
 STEPS = "num_env_steps_sampled_lifetime"
@@ -99,6 +99,44 @@ def test_seeds_in_a_grid_are_put_together(tmp_path: Path) -> None:
     assert other.values == {n: 10.0 + n for n in range(5)}
     assert "2 configurations, each trained with 5 seeds: num_epochs = 3 is best" in text_of(data)
     assert "No other configuration's interval reaches its own" in text_of(data)
+
+
+def seeds_of(epochs: int, ends: list[float], lost: int, how: str) -> dict[str, Any]:
+    """Trials of a seed each; of the last ones the run failed or diverged after a good value."""
+    trials = {}
+    for seed, end in enumerate(ends):
+        gone = seed >= len(ends) - lost
+        rows = [row(1, end), row(2, float("nan") if gone and how == "diverged" else end, done=True)]
+        config = {"seed": seed, "num_epochs": epochs}
+        status = "ERROR" if gone and how == "failed" else "TERMINATED"
+        trial = {"rows": rows, "config": config, "searched": config, "status": status}
+        trials[f"{epochs}-{seed}"] = trial
+    return trials
+
+
+@pytest.mark.parametrize("how", ["failed", "diverged"])
+@pytest.mark.parametrize("lost", [3, 4])
+def test_lost_seeds_are_said_and_win_nothing(tmp_path: Path, how: str, lost: int) -> None:
+    trials = seeds_of(1, [400.0 + n for n in range(5)], 0, how)
+    trials |= seeds_of(2, [480.0 + n for n in range(5)], lost, how)
+    data = data_of(tmp_path, trials)
+    best, other = groups(data)
+    assert best.settings == {"num_epochs": 1} and (best.lost, other.lost) == (0, lost)
+    assert len(other.values) == 5 - lost
+    assert "each trained with 5 seeds: num_epochs = 1 is best" in text_of(data)
+    assert "–" not in text_of(data) and "reaches its own" not in text_of(data)
+    said = f"do not count: num_epochs = 2 ({lost} of 5; {number(other.iqm)} on the rest)"
+    assert any(said in caution for caution in summary(data).cautions)
+    seeds = groups_table(data, [best, other]).columns.index("Seeds")
+    cells = [line[seeds].text for line in groups_table(data, [best, other]).rows]
+    assert cells == ["5", f"{5 - lost} of 5"]
+
+
+def test_a_single_seed_has_no_interval_to_be_ahead_of(tmp_path: Path) -> None:
+    trials = seeds_of(1, [400.0, 401, 402], 0, "") | seeds_of(3, [450.0, 451, 452], 0, "")
+    data = data_of(tmp_path, trials | seeds_of(2, [480.0], 0, ""))
+    assert "num_epochs = 2 is best with an interquartile mean of 480." in text_of(data)
+    assert "reaches its own" not in text_of(data)
 
 
 def test_one_seed_each_is_no_group(tmp_path: Path) -> None:
