@@ -100,7 +100,7 @@ class ComputesActions:
             ConfigError: if observations do not fit the observation space.
         """
         rows = self.observations.checked_rows(obs, prev_action, prev_reward, batched=True)
-        return self._compute(rows, state, explore, full_fetch)
+        return self.compute_rows(rows, state, explore, full_fetch)
 
     def compute_single_action(
         self,
@@ -116,7 +116,7 @@ class ComputesActions:
         rows = self.observations.checked_rows(obs, prev_action, prev_reward, batched=False)
         if state is not None:
             state = {name: np.asarray(part)[None] for name, part in state.items()}
-        result = self._compute(rows, state, explore, full_fetch)
+        result = self.compute_rows(rows, state, explore, full_fetch)
         if not isinstance(result, Computed):
             return single_action(self.action_space, result)
         extra = {k: value[0] for k, value in result.extra.items() if k != MODULE_ACTIONS}
@@ -128,13 +128,14 @@ class ComputesActions:
             extra,
         )
 
-    def _compute(
+    def compute_rows(
         self,
         rows: np.ndarray,
-        state: Mapping[str, Any] | None,
-        explore: bool | None,
-        full_fetch: bool,
+        state: Mapping[str, Any] | None = None,
+        explore: bool | None = None,
+        full_fetch: bool = False,
     ) -> Any:
+        """`compute_actions` of observations as they are stored, with what led to them."""
         explore = self.explore if explore is None else explore
         before = self._checked_state(state, len(rows))
         impossible = self.observations.without_action(rows)

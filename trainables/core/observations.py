@@ -213,6 +213,22 @@ class Observations:
             extras[PREV_REWARD] = np.asarray(rewards)[:, None] * going_on
         return extras
 
+    def encoded_actions(self, actions: Any, *, batched: bool = True) -> np.ndarray:
+        """Actions as the next observation's row has them, `[B, num_encoded]`.
+
+        Args:
+            actions: As an environment (or a `module_to_env_connector`) is given them.
+            batched: Whether there are several.
+        """
+        stored = self._actions.to_stored(actions, batched=batched)
+        stored = stored if batched else stored.unsqueeze(0)
+        return self._distribution.encode(stored).cpu().numpy()
+
+    @property
+    def extra_widths(self) -> dict[str, int]:
+        """What is stored beside observations (`@prev_action`, `@prev_reward`), with its width."""
+        return dict(self._extras)
+
     def without_action(self, obs: np.ndarray) -> np.ndarray | None:
         """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
         if self.mask_path is None:
@@ -246,9 +262,7 @@ class Observations:
         check_observation(self.space, obs, batched=batched)
         extras: dict[str, Any] = {}
         if prev_action is not None:
-            stored = self._actions.to_stored(prev_action, batched=batched)
-            stored = stored if batched else stored.unsqueeze(0)
-            extras[PREV_ACTION] = self._distribution.encode(stored).cpu().numpy()
+            extras[PREV_ACTION] = self.encoded_actions(prev_action, batched=batched)
         if prev_reward is not None:
             extras[PREV_REWARD] = np.reshape(np.asarray(prev_reward, np.float32), (-1, 1))
         return self.layout.rows(obs, extras, batched=batched)
