@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from analysis.names import SECONDS
 from analysis.ranking import finite
@@ -110,18 +111,21 @@ def _curve(
         budgets * share if x == SECONDS else budgets,
         values[rows].to_numpy(),
         finite(trial.frame.get(SECONDS)).reindex(rows).to_numpy() * share,
-        _diverged(trial.frame.index.isin(values.index)),
+        _diverged(trial.frame.index.isin(values.index), trial.frame.get(metric, values)),
     )
 
 
-def _diverged(found: np.ndarray) -> bool:
-    """Whether the values end for good before the run does.
+def _diverged(found: np.ndarray, column: pd.Series) -> bool:
+    """Whether the values end for good before the run does, or in an infinite one.
 
     A metric may be reported in every n-th row only, as that of an evaluation is: its values have
-    ended where more rows lack one at the end than anywhere before.
+    ended where more rows lack one at the end than anywhere between two of them. How long the first
+    one took (an episode has to end) says nothing, but where it is the only one.
     """
     rows = np.flatnonzero(found)
     if not len(rows):
         return True
+    after = pd.to_numeric(column.iloc[rows[-1] + 1 :], errors="coerce").to_numpy(float)
     gaps = np.diff(rows, prepend=-1) - 1
-    return bool(len(found) - 1 - rows[-1] > gaps.max())
+    usual = gaps[1:].max() if len(gaps) > 1 else gaps[0]
+    return bool(len(after) > usual or np.isinf(after).any())

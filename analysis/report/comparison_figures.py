@@ -36,7 +36,9 @@ def comparison_figures(found: Comparison) -> list[go.Figure]:
     scores = score_tables(found.runs)
     profile = performance_profile(scores, confidence=found.confidence, resamples=500)
     drawn = [
-        draw_compared_curves(found.curves, metric, found.x if found.budget else None),
+        draw_compared_curves(
+            found.curves, metric, found.x if found.budget else None, found.confidence
+        ),
         draw_aggregates(aggregates_of(found, mode), metric, scores),
         draw_profiles(profile, metric, mode),
         draw_improvement(found.pairs),

@@ -115,6 +115,23 @@ class ReportData:
         return [trial for trial in self.sweep.trials if trial.status == "TERMINATED"]
 
     @cached_property
+    def stopped_early(self) -> dict[str, float]:
+        """The env steps, by trial, of those that ended below the sweep's limit of them.
+
+        Trials that met another of the spec's ``stop`` conditions are not among them.
+        """
+        stop = self.spec.get("stop") or {}
+        limit = stop.get(ENV_STEPS)
+        bounds = {name: bound for name, bound in stop.items() if isinstance(bound, int | float)}
+        others = {name: bound for name, bound in bounds.items() if name != ENV_STEPS}
+        found = {}
+        for trial in self.finished:
+            taken = finite(trial.frame.get(ENV_STEPS))
+            if limit and len(taken) and taken.iloc[-1] < limit and not _met(trial, others):
+                found[trial.trial_id] = float(taken.iloc[-1])
+        return found
+
+    @cached_property
     def failed(self) -> list[TrialRecord]:
         """Trials that ended with an error."""
         return [trial for trial in self.sweep.trials if trial.status == "ERROR"]
@@ -268,6 +285,12 @@ class ReportData:
         except ResultsError:
             return None
         return None if frame.empty else frame
+
+
+def _met(trial: TrialRecord, stop: dict[str, float]) -> bool:
+    """Whether a trial's last result meets a condition, as Tune judges it: at least the bound."""
+    ends = {name: finite(trial.frame.get(name)) for name in stop}
+    return any(len(end) and end.iloc[-1] >= stop[name] for name, end in ends.items())
 
 
 def _read_spec(path: Path) -> dict[str, Any]:

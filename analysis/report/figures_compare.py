@@ -37,7 +37,9 @@ _WORDY = 3
 """Up to so many algorithms a cell of the matrix has room for its interval."""
 
 
-def draw_compared_curves(curves: pd.DataFrame, metric: str, x: str | None) -> go.Figure | str:
+def draw_compared_curves(
+    curves: pd.DataFrame, metric: str, x: str | None, confidence: float = 0.95
+) -> go.Figure | str:
     """Draws the interquartile mean of each algorithm over the shared budget, with its interval.
 
     Args:
@@ -46,6 +48,7 @@ def draw_compared_curves(curves: pd.DataFrame, metric: str, x: str | None) -> go
         metric: On the y axis.
         x: What the budget is counted in; None where the tasks have different budgets: then the
             share of each task's is across.
+        confidence: Of the intervals.
     """
     column = "share" if x is None or not curves["budget"].notna().all() else "budget"
     if curves.empty:
@@ -57,7 +60,8 @@ def draw_compared_curves(curves: pd.DataFrame, metric: str, x: str | None) -> go
     figure = base_figure(
         _HEIGHT,
         alt=f"Learning curves of {', '.join(names)}: the interquartile mean of {metric}.",
-        caption="The interquartile mean over runs, with the 95 % interval of each point by itself.",
+        caption="The interquartile mean over runs, with the "
+        f"{100 * confidence:g} % interval of each point by itself.",
         title="Learning curves",
     )
     for name, style in zip(names, _styles(len(names)), strict=True):

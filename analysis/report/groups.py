@@ -54,7 +54,7 @@ def groups(data: ReportData) -> list[Group]:
     others = [name for name in data.settings if name != _SEED]
     found: dict[str, tuple[dict[str, Any], dict[int, float], list[str]]] = {}
     for trial, score in data.ranked:
-        lost = _lost(trial, data.metric)
+        lost = ended_badly(trial, data.metric)
         if not score.found and not lost:
             continue  # it has only begun
         flat = flatten(trial.config)
@@ -78,7 +78,7 @@ def groups(data: ReportData) -> list[Group]:
     return sorted(made, key=lambda group: (group.share_lost, -data.sign * group.iqm))
 
 
-def _lost(trial: TrialRecord, metric: str) -> bool:
+def ended_badly(trial: TrialRecord, metric: str) -> bool:
     """Whether the run failed, or ended without a finite value."""
     if trial.status == "ERROR":
         return True

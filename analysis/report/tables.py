@@ -212,9 +212,6 @@ def _last(trial: TrialRecord, name: str) -> float | None:
 
 def _status(trial: TrialRecord, data: ReportData) -> str:
     if trial.status == "TERMINATED":
-        limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
-        taken = _last(trial, ENV_STEPS)
-        early = limit and taken is not None and taken < limit
-        return "stopped early" if early else "finished"
+        return "stopped early" if trial.trial_id in data.stopped_early else "finished"
     words = {"ERROR": "failed", "RUNNING": "running or cut off", "PENDING": "not begun"}
     return words.get(trial.status, trial.status.lower())

@@ -47,7 +47,9 @@ def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
 
 def _table(found: Comparison) -> Table:
     """A row for each sweep or algorithm, the best interquartile mean first."""
-    frame = found.summary.sort_values("iqm", ascending=found.mode == "min", kind="stable")
+    scaled = bool(found.tasks["low"].notna().all())  # of several tasks: then higher is better
+    least = found.mode == "min" and not scaled
+    frame = found.summary.sort_values("iqm", ascending=least, kind="stable")
     rows = []
     for row in frame.to_dict("records"):
         rows.append(
@@ -60,7 +62,8 @@ def _table(found: Comparison) -> Table:
                 Cell(steps(row["total_env_steps"]), _order(row["total_env_steps"])),
             ]
         )
-    heads = ["Sweep", f"IQM of the {metric_label(found.metric)}", "95 % interval", "Runs"]
+    what = f"{'normalised ' if scaled else ''}{metric_label(found.metric)}"
+    heads = ["Sweep", f"IQM of the {what}", "95 % interval", "Runs"]
     heads += ["Time of a run", "Env steps of the sweep"]
     return Table(heads, [False, *[True] * 5], rows)
 

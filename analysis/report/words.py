@@ -11,7 +11,7 @@ from analysis.plots import metric_label
 from analysis.ranking import finite
 from analysis.records import ENV_STEPS, TrialRecord
 from analysis.report.data import SECONDS, ReportData
-from analysis.report.groups import Group, groups
+from analysis.report.groups import Group, ended_badly, groups
 from analysis.report.numbers import count, duration, listed, number, share, steps
 from analysis.statistics import interval_caution
 
@@ -207,7 +207,12 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
             f"The winner's value is the best of {valued} and so optimistic; `final: {{top: 3, "
             "seeds: 10}` in the spec judges the best on seeds that the search has not seen."
         )
-    if data.scheduler["algorithm"] in _STOPPING and _stopped_early(data):
+    if data.winner is not None and ended_badly(data.winner, data.metric):
+        cautions.append(
+            f"The winner, {data.winner.trial_id}, failed or diverged: it counts with its last "
+            "finite value."
+        )
+    if data.scheduler["algorithm"] in _STOPPING and data.stopped_early:
         cautions.append(
             "Trials that the scheduler stopped early are ranked by their value when they stopped, "
             "at a smaller budget than the winner's."
@@ -238,12 +243,29 @@ def _held_out(data: ReportData) -> Said:
     if optimism is not None:
         worse = "less" if optimism > 0 else "more"
         said.append(f"That is {number(abs(optimism))} {worse} good than the search said of it.")
+    ahead = [other for other in rows.values() if other is not row and _better(other, row, data)]
+    if ahead:
+        names = listed(
+            [
+                f"{other['trial_id']} ({number(other['held_out_iqm'])} on {len(other['values'])})"
+                for other in ahead
+            ]
+        )
+        said.append(f"It has more finished runs than {names}: who lost runs is behind.")
     reach = [
         other["trial_id"] for other in rows.values() if other is not row and _overlap(other, row)
     ]
     if reach:
         said.append(f"Its interval overlaps that of {listed(reach)}: it is a tie.")
     return said, cautions
+
+
+def _better(a: dict[str, Any], b: dict[str, Any], data: ReportData) -> bool:
+    """Whether a row of the final has a better value than another, though fewer runs."""
+    if a["held_out_iqm"] is None or b["held_out_iqm"] is None:
+        return False
+    ahead = data.sign * (a["held_out_iqm"] - b["held_out_iqm"]) > 0
+    return ahead and len(a["values"]) < len(b["values"])
 
 
 def _overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -269,23 +291,13 @@ def _cost(data: ReportData) -> Said:
         said += f", within {duration(span)} of wall clock"
     limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
     if data.scheduler["algorithm"] in _STOPPING and limit and not data.running:
-        early = len(_stopped_early(data))
-        full = limit * each * len(data.sweep.trials)
+        early = data.stopped_early
         if early:
-            said += f"; {early} of {count(len(taken), 'trial')} stopped early, which spared "
-            said += share(max(0.0, 1 - total / full))
+            full = limit * len(data.sweep.trials)
+            spared = sum(limit - steps_taken for steps_taken in early.values())
+            said += f"; {len(early)} of {count(len(taken), 'trial')} stopped early, which spared "
+            said += share(spared / full)
     return [f"{said}."], []
-
-
-def _stopped_early(data: ReportData) -> list[TrialRecord]:
-    """The trials that ended well before the sweep's own end."""
-    limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
-    found = []
-    for trial in data.finished:
-        taken = finite(trial.frame.get(ENV_STEPS))
-        if limit and len(taken) and float(taken.iloc[-1]) < limit:
-            found.append(trial)
-    return found
 
 
 def _span(data: ReportData) -> float:

@@ -160,16 +160,22 @@ def test_curves_end_where_a_run_diverges(tmp_path: Path) -> None:
     rows["hole"] = [1, nan, 3, 4]  # went on
     rows["evaluated"] = [nan, 1, nan, 2, nan]  # in every second row
     rows["never"] = [nan, nan]
+    rows["late"] = [nan, nan, 1, 2, nan, nan]  # that it began late does not excuse the end
+    rows["infinite"] = [1, nan, 2, math.inf]
     trials = {
         name: {"rows": [row(i, v) for i, v in enumerate(values, start=1)]}
         for name, values in rows.items()
     }
     found = [run_curves(t, RETURN)[0] for t in load_sweep(make_sweep(tmp_path, trials)).trials]
-    assert [curve.diverged for curve in found] == [False, True, False, False, True]
+    assert [curve.diverged for curve in found] == [
+        *[False, True, False, False, True],
+        *[True, True],
+    ]
     well = found[0]
     assert [well.at(budget) for budget in (100, 199, 200, 9999)] == [1, 1, 2, 4]
     assert math.isnan(well.at(99)) and well.end == 400
-    assert math.isnan(found[-1].end) and np.isnan(found[-1].at(1e9))
+    never = found[4]
+    assert math.isnan(never.end) and np.isnan(never.at(1e9))
 
 
 def test_a_curve_at_the_threshold_has_reached_it_whatever_the_window() -> None:

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import yaml
 from analysis_sweeps import make_sweep, row
+from settings_sweeps import trial
 
+from analysis.records import Sweep
 from analysis.report import theme
 from analysis.report.data import ReportData
 from analysis.report.groups import groups
 from analysis.report.numbers import count, duration, listed, number, share, steps
 from analysis.report.tables import final_table, groups_table, leaderboard_table
+from analysis.report.together import comparison_block
 from analysis.report.words import summary, tied
 
 STEPS = "num_env_steps_sampled_lifetime"
@@ -30,6 +33,7 @@ def of_seeds(value: float, low: float, high: float, iterations: int = 3) -> dict
 
 
 def data_of(root: Path, trials: dict[str, Any], **spec: Any) -> ReportData:
+    root.mkdir(exist_ok=True)
     sweep = make_sweep(root, trials)
     (sweep / "spec.yaml").write_text(yaml.safe_dump({"name": "sweep", **spec}))
     return ReportData(sweep)
@@ -81,6 +85,30 @@ def test_cost_counts_every_seed_and_what_a_scheduler_spared(tmp_path: Path) -> N
     table = leaderboard_table(data, 10, {})
     status = table.columns.index("Status")
     assert [r[status].text for r in table.rows] == ["finished", "stopped early"]
+
+
+def test_only_what_the_scheduler_stopped_was_spared(tmp_path: Path) -> None:
+    trials = {f"e{n}": {"rows": [row(1, 1.0)], "status": "ERROR"} for n in range(6)}
+    trials["whole"] = {"rows": [row(i, 10.0) for i in range(1, 11)]}
+    trials["half"] = {"rows": [row(i, 10.0) for i in range(1, 6)]}
+    trials["solved"] = {"rows": [row(i, 480.0) for i in range(1, 3)]}
+    stop = {STEPS: 1000, "episode_return_mean": 475}
+    data = data_of(tmp_path, trials, scheduler={"algorithm": "asha"}, stop=stop)
+    assert data.stopped_early == {"half": 500}
+    assert "1 of 9 trials stopped early, which spared 6 %" in text_of(data)
+    solved = data_of(tmp_path / "solved", {"solved": trials["solved"]}, stop=stop)
+    assert "stopped" not in text_of(solved)
+
+
+@pytest.mark.parametrize("status", ["ERROR", "TERMINATED"])
+def test_a_winner_that_failed_or_diverged_is_called_so(tmp_path: Path, status: str) -> None:
+    end = [] if status == "ERROR" else [row(2, float("nan"))]
+    trials = {"a": {"rows": [row(1, 500.0), *end], "status": status}, "b": {"rows": [row(1, 4.0)]}}
+    cautions = summary(data_of(tmp_path, trials)).cautions
+    assert any("winner, a, failed or diverged" in caution for caution in cautions)
+    trials["b"] = {"rows": [row(1, 600.0)]}
+    cautions = summary(data_of(tmp_path / "b", trials)).cautions
+    assert not any("diverged" in caution for caution in cautions)
 
 
 def test_seeds_in_a_grid_are_put_together(tmp_path: Path) -> None:
@@ -169,6 +197,11 @@ def test_held_out_seeds_have_the_last_word(tmp_path: Path) -> None:
     assert "The best of 2." in summary(data).cautions
     table = final_table(data)
     assert table is not None and table.marked == {1}
+    assert "more finished runs" not in text_of(data)
+    final["winner"] = "a"  # the worse one, which lost fewer
+    final["configurations"][0]["values"] = {"7": 5.0, "8": 5.0, "9": 5.0}  # type: ignore[index]
+    (data.folder / "final.json").write_text(json.dumps(final))
+    assert "It has more finished runs than b (6 on 2)" in text_of(ReportData(data.folder))
 
 
 @pytest.mark.parametrize(
@@ -226,3 +259,17 @@ def test_contrast_is_enough_on_both_backgrounds(name: str) -> None:
 def test_plotly_takes_no_markup_from_users() -> None:
     assert theme.plain("<b>&") == "&lt;b&gt;&amp;"
     assert theme.short("model/encoder/a_very_long_name_of_a_setting", 20) == "model/…_of_a_setting"
+
+
+def test_normalised_scores_of_several_tasks_are_in_order(tmp_path: Path) -> None:
+    """They are better the higher, whatever the metric is."""
+    sweeps = []
+    for name, worse in (("good", 0.0), ("bad", 5.0)):
+        configs = [{"env": env, "seed": seed} for env in ("E1", "E2") for seed in range(5)]
+        runs = [trial(n, config, [worse + n % 5]) for n, config in enumerate(configs)]
+        sweeps.append(ReportData(Sweep(name, tmp_path / name, runs), mode="min"))
+    block = comparison_block(sweeps)
+    assert block is not None
+    table = block.tables[0]
+    assert [line[0].text for line in table.rows] == ["good", "bad"]
+    assert table.columns[1] == "IQM of the normalised mean episode return"
