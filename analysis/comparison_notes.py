@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from analysis.names import SECONDS
 from analysis.records import ENV_STEPS
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from analysis.comparison import Comparison
 
 UNITS_OF = {ENV_STEPS: "environment steps", SECONDS: "seconds of training"}
+_SAME_REPORT = 0.95
 _SHORT = 0.8
 """A shared budget below this part of the longest run's is worth a word."""
 
@@ -82,6 +86,7 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
             "the choice; fewer finalists or more seeds (`final:`) cost less."
         )
     lines.append(_short_budget(found))
+    lines += [_reports_apart(samples, task) for task in found.tasks.to_dict("records")]
     uneven = [
         label
         for label, of_tasks in samples.items()
@@ -99,6 +104,24 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
             "them; a seed of a trial of several counts with its share of the trial's."
         )
     return [line for line in lines if line]
+
+
+def _reports_apart(samples: Samples, task: dict[Hashable, Any]) -> str:
+    """That some contenders are read clearly earlier than others, as their reports are rare."""
+    budget = task["budget"]
+    read = {
+        label: float(np.mean([run.steps[run.steps <= budget][-1] for run in sample[name].runs]))
+        for name in [task["task"]]
+        for label, sample in samples.items()
+    }
+    first, last = min(read, key=lambda label: read[label]), max(read.values())
+    if read[first] >= _SAME_REPORT * last:
+        return ""
+    return (
+        f"The last reports within the budget of {budget:,.10g} lie apart: those of {first} at "
+        f"{read[first]:,.10g} on average, others at {last:,.10g}. Where values still change, that "
+        f"alone is a difference; a budget of {read[first]:.10g} would be fairer."
+    )
 
 
 def _short_budget(found: Comparison) -> str:

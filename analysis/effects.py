@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,9 +74,10 @@ def effects_frame(
         than this setting), their ``mean``, its own t interval
         ``mean_low``, ``mean_high``.
         Of the setting: ``rank`` (from 1), ``effect`` (how much better the best level is than the
-        worst, never negative), its interval ``effect_low``, ``effect_high``, ``excludes_zero``,
-        ``paired`` (whether trials that differ in nothing else were compared). Empty if no setting
-        qualifies. ``attrs`` holds ``metric``, ``mode``, ``confidence`` and ``sweep``.
+        worst, never negative), its interval ``effect_low``, ``effect_high``, ``excludes_zero``
+        (where values do not vary at all: by a permutation test), ``paired`` (whether trials that
+        differ in nothing else were compared). Empty if no setting qualifies. ``attrs`` holds
+        ``metric``, ``mode``, ``confidence`` and ``sweep``.
 
     Raises:
         ResultsError: The folder holds no sweep, no trial reported ``metric``, or ``mode`` or
@@ -131,6 +133,7 @@ class _Effect:
         size: The effect.
         margin: Half the width of its interval.
         paired: Whether trials that differ in nothing else were compared.
+        confidence: Of the interval.
     """
 
     name: str
@@ -139,10 +142,17 @@ class _Effect:
     size: float
     margin: float
     paired: bool
+    confidence: float
 
     @property
     def excludes_zero(self) -> bool:
-        return self.size > self.margin
+        if self.margin > 0:
+            return self.size > self.margin
+        # Values that are all equal have no spread to judge by: is it chance that they are?
+        best, worst = len(self.values[0]), len(self.values[-1])
+        pairs_of_levels = comb(len(self.levels), 2)
+        ways = 2**best if self.paired else comb(best + worst, best)
+        return self.size > 0 and 2 * pairs_of_levels / ways < 1 - self.confidence
 
     @classmethod
     def of(
@@ -154,7 +164,8 @@ class _Effect:
         margin = _range_quantile(confidence, len(order), freedom) * error
         size = float(best.mean() - worst.mean())
         levels = [factor.levels[level] for level in order]
-        return cls(factor.name, levels, [groups[level] for level in order], size, margin, paired)
+        values = [groups[level] for level in order]
+        return cls(factor.name, levels, values, size, margin, paired, confidence)
 
     def rows(self, rank: int, sign: float, confidence: float) -> list[dict[str, Any]]:
         of_setting = {

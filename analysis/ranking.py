@@ -25,7 +25,8 @@ def leaderboard(
 ) -> pd.DataFrame:
     """The trials from best to worst, by the last finite value that each one reported.
 
-    So do Tune (``scope="last"``), Optuna and ASHA. The best value of a noisy curve would favour
+    So do Tune (``scope="last"``), Optuna and ASHA, but where a trial ended without a finite value:
+    it still counts with its last one here, and a report says so of a winner. The best value of a noisy curve would favour
     trials that report more often.
 
     NaN and infinite values never win; a trial without a finite value comes last and has no rank.

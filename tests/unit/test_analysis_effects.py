@@ -166,6 +166,14 @@ def test_seeds_of_one_configuration_are_one_piece_of_evidence() -> None:
     assert dict(zip(frame["level"], frame["mean"], strict=True)) == pytest.approx(means.to_dict())
 
 
+@pytest.mark.parametrize(("runs", "certain"), [(2, False), (3, False), (5, True)])
+def test_values_without_a_spread_are_certain_only_if_many(runs: int, certain: bool) -> None:
+    """2 and 2 equal values are so by chance in a third of all orders, 5 and 5 in 2 of 252."""
+    configs = [{"act": act, "lr": n / 10 + (act == "a")} for act in "ab" for n in range(runs)]
+    frame = effects_frame(sweep_of(configs, [500.0] * runs + [490.0] * runs))
+    assert frame["excludes_zero"].tolist() == [certain, certain]
+
+
 def test_which_settings_have_an_effect() -> None:
     configs = grid(seed=[0, 1, 2], net=[[32], [64, 64]], depth=[1, 2])
     for number, config in enumerate(configs):

@@ -71,10 +71,12 @@ def test_the_budget_is_what_all_runs_had(tmp_path: Path) -> None:
     assert list(found.summary["iqm"].round()) == [50, 60]
     assert found.verdict.startswith("short is better than long")
     assert any("went on for up to 800" in line for line in found.cautions)
+    assert not any("lie apart" in line for line in found.cautions)
     # Reports at other budgets: the last one within it counts.
     rare = make_runs(tmp_path, "rare", curves(90, reports=3), every=150)
     found = compare([rare, short], RETURN)
     assert found.budget == 400 and found.summary["iqm"].iloc[0].round() == 60
+    assert any("those of rare at 300 on average, others at 400" in c for c in found.cautions)
     assert compare([long, short], RETURN, budget=100).budget == 100
     with pytest.raises(
         ResultsError, match=r"budget 500: run short0s0 \(seed 0\) of short ended at"
