@@ -26,8 +26,8 @@ def leaderboard(
     """The trials from best to worst, by the last finite value that each one reported.
 
     So do Tune (``scope="last"``), Optuna and ASHA, but where a trial ended without a finite value:
-    it still counts with its last one here, and a report says so of a winner. The best value of a noisy curve would favour
-    trials that report more often.
+    it still counts with its last one here, and a report says so of a winner. The best value
+    of a noisy curve would favour trials that report more often.
 
     NaN and infinite values never win; a trial without a finite value comes last and has no rank.
     Ties go to the better best value, then to the fewer environment steps.
