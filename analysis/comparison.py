@@ -159,7 +159,7 @@ def compare(
     direction = "max" if tasks[0].scaled else mode
     options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
     chosen_from = {
-        label: max(sample.chosen_from for sample in of_tasks.values())
+        label: [sample.chosen_from for sample in of_tasks.values()]
         for label, of_tasks in samples.items()
     }
     pairs = compare_pairs(scores, mode=direction, chosen_from=chosen_from, **options)

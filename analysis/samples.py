@@ -26,7 +26,8 @@ from analysis.contenders import tasks_of
 from analysis.ranking import sign_of
 from analysis.records import Sweep, TrialRecord, is_sweep_folder, load_sweep
 from analysis.rows import ResultsError
-from analysis.run_curves import RunCurve, run_curves, trial_seeds
+from analysis.run_curves import RunCurve, run_curves
+from analysis.searches import learning_search
 from analysis.statistics import iqm
 
 HELD_OUT, BEST, TRIALS = "held-out", "best", "trials"
@@ -43,12 +44,20 @@ class Sample:
         chosen_from: Among how many configurations these were chosen by their own values; 1 where
             there was no choice.
         lost: Runs that failed, diverged or are not finished, and so are left out.
+        started: All runs of these configurations, the lost ones among them.
+        missing: Of how many of what is compared nothing is left: of ``trials`` configurations, else
+            runs.
+        learns: The search that chose settings by earlier results, as the spec of the sweep names
+            it, where these are its ``trials``; else empty.
     """
 
     unit: str
     runs: tuple[RunCurve, ...]
     chosen_from: int
     lost: int
+    started: int
+    missing: int = 0
+    learns: str = ""
 
 
 @dataclass
@@ -58,10 +67,15 @@ class Configuration:
     runs: list[RunCurve]
     lost: int = 0
 
-    def value(self, mode: str) -> tuple[int, float]:
-        """The more, the better: one that lost runs is behind those that lost fewer."""
+    @property
+    def started(self) -> int:
+        """All of its runs."""
+        return len(self.runs) + self.lost
+
+    def value(self, mode: str) -> tuple[float, float]:
+        """The more, the better: one that lost part of its runs is behind those that lost less."""
         last = iqm([run.values[-1] for run in self.runs]) if self.runs else 0.0
-        return len(self.runs), sign_of(mode) * last
+        return -self.lost / max(1, self.started), sign_of(mode) * last
 
 
 def possible_samples(sweep: Sweep, task: str, metric: str, mode: str, x: str) -> dict[str, Sample]:
@@ -86,11 +100,15 @@ def possible_samples(sweep: Sweep, task: str, metric: str, mode: str, x: str) ->
     for unit, group in ((HELD_OUT, finalists), (BEST, searched)):
         best = _best(group, mode)
         if best is not None:
-            found[unit] = Sample(unit, tuple(best.runs), len(group), best.lost)
+            runs = tuple(best.runs)
+            found[unit] = Sample(unit, runs, len(group), best.lost, best.started, best.lost)
     each = [_together(configuration) for configuration in searched if configuration.runs]
     if len(each) > 1:
-        lost = sum(not configuration.runs for configuration in searched)
-        found[TRIALS] = Sample(TRIALS, tuple(each), 1, lost)
+        lost = sum(configuration.lost for configuration in searched)
+        started = sum(configuration.started for configuration in searched)
+        missing = len(searched) - len(each)
+        learns = learning_search(sweep.path)
+        found[TRIALS] = Sample(TRIALS, tuple(each), 1, lost, started, missing, learns)
     return found
 
 
@@ -145,10 +163,13 @@ def choose_samples(
 def configurations(trials: Sequence[TrialRecord], metric: str, x: str) -> list[Configuration]:
     """Trials grouped by their settings; a seed is none.
 
+    The same settings with the same seed are the same run again, and count once.
+
     Raises:
         ResultsError: A trial's settings changed on the way, as a population's do.
     """
     groups: dict[str, Configuration] = {}
+    seen: set[tuple[str, int | None]] = set()
     for trial in trials:
         if trial.row_configs is not None:
             raise ResultsError(
@@ -159,19 +180,26 @@ def configurations(trials: Sequence[TrialRecord], metric: str, x: str) -> list[C
         settings = {name: value for name, value in trial.config.items() if name != "seed"}
         key = json.dumps(settings, sort_keys=True, default=str)
         group = groups.setdefault(key, Configuration([]))
-        if trial.status != "TERMINATED":
-            group.lost += max(1, len(trial_seeds(trial, metric)))
-            continue
-        curves = run_curves(trial, metric, x)
-        good = [curve for curve in curves if len(curve.steps) and not curve.diverged]
-        group.runs += good
-        group.lost += len(curves) - len(good)
+        for curve in run_curves(trial, metric, x):
+            if (key, curve.seed) in seen and curve.seed is not None:
+                continue
+            seen.add((key, curve.seed))
+            if trial.status == "TERMINATED" and len(curve.steps) and not curve.diverged:
+                group.runs.append(curve)
+            else:
+                group.lost += 1
     return list(groups.values())
 
 
 def _best(found: Sequence[Configuration], mode: str) -> Configuration | None:
-    """The best configuration of several runs, if there is one, or the only one, of a single run."""
+    """The best configuration of several runs, or the only one, of a single run.
+
+    There is none where most configurations have a single run: one that a search happened to draw
+    twice is not the best for that.
+    """
     least = 1 if len(found) == 1 else 2
+    if sum(configuration.started >= least for configuration in found) <= len(found) / 2:
+        return None
     several = [configuration for configuration in found if len(configuration.runs) >= least]
     return max(several, key=lambda configuration: configuration.value(mode), default=None)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.pairs import MIN_RUNS
+from analysis.pairs import MIN_RUNS, MIN_RUNS_OF_TASKS, MIN_SCORES
 from analysis.samples import HELD_OUT, TRIALS, Sample
 from analysis.statistics import ENOUGH_SEEDS
 
@@ -38,11 +38,12 @@ def pair_line(pair: Pair) -> str:
     if not pair["enough"]:
         return (
             f"Too few runs to tell {a} from {b}: {pair['runs_a']} and {pair['runs_b']} "
-            f"({MIN_RUNS} of each at least, better {ENOUGH_SEEDS}); {found} is no evidence."
+            f"({_least(pair['tasks'])}); {found} is no evidence."
         )
     p = f"p = {pair['p_adjusted']:.2g}"
     if pair["chosen_from"] > 1:
-        p += f" after the choice of {a} among {pair['chosen_from']}"
+        each = " or fewer on each task" if pair["tasks"] > 1 else ""
+        p += f" after the choice of {a} among {pair['chosen_from']}{each}"
     if not pair["better"]:
         needed = pair["needed"]
         power = f" So many runs could have shown one from {needed:.2f} on." if needed <= 1 else ""
@@ -55,12 +56,25 @@ def pair_line(pair: Pair) -> str:
     return f"{a} is better than {b}: {found}, {p}; {size}{unclear}."
 
 
+def _least(tasks: int) -> str:
+    if tasks > 1:
+        return f"{MIN_RUNS_OF_TASKS} of each at least, and {MIN_SCORES} over all tasks"
+    return f"{MIN_RUNS} of each at least, better {ENOUGH_SEEDS}"
+
+
 def handicap(a: Sample, b: Sample) -> str:
     """Why it would be unfair to call a better than b; empty if it would not."""
-    if a.lost * (len(b.runs) + b.lost) > b.lost * (len(a.runs) + a.lost):
+    if a.lost * b.started > b.lost * a.started:
         return (
-            f"{a.lost} of its {len(a.runs) + a.lost} runs failed, diverged or are not finished and "
-            f"are left out, of the other's {b.lost} of {len(b.runs) + b.lost}"
+            f"{a.lost} of its {a.started} runs failed, diverged or are not finished and "
+            f"are left out, of the other's {b.lost} of {b.started}"
+        )
+    learning = sorted({sample.learns for sample in (a, b)} - {""})
+    if learning:
+        return (
+            f"each trial of {' or '.join(learning)} was proposed after those before it, so trials "
+            "are not independent runs, and p and the interval are too sure; repeat the search with "
+            "several seeds, or compare finals"
         )
     return ""
 
@@ -77,7 +91,8 @@ def sample_words(sample: Sample) -> str:
         words = f"{runs} on held-out seeds of its final's winner, {winner}"
     else:
         words = f"{runs} of its {'best' if of else 'only'} configuration{', ' * bool(of)}{of}"
-    left_out = f"; {sample.lost} left out (failed, diverged or not finished)" if sample.lost else ""
+    lost = f"{sample.lost} of {sample.started} runs" if sample.unit == TRIALS else sample.lost
+    left_out = f"; {lost} left out (failed, diverged or not finished)" if sample.lost else ""
     return words + left_out
 
 

@@ -252,3 +252,63 @@ def test_a_comparison_repeats_and_moves(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "a", tmp_path / "else/where")
     again = compare([f"a={tmp_path}/else/where", tmp_path / "b"], RETURN).to_dict()
     assert first == again
+
+
+def single(root: Path, name: str, values: dict[tuple[float, int], float], **more: Any) -> Path:
+    """A sweep of trials of one report each, by setting and seed."""
+    trials = {
+        f"{name}{k}": {"rows": [row(1, v)], "config": {"env": "E", "lr": lr, "seed": seed}, **more}
+        for k, ((lr, seed), v) in enumerate(values.items())
+    }
+    return make_sweep(root, trials, name)
+
+
+def test_more_runs_do_not_make_a_configuration_the_best(tmp_path: Path) -> None:
+    b = make_runs(tmp_path, "b", curves(9), env="E")
+    few = {(1.0, s): 100.0 for s in range(4)} | {(2.0, s): 500.0 for s in range(3)}
+    found = compare([single(tmp_path, "a", few), b], RETURN)
+    assert found.summary["iqm"].iloc[0] == 500
+    # One that a search happened to draw twice is not the best for that.
+    twice = {(float(k), 0): 10.0 * k for k in range(20)} | {(3.0, 1): 30.0}
+    found = compare([single(tmp_path, "c", twice), single(tmp_path, "d", twice)], RETURN)
+    assert set(found.summary["unit"]) == {"trials"} and found.summary["runs"].tolist() == [20, 20]
+
+
+def test_lost_seeds_of_configurations_are_runs_lost(tmp_path: Path) -> None:
+    solid = {(float(k), s): 100.0 + k for k in range(10) for s in range(5)}
+    trials = {
+        f"f{k}s{s}": {
+            "rows": [row(1, 500.0 + k)],
+            "config": {"env": "E", "lr": k, "seed": s},
+            "status": "ERROR" if s < 3 else "TERMINATED",
+        }
+        for k in range(10)
+        for s in range(5)
+    }
+    fragile = make_sweep(tmp_path, trials, "fragile")
+    found = compare([fragile, single(tmp_path, "solid", solid)], RETURN, unit="trials")
+    assert found.summary["lost"].tolist() == [30, 0]
+    assert "it is not shown: 30 of its 50 runs failed" in found.verdict
+
+
+def test_the_same_run_again_counts_once(tmp_path: Path) -> None:
+    def copies(name: str, value: float) -> Path:
+        trials = {
+            f"{name}{k}": {"rows": [row(1, value)], "config": {"env": "E", "seed": 0}}
+            for k in range(8)
+        }
+        return make_sweep(tmp_path, trials, name)
+
+    found = compare([copies("a", 100), copies("b", 99)], RETURN)
+    assert found.summary["runs"].tolist() == [1, 1] and not found.pairs["better"].any()
+
+
+def test_trials_of_a_search_that_learns_are_not_independent(tmp_path: Path) -> None:
+    good = single(tmp_path, "good", {(float(k), 0): 100.0 + k for k in range(10)})
+    poor = single(tmp_path, "poor", {(float(k), 0): 1.0 + k for k in range(10)})
+    assert compare([good, poor], RETURN).verdict.startswith("good is better than poor")
+    (good / "spec.yaml").write_text("search: {algorithm: tpe}")
+    verdict = compare([good, poor], RETURN).verdict
+    assert verdict.startswith("good looks better than poor") and "each trial of TPE was" in verdict
+    (good / "spec.yaml").write_text("search: random")
+    assert compare([good, poor], RETURN).verdict.startswith("good is better than poor")

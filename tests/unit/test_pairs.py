@@ -124,3 +124,44 @@ def test_below_five_runs_nothing_is_claimed() -> None:
 def test_a_planted_difference_is_found() -> None:
     assert claims(10, shift=2.0, draws=100) >= 0.9  # two standard deviations
     assert claims(5, shift=3.0, draws=100) >= 0.85
+
+
+def test_the_best_on_each_of_several_tasks_is_seldom_called_better() -> None:
+    # Chosen on each task by itself: 8 ** 5 combinations, not 8.
+    rng, found, real = np.random.default_rng(3), 0, 0
+    for _ in range(30):
+        tries, other = rng.normal(size=(5, 8, 10)), rng.normal(size=(10, 5))
+        best = np.stack([max(task, key=iqm) for task in tries], axis=1)
+        for shift in (0, 2):
+            pairs = compare_pairs(
+                {"best": best + shift, "other": other}, chosen_from={"best": [8] * 5}, resamples=100
+            )
+            found += bool(pairs["better"].item()) and not shift
+            real += bool(pairs["better"].item()) and shift > 0
+    assert found <= 4 and real >= 28
+
+
+def test_a_choice_is_the_best_of_independent_draws() -> None:
+    x, y = GENERATOR.normal(0.7, size=(6, 2)), GENERATOR.normal(size=(8, 2))
+    found, _ = permutation_test(x, y, choices=[3, 5])
+    draws = np.zeros(20_000)
+    for task, choice in zip(stats.rankdata(np.concatenate([x, y]), axis=0).T, (3, 5), strict=True):
+        sums = GENERATOR.permuted(np.tile(task, (len(draws) * choice, 1)), axis=1)[:, :6].sum(1)
+        draws += sums.reshape(choice, -1).max(axis=0)
+    ranks = stats.rankdata(np.concatenate([x, y]), axis=0)
+    assert found == pytest.approx(min(1, 2 * np.mean(draws >= ranks[:6].sum() - 1e-9)), abs=0.02)
+
+
+def test_many_choices_can_still_show_something() -> None:
+    b = np.arange(10.0)
+    found = compare_pairs({"a": b + 20, "b": b}, chosen_from={"a": 600}, resamples=200)
+    # Twice 600 in the 184,756 halves of 20 runs.
+    assert found["p_adjusted"].item() == pytest.approx(2 * 600 / 184_756, rel=0.01)
+    assert found["better"].item() and found["needed"].item() < 1
+
+
+def test_many_runs_are_drawn_not_counted() -> None:
+    x, y = GENERATOR.normal(0.3, size=(90, 1)), GENERATOR.normal(size=(80, 1))
+    exact = stats.mannwhitneyu(x[:, 0], y[:, 0]).pvalue
+    found, _ = permutation_test(x, y)
+    assert found == pytest.approx(exact, abs=4 * np.sqrt(exact / 9_999) + 1e-3)

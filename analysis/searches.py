@@ -1,0 +1,28 @@
+"""Which search chose a sweep's settings, as the spec in its folder names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+LEARNING = {
+    "tpe": "TPE",
+    "optuna": "TPE",
+    "cmaes": "CMA-ES",
+    "gp": "a Gaussian process",
+    "nsga2": "NSGA-II",
+    "nsga3": "NSGA-III",
+}
+"""Searches that propose settings after the results of earlier trials."""
+
+
+def learning_search(folder: Path) -> str:
+    """The name of the sweep's search if it learns from trials; else, or without a spec, empty."""
+    try:
+        document = yaml.safe_load((folder / "spec.yaml").read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError):
+        return ""  # none was written, or it is not ours
+    search = document.get("search") if isinstance(document, dict) else None
+    algorithm = search.get("algorithm") if isinstance(search, dict) else search
+    return LEARNING.get(str(algorithm), "")
