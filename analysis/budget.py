@@ -23,6 +23,8 @@ BUDGETS = (ENV_STEPS, SECONDS, ITERATION)
 """What a budget may be counted in: environment steps, seconds, iterations."""
 _ROUNDING = 1e-9
 
+Run = tuple[RunCurve, bool]
+
 
 def budget_to_threshold(
     steps: npt.ArrayLike,
@@ -152,22 +154,24 @@ def budget_to_threshold_frame(
 
     Returns:
         One row per run, which is a trial or one seed of a trial of several: ``trial_id``, ``seed``,
-        ``reached``, ``budget`` (infinity if it was not reached) and ``end`` (the budget of the last
-        report, where such a run is censored). ``attrs["summary"]`` is their `Reached`, with
-        ``attrs`` of the arguments beside it. Runs without a finite value are left out.
+        ``reached``, ``budget`` (infinity if it was not reached), ``end`` (the budget of the last
+        report, where such a run is censored; NaN without a finite value) and ``failed`` (or
+        diverged: such a run counts as one that never gets there). ``attrs["summary"]`` is their
+        `Reached`, with ``attrs`` of the arguments beside it.
 
     Raises:
         ResultsError: The folder holds no sweep, no trial reported ``metric`` or ``x``, or an
             argument makes no sense.
     """
     rows = []
-    for curve in _curves(results, metric, x):
+    for curve, failed in _curves(results, metric, x):
         budget = budget_to_threshold(
             curve.steps, curve.values, threshold, mode, window=window, stays=stays
         )
-        rows.append(_row(curve, reached=np.isfinite(budget), budget=budget, end=curve.end))
+        reached = np.isfinite(budget)
+        rows.append(_row(curve, reached=reached, budget=budget, end=curve.end, failed=failed))
     frame = pd.DataFrame(rows).astype({"seed": "Int64"})
-    summary: Reached = reached_summary(frame["budget"], frame["end"])
+    summary: Reached = reached_summary(frame["budget"], frame["end"], failed=frame["failed"])
     frame.attrs.update(metric=metric, mode=mode, threshold=threshold, x=x, summary=summary)
     return frame
 
@@ -185,26 +189,30 @@ def area_under_curve_frame(
     Args:
         results: A ``ResultGrid`` or the path of a sweep folder.
         metric: The flat name of the metric.
-        budget: The budget; by default the largest that every run reached.
+        budget: The budget; by default the largest that every run reached which did not fail.
         x: What the budget is counted in, one of `BUDGETS`.
         method: See `area_under_curve`.
 
     Returns:
         One row per run, which is a trial or one seed of a trial of several: ``trial_id``, ``seed``,
         ``area`` (the mean over the budget; NaN of runs that ended before it) and ``end`` (the
-        budget of the last report). ``attrs`` holds ``metric``, ``x`` and ``budget``. Runs without a
-        finite value are left out.
+        budget of the last report) and ``failed`` (or diverged). ``attrs`` holds ``metric``, ``x``
+        and ``budget``.
 
     Raises:
         ResultsError: The folder holds no sweep, or no trial reported ``metric`` or ``x``.
     """
     curves = _curves(results, metric, x)
-    shared = min(curve.end for curve in curves) if budget is None else budget
+    ends = [curve.end for curve, failed in curves if not failed]
+    # Where all failed, the one that came least far counts.
+    ends = ends or [curve.end for curve, _ in curves if len(curve.steps)]
+    shared = min(ends) if budget is None else budget
     rows = []
-    for curve in curves:
+    for curve, failed in curves:
         long = curve.end >= shared
         area = area_under_curve(curve.steps, curve.values, shared, method=method) if long else None
-        rows.append(_row(curve, area=float("nan") if area is None else area, end=curve.end))
+        value = float("nan") if area is None else area
+        rows.append(_row(curve, area=value, end=curve.end, failed=failed))
     frame = pd.DataFrame(rows).astype({"seed": "Int64"})
     frame.attrs.update(metric=metric, x=x, budget=shared)
     return frame
@@ -216,14 +224,19 @@ def check_budget_name(x: str) -> None:
         raise ResultsError(f"a budget is counted in one of {', '.join(BUDGETS)}, not {x!r}")
 
 
-def _curves(results: ResultGrid | Sweep | str | Path, metric: str, x: str) -> list[RunCurve]:
+def _curves(results: ResultGrid | Sweep | str | Path, metric: str, x: str) -> list[Run]:
+    """All runs, and whether each failed or diverged."""
     check_budget_name(x)
     sweep = load_sweep(results)
     sweep.require_metric(metric)
     sweep.require_metric(x)
-    curves = [curve for trial in sweep.trials for curve in run_curves(trial, metric, x)]
-    found = [curve for curve in curves if len(curve.steps)]
-    if not found:
+    found = [
+        (curve, trial.status == "ERROR" or curve.diverged)
+        for trial in sweep.trials
+        if len(trial.frame)
+        for curve in run_curves(trial, metric, x)
+    ]
+    if not any(len(curve.steps) for curve, _ in found):
         raise ResultsError(f"{sweep.path}: every value of {metric!r} is NaN or infinite")
     return found
 

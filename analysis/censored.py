@@ -24,7 +24,7 @@ class Reached:
 
     Attributes:
         runs: How many there are.
-        reached: How many of them reached it within the horizon.
+        reached: How many of them reached it (within the horizon, if one was given).
         horizon: The budget up to which the mean counts.
         median: The Kaplan-Meier median; infinity where fewer than half of the runs got there.
         median_low, median_high: Its percentile bootstrap interval over runs.
@@ -54,6 +54,7 @@ def reached_summary(
     ends: npt.ArrayLike,
     *,
     horizon: float | None = None,
+    failed: npt.ArrayLike | None = None,
     confidence: float = 0.95,
     resamples: int = _RESAMPLES,
     seed: int = 0,
@@ -63,8 +64,11 @@ def reached_summary(
     Args:
         budgets: ``[runs]``: where each reached it; infinity if it did not.
         ends: ``[runs]``: the budget at which each ended.
-        horizon: What happened later does not count; by default the largest budget that all runs
-            had, so that the mean needs no assumption about those that ended early.
+        horizon: What happened later does not count. By default it is of the mean only: the
+            largest budget that all runs had which did not fail, so that the mean needs no
+            assumption about those that ended early.
+        failed: ``[runs]``: which failed. One that had not reached the threshold never does,
+            whatever the others' budget; where it ended says nothing of theirs, and may be NaN.
         confidence: Of the intervals.
         resamples: Of the bootstrap, which draws runs.
         seed: Of the bootstrap.
@@ -79,11 +83,15 @@ def reached_summary(
     at, end = np.asarray(budgets, dtype=float), np.asarray(ends, dtype=float)
     if not len(at) or at.shape != end.shape:
         raise ResultsError(f"budgets and ends must be of one length, not {at.shape}, {end.shape}")
+    lost = np.zeros(len(at), dtype=bool) if failed is None else np.asarray(failed, dtype=bool)
+    if lost.any() and not lost.all():
+        end = np.where(lost, np.fmax(end, end[~lost].max()), end)
     if not np.isfinite(end).all() or (at[np.isfinite(at)] > end[np.isfinite(at)]).any():
         raise ResultsError("every run needs a finite end, not before it reached the threshold")
     until = float(end.min()) if horizon is None else float(horizon)
-    observed = at <= np.minimum(end, until)
-    times = np.where(observed, at, np.minimum(end, until))
+    last = end if horizon is None else np.minimum(end, until)
+    observed = at <= last
+    times = np.where(observed, at, last)
     median, mean = _median_and_mean(times, observed, until)
     lows, highs = (np.array([np.nan] * 2),) * 2
     if len(at) > 1:

@@ -53,8 +53,8 @@ class Comparison:
             ``total_cpu_hours``, ``total_gpu_hours`` (of all trials of its sweeps, the search among
             them, as `analysis.cost_frame` counts; NaN if not known of all); ``chosen_from`` and
             ``lost``: see `analysis.samples.Sample`. With a threshold also ``reached`` (the part of
-            the runs), ``threshold_median`` (infinity: most did not) and ``threshold_mean``
-            (restricted to the budget), with their intervals.
+            the runs, the lost ones among them), ``threshold_median`` (infinity: most did not) and
+            ``threshold_mean`` (restricted to the budget), with their intervals.
         pairs: A row per pair: see `analysis.pairs.compare_pairs`.
         runs: A row per run: see `analysis.shared_budget.runs_frame`.
         curves: A row per algorithm and point: ``algorithm``, ``share`` (of the budget), ``budget``,
@@ -115,9 +115,10 @@ def compare(
 ) -> Comparison:
     """Compares algorithms or sweeps.
 
-    Every run counts with its last report within a budget that all runs on its task reached. By
-    which runs a contender is judged: see `analysis.samples`. A contender with several environments
-    has several tasks, whose scores are normalised.
+    Every run counts with its value at a budget that all runs on its task reached, on the straight
+    line between its reports before and after. By which runs a contender is judged: see
+    `analysis.samples`. A contender with several environments has several tasks, whose scores are
+    normalised.
 
     Args:
         sources: Sweeps by label; or a sequence of sweeps or texts ``label=folder``, in which a
@@ -128,7 +129,7 @@ def compare(
         budget: In units of ``x``; by default the largest that every run on a task reached.
         threshold: A value of the metric: how much budget each needs to reach it. One task only.
         window: See `analysis.budget_to_threshold`.
-        stays: See `analysis.budget_to_threshold`.
+        stays: See `analysis.budget_to_threshold`; what came after the budget does not count.
         unit: ``"held-out"``, ``"best"``, ``"trials"`` or ``"auto"``.
         x: What the budget is counted in, one of `analysis.budget.BUDGETS`.
         reference: By task, the scores that count as 0 and as 1. By default several tasks are
@@ -263,13 +264,17 @@ def _thresholds(
 ) -> pd.DataFrame:
     rows = []
     for label, of_tasks in samples.items():
-        runs = of_tasks[task.name].runs
-        budgets = [
-            budget_to_threshold(r.steps, r.values, threshold, mode, window=window, stays=stays)
-            for r in runs
-        ]
+        sample = of_tasks[task.name]
+        budgets = []
+        for run in sample.runs:
+            within = run.steps <= task.budget
+            steps, values = run.steps[within], run.values[within]
+            budgets.append(
+                budget_to_threshold(steps, values, threshold, mode, window=window, stays=stays)
+            )
+        budgets += [math.inf] * sample.missing  # else those who lose runs would gain by it
         found = reached_summary(
-            budgets, [run.end for run in runs], horizon=task.budget, confidence=confidence
+            budgets, [task.budget] * len(budgets), horizon=task.budget, confidence=confidence
         )
         rows.append(
             {

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from analysis.names import SECONDS
 from analysis.records import ENV_STEPS
@@ -18,7 +15,8 @@ if TYPE_CHECKING:
     from analysis.comparison import Comparison
 
 UNITS_OF = {ENV_STEPS: "environment steps", SECONDS: "seconds of training"}
-_SAME_REPORT = 0.95
+_COARSE = 0.2
+"""Reports further apart than this part of the budget are worth a word."""
 _SHORT = 0.8
 """A shared budget below this part of the longest run's is worth a word."""
 
@@ -44,7 +42,7 @@ def notes(
     how = ", the largest budget that every run reached" if chosen else ""
     lines = [
         f"{found.metric} ({better} is better) at {at}{how}; "
-        "each run counts with its last report within it."
+        "each run counts with its value there, on the line between its reports before and after."
     ]
     for label, of_tasks in samples.items():
         words = {task: sample_words(sample) for task, sample in of_tasks.items()}
@@ -85,8 +83,7 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
             "covers its seeds, not the luck of its search. p and the intervals of pairs allow for "
             "the choice; fewer finalists or more seeds (`final:`) cost less."
         )
-    lines.append(_short_budget(found))
-    lines += [_reports_apart(samples, task) for task in found.tasks.to_dict("records")]
+    lines += [_short_budget(found), _coarse(found, samples)]
     uneven = [
         label
         for label, of_tasks in samples.items()
@@ -106,21 +103,20 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
     return [line for line in lines if line]
 
 
-def _reports_apart(samples: Samples, task: dict[Hashable, Any]) -> str:
-    """That some contenders are read clearly earlier than others, as their reports are rare."""
-    budget = task["budget"]
-    read = {
-        label: float(np.mean([run.steps[run.steps <= budget][-1] for run in sample[name].runs]))
-        for name in [task["task"]]
-        for label, sample in samples.items()
-    }
-    first, last = min(read, key=lambda label: read[label]), max(read.values())
-    if read[first] >= _SAME_REPORT * last:
+def _coarse(found: Comparison, samples: Samples) -> str:
+    budgets = found.tasks.set_index("task")["budget"]
+    gaps = [
+        (run.gap(budgets[task]) / budgets[task], label, run.gap(budgets[task]))
+        for label, of_tasks in samples.items()
+        for task, sample in of_tasks.items()
+        for run in sample.runs
+    ]
+    share, label, gap = max(gaps)
+    if share <= _COARSE:
         return ""
     return (
-        f"The last reports within the budget of {budget:,.10g} lie apart: those of {first} at "
-        f"{read[first]:,.10g} on average, others at {last:,.10g}. Where values still change, that "
-        f"alone is a difference; a budget of {read[first]:.10g} would be fairer."
+        f"Reports around the budget are up to {gap:,.10g} apart ({label}), {share:.0%} of it: what "
+        "lies between is taken from a straight line."
     )
 
 

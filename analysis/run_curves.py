@@ -46,9 +46,21 @@ class RunCurve:
         return float(self.steps[-1]) if len(self.steps) else float("nan")
 
     def at(self, budget: float) -> float:
-        """The value of the last report within a budget; NaN before the first report."""
+        """The value at a budget, on the straight line between the reports before and after.
+
+        So runs that report at other budgets can be compared: a report from long before would stand
+        for less training. NaN before the first report; the last value after the last.
+        """
+        if not len(self.steps) or budget < self.steps[0]:
+            return float("nan")
+        return float(np.interp(budget, self.steps, self.values))
+
+    def gap(self, budget: float) -> float:
+        """How far apart the reports before and after a budget are; 0 at a report or at the end."""
         row = self._row(budget)
-        return float(self.values[row]) if row >= 0 else float("nan")
+        if row < 0 or row == len(self.steps) - 1 or self.steps[row] == budget:
+            return 0.0
+        return float(self.steps[row + 1] - self.steps[row])
 
     def seconds_at(self, budget: float) -> float:
         """The training time of the last report within a budget; NaN before the first report."""

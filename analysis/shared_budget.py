@@ -89,9 +89,9 @@ def shared_tasks(
 def runs_frame(samples: Samples, tasks: list[Task]) -> pd.DataFrame:
     """A row per run: ``algorithm``, ``task``, ``unit``, ``trial_id``, ``seed``, what it came to.
 
-    ``value`` is as reported at the budget, ``score`` as it is compared, ``area`` the mean of the
-    curve over the budget on the scale of the scores, ``seconds`` the training time at the budget,
-    ``end`` the budget of the run's last report.
+    ``value`` is that at the budget, ``score`` as it is compared, ``area`` the mean of the curve, of
+    straight lines between reports, over the budget on the scale of the scores, ``seconds`` the
+    training time at the budget, ``end`` the budget of the run's last report.
     """
     rows = []
     for label, of_tasks in samples.items():
@@ -99,7 +99,8 @@ def runs_frame(samples: Samples, tasks: list[Task]) -> pd.DataFrame:
             sample = of_tasks[task.name]
             for run in sample.runs:
                 value = run.at(task.budget)
-                area = area_under_curve(run.steps, task.scale(run.values), task.budget)
+                scores = task.scale(run.values)
+                area = area_under_curve(run.steps, scores, task.budget, method="trapezoid")
                 rows.append(
                     {
                         "algorithm": label,

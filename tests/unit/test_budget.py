@@ -102,9 +102,9 @@ def test_a_run_that_was_cut_off_is_no_failure() -> None:
     found = reached_summary([10, NEVER, 20, 40], [50, 15, 50, 50], horizon=50)
     assert found.median == 20  # 3/8 of the runs are left
     assert found.mean == pytest.approx(10 * 1 + 10 * 3 / 4 + 20 * 3 / 8)
-    # By default only what all runs had counts: up to 15 none of this is censored.
+    # By default the mean counts what all runs had: up to 15 none of this is censored.
     short = reached_summary([10, NEVER, 20, 40], [50, 15, 50, 50])
-    assert (short.horizon, short.reached, short.median) == (15, 1, NEVER)
+    assert (short.horizon, short.reached, short.median) == (15, 3, 20)
     assert short.mean == (10 + 15 + 15 + 15) / 4
 
 
@@ -131,22 +131,25 @@ def test_frames_over_the_runs_of_a_sweep(tmp_path: Path) -> None:
         },
     )
     found = budget_to_threshold_frame(sweep, RETURN, 5)
-    assert list(found["trial_id"]) == ["one", "two", "two"]
-    assert list(found["seed"]) == [7, 0, 1]
-    assert list(found["budget"]) == [200, NEVER, 220]
-    assert list(found["reached"]) == [True, False, True]
-    assert found.attrs["summary"].reached == 1  # within 200 steps, which all of them had
+    assert list(found["trial_id"]) == ["one", "two", "two", "none"]
+    assert list(found["seed"])[:3] == [7, 0, 1]
+    assert list(found["budget"]) == [200, NEVER, 220, NEVER]
+    assert list(found["reached"]) == [True, False, True, False]
+    assert list(found["failed"]) == [False, False, False, True]
+    summary = found.attrs["summary"]
+    # The one without a value never gets there, and its end limits nobody.
+    assert (summary.runs, summary.reached, summary.horizon, summary.median) == (4, 2, 200, 220)
     assert budget_to_threshold_frame(sweep, RETURN, 5, stays=True)["reached"].sum() == 1
     seconds = budget_to_threshold_frame(sweep, RETURN, 5, x="time_total_s")
     # A seed has its share of its trial's time.
-    assert list(seconds["budget"]) == [1.0, NEVER, 0.5]
+    assert list(seconds["budget"]) == [1.0, NEVER, 0.5, NEVER]
 
     areas = area_under_curve_frame(sweep, RETURN)
     assert areas.attrs["budget"] == 200
     # The third has reports at 110 and 220 only.
-    assert list(areas["area"]) == [1, 1, 2]
+    assert list(areas["area"])[:3] == [1, 1, 2] and areas["failed"].tolist()[3]
     longer = area_under_curve_frame(sweep, RETURN, 300)
-    assert longer["area"].iloc[0] == (100 + 100 + 500) / 300 and longer["area"].isna().sum() == 2
+    assert longer["area"].iloc[0] == (100 + 100 + 500) / 300 and longer["area"].isna().sum() == 3
     with pytest.raises(ResultsError, match="episode_return_mean"):
         budget_to_threshold_frame(sweep, "episode_return", 5)
     with pytest.raises(ResultsError, match="counted in one of"):
@@ -172,7 +175,7 @@ def test_curves_end_where_a_run_diverges(tmp_path: Path) -> None:
         *[True, True],
     ]
     well = found[0]
-    assert [well.at(budget) for budget in (100, 199, 200, 9999)] == [1, 1, 2, 4]
+    assert [well.at(budget) for budget in (100, 199, 200, 9999)] == [1, 1.99, 2, 4]
     assert math.isnan(well.at(99)) and well.end == 400
     never = found[4]
     assert math.isnan(never.end) and np.isnan(never.at(1e9))
@@ -192,3 +195,24 @@ def test_the_median_where_exactly_half_of_the_runs_get_there(runs: int) -> None:
     half = runs // 2
     budgets = [float(n) for n in range(1, half + 1)] + [NEVER] * half
     assert reached_summary(budgets, [100.0] * runs, resamples=2).median == half
+
+
+def test_a_run_that_crashed_early_is_no_horizon(tmp_path: Path) -> None:
+    good = {str(k): {"rows": [row(i, 100.0 * i) for i in range(1, 6)]} for k in range(5)}
+    crashed = {"crash": {"rows": [row(1, 5.0)], "status": "ERROR"}}
+    sweep = make_sweep(tmp_path, {**good, **crashed})
+    found = budget_to_threshold_frame(sweep, RETURN, 450).attrs["summary"]
+    assert (found.runs, found.reached, found.median, found.horizon) == (6, 5, 500, 500)
+    areas = area_under_curve_frame(sweep, RETURN)
+    assert areas.attrs["budget"] == 500 and areas["area"].isna().tolist() == [False] * 5 + [True]
+    alone = make_sweep(tmp_path, crashed, "alone")
+    assert area_under_curve_frame(alone, RETURN)["area"].tolist() == [5]
+    assert budget_to_threshold_frame(alone, RETURN, 450).attrs["summary"].reached == 0
+
+
+def test_runs_that_failed_never_get_there() -> None:
+    budgets, ends = [10, 20, 30, NEVER, NEVER, NEVER, NEVER], [100, 100, 100, 5, 5, 5, math.nan]
+    found = reached_summary(budgets, ends, failed=[False] * 3 + [True] * 4)
+    assert (found.fraction, found.median, found.horizon) == (3 / 7, NEVER, 100)
+    # Cut off without a failure, they say nothing of later.
+    assert reached_summary(budgets[:6], ends[:6]).median == 20

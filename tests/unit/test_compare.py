@@ -48,8 +48,8 @@ def test_seeds_of_one_configuration(tmp_path: Path) -> None:
     assert list(summary["unit"]) == ["best", "best"] and list(summary["chosen_from"]) == [1, 1]
     # The values are 100, 100.1 … 100.5; one is cut off on each side.
     assert summary.loc["good", "iqm"] == pytest.approx(np.mean([100.1, 100.2, 100.3, 100.4]))
-    # A value holds until the next report: 1/4, 1/4, 2/4, 3/4 of the level.
-    assert summary.loc["good", "area"] == pytest.approx(100.25 * 7 / 16)
+    # The first report's value up to it, then lines: 2/8, 3/8, 5/8, 7/8 of the level.
+    assert summary.loc["good", "area"] == pytest.approx(100.25 * 17 / 32)
     assert list(summary["reached"]) == [1, 0]
     assert list(summary["threshold_median"]) == [300, math.inf]
     assert list(summary["threshold_mean"]) == [300, 400]
@@ -71,12 +71,12 @@ def test_the_budget_is_what_all_runs_had(tmp_path: Path) -> None:
     assert list(found.summary["iqm"].round()) == [50, 60]
     assert found.verdict.startswith("short is better than long")
     assert any("went on for up to 800" in line for line in found.cautions)
-    assert not any("lie apart" in line for line in found.cautions)
-    # Reports at other budgets: the last one within it counts.
+    # Reports at other budgets: the line between those at 300 and 450.
     rare = make_runs(tmp_path, "rare", curves(90, reports=3), every=150)
     found = compare([rare, short], RETURN)
-    assert found.budget == 400 and found.summary["iqm"].iloc[0].round() == 60
-    assert any("those of rare at 300 on average, others at 400" in c for c in found.cautions)
+    assert found.budget == 400 and found.summary["iqm"].iloc[0].round() == 80
+    assert not any("apart" in line for line in compare([long, short], RETURN).cautions)
+    assert any("up to 150 apart (rare), 38% of it" in line for line in found.cautions)
     assert compare([long, short], RETURN, budget=100).budget == 100
     with pytest.raises(
         ResultsError, match=r"budget 500: run short0s0 \(seed 0\) of short ended at"
@@ -312,3 +312,31 @@ def test_trials_of_a_search_that_learns_are_not_independent(tmp_path: Path) -> N
     assert verdict.startswith("good looks better than poor") and "each trial of TPE was" in verdict
     (good / "spec.yaml").write_text("search: random")
     assert compare([good, poor], RETURN).verdict.startswith("good is better than poor")
+
+
+def test_rare_reports_are_no_handicap(tmp_path: Path) -> None:
+    # The same curve, reported every 100 and every 2,500 steps; one run ended at 5,900.
+    often = [[4.0 * i + s for i in range(1, 60 if s == 0 else 101)] for s in range(8)]
+    rarely = [[100.0 * i + s + 0.5 for i in range(1, 5)] for s in range(8)]
+    a = make_runs(tmp_path, "a", often)
+    b = make_runs(tmp_path, "b", rarely, every=2500)
+    found = compare([a, b], RETURN)
+    assert found.budget == 5900 and not found.pairs["better"].any()
+    assert found.summary["iqm"].diff().iloc[1] == pytest.approx(0.5)
+
+
+def test_what_came_after_the_shared_budget_does_not_count(tmp_path: Path) -> None:
+    short = [[100.0, 500.0, 500.0, 500.0]] * 5
+    dips = [[*curve, 500.0, 0.0, 500.0] for curve in short]
+    a, b = make_runs(tmp_path, "a", dips), make_runs(tmp_path, "b", short)
+    found = compare([a, b], RETURN, threshold=450, stays=True).summary
+    assert found["reached"].tolist() == [1, 1] and found["threshold_median"].tolist() == [200, 200]
+
+
+def test_lost_runs_never_reach_a_threshold(tmp_path: Path) -> None:
+    nan = float("nan")
+    well = [[100.0, 500.0, 500.0]] * 5
+    a = make_runs(tmp_path, "a", [*well, *[[100.0, 200.0, nan]] * 7])
+    found = compare([a, make_runs(tmp_path, "b", well)], RETURN, threshold=450).summary
+    assert found["reached"].tolist() == [pytest.approx(5 / 12), 1]
+    assert found["threshold_median"].tolist() == [math.inf, 200]

@@ -66,8 +66,9 @@ def test_files(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> 
         assert (runs / "out" / name).stat().st_size > 100
         assert f"Wrote out/{name}" in said.err
     with (runs / "out/c-runs.csv").open() as file:
-        values = {row["value"] for row in csv.DictReader(file)}
-    assert values == {"50.0", "25.0"}  # at 100 steps: the last report within 150
+        values = [float(row["value"]) for row in csv.DictReader(file)]
+    # Half-way from 50 at 100 steps to 100, 101 … at 200; from 25 to 50, 51 ….
+    assert values == [level + seed / 2 for level in (75, 37.5) for seed in range(6)]
     assert (runs / "out/c.png").read_bytes().startswith(b"\x89PNG")
 
 
