@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from analysis.lineage import LINEAGE_FILE
+from analysis.records import is_mlflow
 from analysis.rows import ResultsError
 from experiments.credentials import scrubbed
 from experiments.environment_file import ENVIRONMENT_FILE
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
     from analysis import Sweep
+    from experiments.schema import SweepSpec
 
 PLOTS_ARTIFACT = "plots"
 _PICTURES = frozenset({".png", ".svg", ".pdf"})
@@ -129,6 +131,31 @@ def _commands(folder: Path) -> list[str]:
     return lines
 
 
+def check_log_of_sweep(folder: Path) -> SweepSpec:
+    """Sees, before anything is written, that a sweep's results can be logged.
+
+    Args:
+        folder: the sweep's.
+
+    Returns:
+        Its spec.
+
+    Raises:
+        ExperimentError: it is no sweep's folder, MLflow was off, or does not answer.
+    """
+    from experiments.runner import load_sweep_spec
+
+    if is_mlflow(folder):
+        raise ExperimentError(f"{folder} is in MLflow: give the sweep's folder, e.g. runs/<name>")
+    spec = load_sweep_spec(folder)
+    if not spec.mlflow.enabled:
+        folder = folder.expanduser().absolute()
+        raise ExperimentError(f"{folder}: mlflow.enabled is false in its {SPEC_FILE}")
+    if problem := check_tracking(tracking_uri(spec)):
+        raise ExperimentError(problem)
+    return spec
+
+
 def log_artifacts_of_sweep(folder: Path) -> str:
     """Logs a sweep's report, pictures, tables and best policy to its run, at any time after it.
 
@@ -142,15 +169,9 @@ def log_artifacts_of_sweep(folder: Path) -> str:
         ExperimentError: it is no sweep's folder, MLflow was off, does not answer, or has no run of
             this sweep.
     """
-    from experiments.runner import load_sweep_spec
-
-    spec = load_sweep_spec(folder)
+    spec = check_log_of_sweep(folder)
     folder = folder.expanduser().absolute()
-    if not spec.mlflow.enabled:
-        raise ExperimentError(f"{folder}: mlflow.enabled is false in its {SPEC_FILE}")
     uri = tracking_uri(spec)
-    if problem := check_tracking(uri):
-        raise ExperimentError(problem)
     client = connect(uri)
     shown = f"MLflow experiment {spec.mlflow.experiment_name!r} at {scrubbed(uri)}"
     try:

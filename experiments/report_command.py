@@ -42,8 +42,8 @@ def make_report(
         console: Where it is said.
 
     Raises:
-        ExperimentError: `log_to_mlflow` with several sweeps or another file, or MLflow has no run
-            of the sweep.
+        ExperimentError: `log_to_mlflow` with several sweeps, one in MLflow or another file; MLflow
+            was off, does not answer, or has no run of the sweep.
     """
     from analysis.report import write_figures, write_report
 
@@ -76,6 +76,8 @@ def report_at_end(folder: Path) -> Path | None:
 
 def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
     """The page that a sweep's run shows: the one in its folder."""
+    from experiments.mlflow_artifacts import check_log_of_sweep
+
     if len(folders) != 1:
         raise ExperimentError(
             f"--log-to-mlflow takes one sweep, whose run gets the page, not {len(folders)}"
@@ -83,6 +85,7 @@ def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
     page = folders[0].expanduser().absolute() / REPORT_FILE
     if out is not None and out.expanduser().absolute() != page:
         raise ExperimentError(f"--log-to-mlflow logs {page}: leave --output {out} out")
+    check_log_of_sweep(folders[0])
     return page
 
 

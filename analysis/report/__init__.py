@@ -74,7 +74,7 @@ def write_figures(
         The files, absolute paths.
 
     Raises:
-        ResultsError: As of `write_report`.
+        ResultsError: As of `write_report`, or a sweep's name leads out of the folder.
     """
     from analysis.report.static import write_static
 
@@ -82,7 +82,12 @@ def write_figures(
     target = Path(folder).expanduser().absolute()
     if len(sweeps) == 1:
         return write_static(sweeps[0], target)
-    return [file for data in sweeps for file in write_static(data, target / data.name)]
+    folders = [_inside(target, data.name) for data in sweeps]
+    return [
+        file
+        for data, place in zip(sweeps, folders, strict=True)
+        for file in write_static(data, place)
+    ]
 
 
 def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData]:
@@ -93,6 +98,16 @@ def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData
     if metric is not None and not any(data.reported for data in sweeps):
         sweeps[0].sweep.require_metric(metric)
     return sweeps
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """The folder of a sweep's name in another one; a name may have slashes, and MLflow's any."""
+    from analysis.records import ResultsError
+
+    place = Path(os.path.normpath(folder / name))
+    if not place.is_relative_to(os.path.normpath(folder)):
+        raise ResultsError(f"the sweep's name {name!r} leads out of the folder {folder}")
+    return place
 
 
 def _default(sweeps: list[ReportData]) -> Path:
@@ -112,8 +127,11 @@ def _write(text: str, out: Path) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         half = target.with_name(f".{target.name}.tmp")
-        half.write_text(text, encoding="utf-8")
-        os.replace(half, target)  # whole or not at all
+        try:
+            half.write_text(text, encoding="utf-8")
+            os.replace(half, target)  # whole or not at all
+        finally:
+            half.unlink(missing_ok=True)
     except OSError as error:
         raise ResultsError(f"{target}: cannot write the report ({error})") from error
     return target

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from analysis_sweeps import make_sweep, row
 from rich.console import Console
 
+from analysis import ResultsError, write_figures, write_report
+from analysis.sources import load_sweeps
+from experiments.errors import ExperimentError
 from experiments.report_command import make_report
 
 
@@ -60,3 +65,42 @@ def test_figures_of_several_sweeps_have_a_folder_each(sweep: Path, tmp_path: Pat
     report(sweep, other, out=tmp_path / "page.html", figures=tmp_path / "paper")
     assert (tmp_path / "paper" / "sweep" / "learning_curves.png").is_file()
     assert (tmp_path / "paper" / "other" / "learning_curves.png").is_file()
+
+
+def test_a_sweep_name_leads_nowhere_else(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's tags name a sweep as they like."""
+    named = [replace(s, name=f"../{s.name}") for s in load_sweeps(sweep)] + load_sweeps(sweep)
+    monkeypatch.setattr("analysis.sources.load_sweeps", lambda _: named)
+    with pytest.raises(ResultsError, match=r"'\.\./sweep' leads out of the folder"):
+        write_figures("both", tmp_path / "paper")
+    assert not (tmp_path / "paper").exists()
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(sweep: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "page.html").mkdir(parents=True)
+    with pytest.raises(ResultsError, match="cannot write the report"):
+        write_report(sweep, out / "page.html")
+    assert [path.name for path in out.iterdir()] == ["page.html"]
+
+
+def test_what_cannot_be_logged_is_refused_before_anything_is_written(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(ExperimentError, match="mlflow:tunescape/sweep is in MLflow"):
+        report(Path("mlflow:tunescape/sweep"), log_to_mlflow=True)
+    for mlflow, message in (
+        ({"enabled": False}, r"mlflow\.enabled is false"),
+        ({"tracking_uri": "http://127.0.0.1:9"}, "cannot be reached"),
+    ):
+        spec = {"name": "sweep", "trainable": "PPO", "mlflow": mlflow}
+        spec["config"] = {"env": "CartPole-v1"}
+        (sweep / "spec.yaml").write_text(yaml.safe_dump(spec))
+        with pytest.raises(ExperimentError, match=message):
+            report(sweep, log_to_mlflow=True)
+    assert not list((tmp_path / "here").iterdir())
+    assert not (sweep / "report.html").exists()
