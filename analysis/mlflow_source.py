@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from analysis.credentials import scrubbed
 from analysis.mlflow_history import Point, histories
 from analysis.names import ITERATION
+from analysis.reachable import check_tracking
 from analysis.records import MLFLOW, Sweep, TrialRecord
 from analysis.rows import Config, ResultsError, Row, nest, one_timeline
 
@@ -52,15 +54,18 @@ def load_mlflow_sweep(sweep: str, *, tracking_uri: str | None = None) -> Sweep:
         kill, MLflow keeps the values that were reported first.
 
     Raises:
-        ResultsError: There is no such store, or no such sweep in it.
+        ResultsError: There is no such store, it does not answer or cannot be read, or there is no
+            such sweep in it.
 
     Example:
         >>> load_mlflow_sweep("tunescape/quickstart")  # doctest: +SKIP
         >>> trials_frame("mlflow:tunescape/quickstart")  # doctest: +SKIP
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _default_uri()
-    client = _connect(uri)
+    if problem := check_tracking(uri):
+        raise ResultsError(problem)
     try:
+        client = _connect(uri)
         parent, experiment = _find(client, sweep, uri)
         runs = _trials(client, parent)
         metrics = {run.info.run_id: sorted(run.data.metrics) for run in runs}
@@ -75,7 +80,8 @@ def load_mlflow_sweep(sweep: str, *, tracking_uri: str | None = None) -> Sweep:
             for run_id, points in histories(client, metrics)
         ]
     except _store_errors() as error:
-        raise ResultsError(f"{uri}: MLflow cannot be read: {error}") from None
+        said = scrubbed(str(error)).strip().partition("\n")[0]
+        raise ResultsError(f"{scrubbed(uri)}: MLflow cannot be read: {said}") from None
     name = parent.data.tags.get(_NAME) or parent.info.run_name
     return Sweep(name, Path(f"{MLFLOW}{experiment}/{name}"), trials)
 
@@ -118,7 +124,7 @@ def _find(client: MlflowClient, sweep: str, uri: str) -> tuple[Run, str]:
     names = [key for key, (run, _) in known.items() if key != run.info.run_id and "/" in key]
     near = difflib.get_close_matches(sweep, names, n=3, cutoff=0.3) or names[-3:]
     hint = f"; there are e.g. {', '.join(near)}" if near else "; it holds no sweep"
-    raise ResultsError(f"{uri}: there is no sweep {sweep!r}{hint}")
+    raise ResultsError(f"{scrubbed(uri)}: there is no sweep {sweep!r}{hint}")
 
 
 def _trials(client: MlflowClient, parent: Run) -> list[Run]:

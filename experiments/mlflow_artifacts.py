@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from analysis.credentials import scrubbed
 from analysis.lineage import LINEAGE_FILE
+from analysis.reachable import check_tracking
 from analysis.records import is_mlflow
 from analysis.rows import ResultsError
-from experiments.credentials import scrubbed
 from experiments.environment_file import ENVIRONMENT_FILE
 from experiments.errors import ExperimentError
 from experiments.mlflow_names import (
@@ -33,7 +34,6 @@ from experiments.paths import (
     SPEC_FILE,
     tracking_uri,
 )
-from experiments.preflight import check_tracking
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

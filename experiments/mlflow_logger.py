@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
+from analysis.credentials import without_credentials
 from analysis.rows import flatten
-from experiments.credentials import without_credentials
 from experiments.mlflow_dataset import environment_dataset
 from experiments.mlflow_names import (
     BEST_ARTIFACT,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.credentials import scrubbed
+from analysis.credentials import scrubbed
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from experiments.credentials import scrubbed
+from analysis.credentials import scrubbed
 from experiments.mlflow_store import (
     MAX_BATCH_METRICS,
     Row,

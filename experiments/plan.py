@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analysis.credentials import scrubbed
 from experiments.cluster import local_node
-from experiments.credentials import scrubbed
 from experiments.paths import sweep_dir, tracking_uri
 from experiments.preflight import check_resources, trial_resources
 from experiments.schema import SweepSpec

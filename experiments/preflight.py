@@ -1,17 +1,12 @@
-"""What can be known to fail before the first trial: storage, resources, the tracking server."""
+"""What can be known to fail before the first trial: storage and resources."""
 
 from __future__ import annotations
 
-import socket
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from experiments.credentials import scrubbed, without_credentials
 from experiments.errors import PreflightError
 from experiments.paths import command_line
 from experiments.schema import SweepSpec
@@ -19,9 +14,6 @@ from experiments.shared_storage import nodes_without
 from experiments.sweep_lock import LOCK_FILE
 from search_spaces.space import SearchSpace
 from trainables.runtime.feasibility import InfeasibleError, check_cluster, check_nodes
-
-TRACKING_TIMEOUT_S = 4.0
-_DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
 def check_storage(storage: Path, sweep_dir: Path) -> None:
@@ -46,36 +38,6 @@ def check_storage(storage: Path, sweep_dir: Path) -> None:
             f"the storage folder {storage} cannot be written: {error.strerror}; "
             "choose another with --storage"
         ) from None
-
-
-def check_tracking(tracking_uri: str) -> str | None:
-    """One line on why a tracking server cannot be used, or None. Takes a few seconds at most."""
-    reason = why_unreachable(tracking_uri)
-    if reason is None:
-        return None
-    return f"the MLflow tracking server {scrubbed(tracking_uri)} cannot be reached: {reason}"
-
-
-def why_unreachable(uri: str) -> str | None:
-    """Why nobody answers at a server's or a database's URI, or None. Takes some seconds at most."""
-    parts = urlsplit(uri)
-    try:
-        if parts.scheme in ("http", "https"):
-            health = without_credentials(uri).rstrip("/") + "/health"
-            with urllib.request.urlopen(health, timeout=TRACKING_TIMEOUT_S):
-                return None
-        host, port = parts.hostname, parts.port
-        if host is None:
-            return None
-        scheme = parts.scheme.partition("+")[0]
-        if port or scheme in _DATABASE_PORTS:
-            address = (host, port or _DATABASE_PORTS[scheme])
-            socket.create_connection(address, timeout=TRACKING_TIMEOUT_S).close()
-    except urllib.error.HTTPError:
-        return None  # somebody answers: whether we may write is MLflow's to say
-    except (OSError, ValueError) as error:
-        return str(getattr(error, "reason", None) or error)
-    return None
 
 
 def check_resources(

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.reachable import check_tracking
 from experiments.cluster import local_node, ray_session, sweep_environment
 from experiments.environment_file import note_environment
 from experiments.errors import ExperimentError, PreflightError, SweepError
 from experiments.extension import extended, write_spec
 from experiments.pairs import POPULATION, STOPPING
 from experiments.paths import SPEC_FILE, command_line, storage_dir, sweep_dir, tracking_uri
-from experiments.preflight import check_resources, check_shared, check_storage, check_tracking
+from experiments.preflight import check_resources, check_shared, check_storage
 from experiments.report_command import report_at_end
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.credentials import scrubbed
+from analysis.credentials import scrubbed
 from experiments.schema import SweepSpec
 from experiments.search_schema import (
     CmaesSearch,

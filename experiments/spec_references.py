@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from experiments.credentials import has_secret
+from analysis.credentials import has_secret
 from experiments.matrix import KEY
 from search_spaces.documents import Document, KeyPath, SpecError, nearest, parse
 

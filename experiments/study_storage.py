@@ -19,9 +19,9 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from experiments.credentials import scrubbed
+from analysis.credentials import scrubbed
+from analysis.reachable import why_unreachable
 from experiments.errors import PreflightError
-from experiments.preflight import why_unreachable
 from experiments.schema import SweepSpec
 from experiments.search_schema import OptunaSection
 

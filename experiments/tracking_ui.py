@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.credentials import scrubbed
+from analysis.credentials import scrubbed
 from experiments.errors import ExperimentError
 from experiments.matrix_state import is_matrix, load_matrix
 from experiments.paths import SPEC_FILE, default_tracking_uri, tracking_uri

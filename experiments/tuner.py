@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.credentials import without_credentials
 from experiments.cluster import local_node, prepare_environment
-from experiments.credentials import without_credentials
 from experiments.errors import SweepError
 from experiments.paths import (
     SPEC_FILE,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.credentials import scrubbed
+from analysis.credentials import scrubbed
 from experiments.errors import PreflightError
 from experiments.paths import absolute_tracking_uri, tracking_uri
 from experiments.schema import SweepSpec
@@ -129,9 +129,9 @@ def _from_folder(folder: str, spec: SweepSpec, space: SearchSpace) -> Iterator[P
 def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iterator[PastTrial]:
     from mlflow.exceptions import MlflowException
 
+    from analysis.reachable import check_tracking
     from experiments.mlflow_names import FINISHED, OUTCOME_TAG, TRIAL_TAG
     from experiments.mlflow_store import connect
-    from experiments.preflight import check_tracking
 
     uri = tracking_uri(spec)
     if source.tracking_uri:

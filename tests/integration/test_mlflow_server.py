@@ -24,11 +24,11 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from analysis import curves_frame, mlflow_history
+from analysis.credentials import has_secret, scrubbed, without_credentials
 from analysis.mlflow_source import load_mlflow_sweep
-from experiments.credentials import has_secret, scrubbed, without_credentials
+from analysis.reachable import check_tracking
 from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
 from experiments.mlflow_store import connect
-from experiments.preflight import check_tracking
 from trainables.core.policy import Policy
 
 STEPS = "num_env_steps_sampled_lifetime"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -152,6 +154,24 @@ def test_what_is_not_there_is_named(stored: SimpleNamespace, tmp_path: Path) -> 
     with pytest.raises(ResultsError, match="no such database"):
         load_mlflow_sweep("sweep", tracking_uri=f"sqlite:///{tmp_path / 'none.db'}")
     assert not (tmp_path / "none.db").exists()
+
+
+def test_a_store_that_cannot_be_read_is_said_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database at all, " * 100)
+    for uri in (f"sqlite:///{tmp_path / 'text.db'}", f"{tmp_path / 'text.db'}", "gopher://x/y"):
+        with pytest.raises(ResultsError, match="MLflow cannot be read: ") as said:
+            load_mlflow_sweep("sweep", tracking_uri=uri)
+        assert "\n" not in str(said.value)
+
+
+def test_a_server_that_does_not_answer_is_given_up_at_once() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        uri = f"http://ada:pa55@127.0.0.1:{unused.getsockname()[1]}"
+        start = time.monotonic()
+        with pytest.raises(ResultsError, match="cannot be reached") as said:
+            load_mlflow_sweep("sweep", tracking_uri=uri)
+    assert time.monotonic() - start < 5 and "pa55" not in str(said.value)
 
 
 def test_a_report_of_it_goes_to_the_current_folder(

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from sweep_dummy import NAME, Dummy
 
+from analysis.reachable import check_tracking
 from experiments.cluster import ray_session
 from experiments.errors import PreflightError
 from experiments.preflight import (
     check_resources,
     check_storage,
-    check_tracking,
 )
 from experiments.schema import Resources
 from experiments.spec import make_spec, spec_space
@@ -108,7 +108,7 @@ def test_tracking_servers() -> None:
 
 
 def test_a_tracking_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("experiments.preflight.TRACKING_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("analysis.reachable.TRACKING_TIMEOUT_S", 0.3)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

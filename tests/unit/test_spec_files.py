@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.credentials import scrubbed
+from analysis.credentials import scrubbed
 from experiments.paths import absolute_location, absolute_tracking_uri
 from experiments.spec import dump_spec, load_spec, load_specs, make_spec, read_spec
 from experiments.tuner import _sweep_params
