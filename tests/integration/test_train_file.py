@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 import threading
-import types
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -138,12 +137,14 @@ def test_space(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 def test_evaluate_refuses_the_policy_of_another_algorithm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from gymnasium.spaces import Box, Discrete
+
     from trainables.core.policy import Policy
 
-    policy = types.SimpleNamespace(metadata={"algorithm": "PPO", "env": "CartPole-v1"})
-    monkeypatch.setattr(Policy, "load", lambda folder, **_: policy)
+    metadata = {"algorithm": "PPO", "env": "CartPole-v1"}
+    Policy(Box(-1, 1, (4,)), Discrete(2), metadata=metadata).save(tmp_path)
     arguments = ["evaluate", str(tmp_path), "--env", "Nowhere-v0", "--algo"]
     status, _, errors = run([*arguments, "DQN"], monkeypatch, capsys)
     assert status == 2 and "was trained by PPO, not by DQN" in errors
     status, _, errors = run([*arguments, "PPO"], monkeypatch, capsys)
-    assert status != 0 and "trained by" not in errors  # it goes on, to what the stand-in lacks
+    assert status != 0 and "trained by" not in errors and "Nowhere" in errors
