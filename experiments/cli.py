@@ -259,8 +259,10 @@ def evaluate(
     video: Annotated[
         Path | None, typer.Option(help="Film the first episodes: FILE.mp4, or a folder.")
     ] = None,
-    video_episodes: Annotated[int, typer.Option(min=1, help="How many are filmed.")] = 1,
-    trace: Annotated[Path | None, typer.Option(help="Write every step to a parquet file.")] = None,
+    video_episodes: Annotated[
+        int | None, typer.Option(min=1, help="How many are filmed; by default 1.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write every step to FILE.parquet.")] = None,
     trace_images: Annotated[
         bool, typer.Option("--trace-images", help="Also observations of over 4,096 numbers.")
     ] = False,
@@ -289,7 +291,15 @@ def evaluate(
         write_episodes,
     )
 
-    check_output(as_, table, output)
+    check_output(
+        as_,
+        table,
+        output,
+        trace=trace,
+        trace_images=trace_images,
+        video=video,
+        video_episodes=video_episodes,
+    )
     changes = None
     if env_config is not None:
         from experiments.single import mapping  # which imports Ray
@@ -306,7 +316,7 @@ def evaluate(
         max_steps=max_steps,
         algo=algo,
         trust=trust or (),
-        videos=video_paths(video, min(video_episodes, episodes)),
+        videos=video_paths(video, min(video_episodes or 1, episodes)),
         trace=trace,
         trace_images=trace_images,
         progress=_errors(),

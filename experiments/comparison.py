@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ExperimentError, SpecError
+from experiments.output_files import check_writable
 from experiments.paths import SPEC_FILE
 from search_spaces.documents import nearest
 
@@ -57,6 +58,7 @@ def check_files(form: str, files: Sequence[Path]) -> None:
     for path in files:
         if path.suffix not in FILES:
             raise SpecError(f"-o {path}: allowed endings: {', '.join(FILES)}")
+        check_writable(path, "-o")
 
 
 def write_comparison(found: Comparison, files: Sequence[Path]) -> list[Path]:

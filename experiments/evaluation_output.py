@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.errors import ExperimentError
 from experiments.evaluate import Evaluation
 from experiments.evaluation_summary import or_none
+from experiments.output_files import check_writable
 from experiments.paths import shown_path
 
 if TYPE_CHECKING:
@@ -19,16 +20,31 @@ if TYPE_CHECKING:
 TABLES = ("folded", "all", "none")
 FORMS = ("table", "json")
 FORMATS = (".csv", ".parquet")
+TRACE_FORMAT = ".parquet"
 
 _FIRST, _ENDS = 8, 3  # a folded table has the first episodes, the worst and the best ones
 
 
-def check_output(form: str, table: str, output: Path | None) -> None:
+def check_output(
+    form: str,
+    table: str,
+    output: Path | None,
+    *,
+    trace: Path | None = None,
+    trace_images: bool = False,
+    video: Path | None = None,
+    video_episodes: int | None = None,
+) -> None:
     """Check options before anything is played.
 
     Raises:
-        ExperimentError: naming the option and what is allowed.
+        ExperimentError: naming the option and what is allowed, or what it has no use without; or a
+            file that cannot be written.
     """
+    if trace_images and trace is None:
+        raise ExperimentError("--trace-images: there is no trace; name its file with --trace")
+    if video_episodes is not None and video is None:
+        raise ExperimentError("--video-episodes: there is no video; name its file with --video")
     for option, value, known in (("--as", form, FORMS), ("--table", table, TABLES)):
         if value not in known:
             raise ExperimentError(f"{option} {value}: allowed: {', '.join(known)}")
@@ -36,6 +52,23 @@ def check_output(form: str, table: str, output: Path | None) -> None:
         raise ExperimentError(
             f"--output {output}: allowed: names that end in {' or '.join(FORMATS)}"
         )
+    if trace is not None:
+        check_trace(trace)
+    for option, path in (("--output", output), ("--trace", trace)):
+        if path is not None:
+            check_writable(path, option)
+    if output is not None and trace is not None and output.absolute() == trace.absolute():
+        raise ExperimentError(f"--output and --trace name the same file, {output}")
+
+
+def check_trace(path: Path) -> None:
+    """Refuse a name under which nobody would look for parquet.
+
+    Raises:
+        ExperimentError: it does not end in `.parquet`.
+    """
+    if path.suffix != TRACE_FORMAT:
+        raise ExperimentError(f"--trace {path}: allowed: names that end in {TRACE_FORMAT}")
 
 
 def video_paths(target: Path | None, count: int) -> list[Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.errors import SweepError
+from experiments.metrics import LEGACY
 from search_spaces.documents import nearest
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
         what: Which: one of `WHAT`.
         sources: Sweeps, folders of sweeps, or ``mlflow:<experiment>/<sweep>``; of a single sweep's
             folder the rows do not name the sweep.
-        metrics: Those that curves keep (default: all), or the one of seeds (default: the return).
+        metrics: Those that curves keep (default: all), or the one of seeds (default: the return),
+            of which older names are known.
 
     Raises:
         SweepError: `what` is unknown, or has no use for the metrics.
@@ -42,7 +44,7 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
     if what == "seeds":
         if len(metrics) > 1:
             raise SweepError(f"--metric {', '.join(metrics)}: seeds are of one metric at a time")
-        return seeds_frame(given, *metrics)
+        return seeds_frame(given, *(LEGACY.get(metric, metric) for metric in metrics))
     if metrics:
         raise SweepError(f"--metric {metrics[0]}: {what} have no metric to choose")
     makers: dict[str, Callable[..., pd.DataFrame]] = {

@@ -199,7 +199,8 @@ def test_the_command_makes_each_table(
         "time_total_s",
         "loss",
     ]
-    assert make_frame("seeds", [sweep], [RETURN])["value"].tolist() == [1.0, 2.0]
+    for name in (RETURN, "episode_reward_mean"):
+        assert make_frame("seeds", [sweep], [name])["value"].tolist() == [1.0, 2.0]
     assert make_frame("cost", [sweep])["wall_s"].tolist() == [0.5]
     assert output_frame(make_frame("cost", [sweep]), None) == ""
     assert capsys.readouterr().out.splitlines()[0] == "trial_id,env_steps,wall_s,cpu_s,gpu_s"

@@ -101,6 +101,7 @@ def test_the_objective_is_the_sweeps(
         (["good", "por"], "nearest: poor"),
         (["good", "poor", "--as", "tabel"], "allowed: table, markdown, json"),
         (["good", "poor", "-o", "c.gif"], "allowed endings: .png"),
+        (["none", "poor", "-o", "/dev/null/c.md"], "cannot be written (Not a directory)"),
         (["good", "poor", "--budget", "900"], "ended at 200"),
         (["good", "poor", "--unit", "luck"], "unit must be one of"),
         (["good", "poor", "--by", "episode_return_mean"], "counted in one of"),

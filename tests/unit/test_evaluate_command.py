@@ -339,6 +339,24 @@ def test_the_command_shows_and_writes_the_episodes(tmp_path: Path) -> None:
     assert "allowed: names that end in .csv or .parquet" in _refused(folder, "-o", "a.txt")
 
 
+def test_options_are_refused_before_anything_is_played(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere")  # which would be told first if it were looked at
+    (tmp_path / "taken.csv").mkdir()
+    (tmp_path / "file").touch()
+    for arguments, message in (
+        (["--trace", "t.csv"], "--trace t.csv: allowed: names that end in .parquet"),
+        (["--trace-images"], "--trace-images: there is no trace"),
+        (["--video-episodes", "2"], "--video-episodes: there is no video"),
+        (["-o", f"{tmp_path}/taken.csv"], "taken.csv: that is a folder"),
+        (["-o", f"{tmp_path}/file/new/a.csv"], "file cannot be written (Not a directory)"),
+        (["--trace", f"{tmp_path}/file/t.parquet"], "--trace "),
+        (["-o", "a.parquet", "--trace", "a.parquet"], "name the same file"),
+    ):
+        assert message in _refused(nowhere, *arguments)
+    assert "nowhere" in _refused(nowhere, "-o", f"{tmp_path}/new/a.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "taken.csv"]
+
+
 def _refused(*arguments: str) -> str:
     with pytest.raises(ExperimentError) as error:
         run(*arguments)
