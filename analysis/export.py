@@ -24,6 +24,8 @@ Writer = Callable[[Path, Path], object]
 
 # A folder with one of these was written by an export, and may be replaced by one.
 _MARKS = ("policy.json", "policy.onnx.json", "model.pt2.json", "MLmodel")
+# A folder with one of these is a checkpoint: of a trial, or of one with several seeds.
+_CHECKPOINT_FILES = ("checkpoint.json", "seeds.json")
 
 
 def export_best(
@@ -40,7 +42,7 @@ def export_best(
 
     The folder can be moved anywhere. ``export.json`` in it says where it comes from: sweep, trial,
     metric, value, iteration, steps and config. The folder is there whole or not at all; an exported
-    policy that is there already is replaced, anything else never.
+    policy of the same format that is there already is replaced, anything else never.
 
     Args:
         results: A ``ResultGrid`` or the path of a sweep folder.
@@ -52,7 +54,8 @@ def export_best(
             observations to actions, compared with the policy first. For MLflow give
             ``experiments.mlflow_model.export_mlflow``, or another function of that kind.
         opset: Version of ONNX's operators.
-        trust: Code that the policy names and that may be imported (of ``"policy"`` none is).
+        trust: Code that the policy names and that may be imported, for ``"torch"`` and ``"onnx"``;
+            other formats import none, and refuse it.
 
     Returns:
         The absolute path of the folder.
@@ -114,6 +117,7 @@ def export_folder(
     """
     target = Path(out_dir).expanduser().resolve()
     _require_replaceable(target)
+    _require_apart(target, policy_folder.resolve())
     if not isinstance(read_json(policy_folder / "policy.json"), dict):
         raise ResultsError(
             f"{_checkpoint_of(policy_folder)}: it holds no policy "
@@ -127,6 +131,7 @@ def export_folder(
         raise ResultsError(f"{target}: cannot write there ({error.strerror or error})") from error
     try:
         new = _staged(policy_folder, work, whence, write)
+        _require_same_format(target, new)
         if target.exists():
             os.replace(target, work / "old")
         try:
@@ -162,6 +167,9 @@ def writer_of(
         return write
     if opset is not None:
         raise ResultsError(f"opset = {opset} has no effect on the format {format!r}")
+    if trust and (callable(format) or format == "policy"):
+        named = getattr(format, "__name__", format)
+        raise ResultsError(f"trust = {[*trust]} has no effect on the format {named!r}")
     if callable(format):
         return format
     if format != "policy":
@@ -201,6 +209,30 @@ def _require_replaceable(target: Path) -> None:
         return
     what = "a folder that is no policy" if target.is_dir() else "a file"
     raise ResultsError(f"{target}: {what} is there already and left alone; choose another folder")
+
+
+def _require_apart(target: Path, source: Path) -> None:
+    """Refuses to write over what is exported, or into a checkpoint, whose policy would be lost."""
+    if target == source or target in source.parents or source in target.parents:
+        where = "is" if target == source else "holds" if target in source.parents else "lies in"
+        raise ResultsError(
+            f"{target} {where} the policy that is to be exported, {source}; choose another folder"
+        )
+    for folder in (target, *target.parents):
+        if any((folder / name).is_file() for name in _CHECKPOINT_FILES):
+            raise ResultsError(
+                f"{target}: {folder} is a checkpoint, which stays as it is; choose another folder"
+            )
+
+
+def _require_same_format(target: Path, new: Path) -> None:
+    """Refuses to replace a policy by a graph of it, say: there would be no way back."""
+    lost = [m for m in _MARKS if (target / m).is_file() and not (new / m).is_file()]
+    if lost:
+        raise ResultsError(
+            f"{target}: an export of another format ({', '.join(lost)}) is there already and left "
+            "alone; choose another folder"
+        )
 
 
 def _provenance(best: BestCheckpoint, metric: str, mode: str) -> dict[str, Any]:

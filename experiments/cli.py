@@ -333,11 +333,11 @@ def evaluate(
 def export(
     folder: Annotated[
         Path,
-        typer.Argument(help="A sweep (its best checkpoint), a trial, a checkpoint or a policy."),
+        typer.Argument(help="A sweep (its best/, as evaluate), a trial, a checkpoint or a policy."),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder to write; by default best/ of the sweep."),
+        typer.Option("-o", "--output", help="Folder; by default best/ or best-FORMAT in it."),
     ] = None,
     format: Annotated[
         str,
@@ -346,16 +346,18 @@ def export(
             "actions), or mlflow (a model to serve)."
         ),
     ] = "policy",
-    metric: Annotated[str | None, typer.Option(help="By default the sweep's objective.")] = None,
-    mode: Annotated[str | None, typer.Option(help="max or min.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Choose by this among the sweep's checkpoints; needs -o.")
+    ] = None,
+    mode: Annotated[str | None, typer.Option(help="max or min; needs -o.")] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Of the sweep, instead of its best: TRIAL/checkpoint_000001."),
+        typer.Option(help="Of the sweep, instead: TRIAL/checkpoint_000001; needs -o."),
     ] = None,
     opset: Annotated[int | None, typer.Option(help="Version of ONNX's operators.")] = None,
     trust: Annotated[
         list[str] | None,
-        typer.Option(help="Code that the policy names and that may be imported, as module:name."),
+        typer.Option(help="Of torch and onnx: code that may be imported, as module:name."),
     ] = None,
 ) -> None:
     """Export the best policy of a sweep, or another one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import ExperimentError
-from experiments.paths import BEST_FOLDER, SPEC_FILE, shown_path
+from experiments.paths import BEST_FOLDER, FINAL_FILE, SPEC_FILE, shown_path
 from search_spaces.documents import nearest
 
 if TYPE_CHECKING:
@@ -33,11 +33,15 @@ def export_policy(
     """Write a policy to a folder of its own.
 
     Args:
-        folder: A sweep (its best checkpoint), a trial, a checkpoint or an exported policy.
-        output: The folder to write; of a sweep by default `best`, or `best-<format>`, in it.
+        folder: A sweep, a trial, a checkpoint or an exported policy. A sweep stands for its `best/`
+            (with `final` the winner's policy), as it does for `tunescape evaluate`, or for its best
+            checkpoint as long as it has none. That of a sweep without `final` is written anew
+            where it is the output.
+        output: The folder to write; of a sweep by default `best`, or `best-<format>`, in it. What
+            is chosen by `metric`, `mode` or `checkpoint` needs a place of its own.
         format: One of `FORMATS`, see `analysis.export_best`; "mlflow" is a model's folder for
             `mlflow models serve`.
-        metric: What the sweep's best is best by; by default its objective.
+        metric: Choose by this among all checkpoints of the sweep.
         mode: "max" or "min".
         checkpoint: Of the sweep, instead of the best: `<trial>/checkpoint_<number>`.
         opset: Version of ONNX's operators.
@@ -48,12 +52,14 @@ def export_policy(
 
     Raises:
         ExperimentError: An option is unknown or has no effect, or there is no such folder.
-        ResultsError: There is no policy, or the output is something else.
+        ResultsError: There is no policy, or the output is something else, or what is exported.
         ConfigError: The policy cannot be written in this format, or a library is missing.
     """
     from analysis import export_best
     from analysis.export import export_folder, writer_of
-    from experiments.policy_sources import find_policy
+    from analysis.records import is_sweep_folder
+    from experiments.metrics import canonical_metric
+    from experiments.policy_sources import find_policy, objective_of
     from trainables.core.exported_policy import is_exported
 
     if format not in FORMATS:
@@ -61,7 +67,8 @@ def export_policy(
             f"--format {format} is unknown; known: {', '.join(FORMATS)}{nearest(format, FORMATS)}"
         )
     writer: str | Writer = _mlflow_writer(trust) if format == "mlflow" else format
-    is_sweep = (folder.expanduser() / SPEC_FILE).is_file()
+    folder = folder.expanduser()
+    is_sweep = (folder / SPEC_FILE).is_file() or is_sweep_folder(folder)
     if checkpoint is not None and (metric or mode):
         raise ExperimentError("--metric and --mode choose a checkpoint: leave out --checkpoint")
     if not is_sweep and (metric or mode or checkpoint):
@@ -69,12 +76,32 @@ def export_policy(
             f"{folder} is no sweep: --metric, --mode and --checkpoint choose among a sweep's "
             "checkpoints"
         )
+    is_chosen = bool(metric or mode or checkpoint)
+    if is_chosen and output is None:
+        raise ExperimentError(
+            "--metric, --mode and --checkpoint choose another policy than the sweep's best: say "
+            "where to write it with -o"
+        )
+    best = folder / BEST_FOLDER
+    if is_sweep and not is_chosen and _has_winner(folder):
+        if not (best / "policy.json").is_file():
+            raise ExperimentError(
+                f"{best}: the policy of the final's winner is gone; `tunescape resume` writes it "
+                "again, and --metric or --checkpoint choose another one"
+            )
+        if output is None and format == "policy":
+            writer_of(writer, opset=opset, trust=trust)  # names what has no effect
+            return best.resolve()
     if is_sweep:
-        folder = folder.expanduser()
-        output = output or folder / (BEST_FOLDER if format == "policy" else f"best-{format}")
-    if is_sweep and checkpoint is None and output is not None:
-        objective = _objective(folder, metric, mode)
-        return export_best(folder, output, *objective, format=writer, opset=opset, trust=trust)
+        output = output or (best if format == "policy" else folder / f"best-{format}")
+    if output is not None:
+        _spare_winner(output)
+    is_best = output is not None and output.expanduser().resolve() == best.resolve()
+    is_there = (best / "policy.json").is_file() and not (is_best and format == "policy")
+    if is_sweep and output is not None and checkpoint is None and (is_chosen or not is_there):
+        by = objective_of(folder)
+        by = canonical_metric(metric) if metric else by[0], mode or by[1]
+        return export_best(folder, output, *by, format=writer, opset=opset, trust=trust)
     source = find_policy(folder if checkpoint is None else _inside(folder, checkpoint))
     if is_exported(source.folder):
         raise ExperimentError(
@@ -87,12 +114,17 @@ def export_policy(
 
 
 def show_export(target: Path, console: Console) -> None:
-    """Say where the policy is, and on what its graph was compared with it."""
+    """Say where the policy is, which one it is, and on what its graph was compared with it."""
+    from analysis.rows import read_json
 
     def line(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
+        # Without markup: a folder may be called `a[/x]`.
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     line(f"Exported to {shown_path(target)}")
+    origin = _origin(read_json(target / "export.json"))
+    if origin:
+        line(f"Policy: {origin}")
     for file in sorted(target.glob("*.json")):
         said = json.loads(file.read_text(encoding="utf-8"))
         if "verified" not in said:
@@ -109,12 +141,36 @@ def show_export(target: Path, console: Console) -> None:
         )
 
 
-def _objective(folder: Path, metric: str | None, mode: str | None) -> tuple[str, str]:
-    from experiments.metrics import canonical_metric
-    from experiments.runner import load_sweep_spec
+def _origin(said: Any) -> str:
+    """Where `export.json` says that a policy comes from, in words."""
+    if not isinstance(said, dict):
+        return ""
+    parts = [str(said[name]) for name in ("sweep", "checkpoint", "policy") if said.get(name)]
+    value = said.get("value")
+    if isinstance(value, float | int):
+        parts.append(f"{said.get('metric')} {value:.4g}")
+    if said.get("winner_of_final"):
+        parts.append(f"a held-out run of {said['winner_of_final']}, the winner of the final")
+    elif said.get("chosen"):
+        parts.append(str(said["chosen"]))
+    return ", ".join(parts)
 
-    objective = load_sweep_spec(folder).objective
-    return canonical_metric(metric) if metric else objective.metric, mode or objective.mode
+
+def _has_winner(folder: Path) -> bool:
+    """Whether a sweep's `final` has chosen, so that `best/` is the winner's."""
+    from analysis.rows import read_json
+
+    final = read_json(folder / FINAL_FILE)
+    return isinstance(final, dict) and final.get("winner") is not None
+
+
+def _spare_winner(output: Path) -> None:
+    """Refuse a final's winner as a place for another policy."""
+    target = output.expanduser().resolve()
+    if target.name == BEST_FOLDER and _has_winner(target.parent):
+        raise ExperimentError(
+            f"{target} is for the policy of the final's winner; choose another folder with -o"
+        )
 
 
 def _inside(folder: Path, checkpoint: Path) -> Path:

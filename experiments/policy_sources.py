@@ -84,7 +84,7 @@ def find_policy(folder: Path) -> PolicySource:
         return PolicySource(folder)  # a damaged one, which loading names
     if any((folder / name).is_file() for name in ("result.json", "params.json")):
         return _of_trial(folder)
-    metric, mode = _objective(folder)
+    metric, mode = objective_of(folder)
     best = best_checkpoint(folder, metric, mode)
     chosen = (
         f"the best checkpoint of the sweep's best trial {best.trial.trial_id}: "
@@ -102,7 +102,7 @@ def _of_trial(folder: Path) -> PolicySource:
     sweep.trials = [trial for trial in sweep.trials if trial.path.resolve() == folder.resolve()]
     if not sweep.trials:
         raise ResultsError(f"{folder}: {sweep.path} does not name it as one of its trials")
-    metric, mode = _objective(sweep.path)
+    metric, mode = objective_of(sweep.path)
     try:
         best = best_checkpoint(sweep, metric, mode)
     except ResultsError:
@@ -120,7 +120,7 @@ def _of_trial(folder: Path) -> PolicySource:
     return PolicySource(latest / POLICY, chosen + _and(_of_seeds(latest)))
 
 
-def _objective(sweep: Path) -> tuple[str, str]:
+def objective_of(sweep: Path) -> tuple[str, str]:
     """The metric and mode of a sweep; those of returns where no spec says others."""
     from experiments.spec import read_spec
 

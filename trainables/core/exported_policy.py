@@ -107,7 +107,8 @@ class ExportedPolicy:
         if not is_onnx and TRUSTED_FORMAT not in trust:
             raise CheckpointError(
                 f"{file} is read by torch.export.load, which runs what the file says; if you "
-                f"trust it, pass trust=[{TRUSTED_FORMAT!r}]; the format onnx needs no trust"
+                f"trust it, pass trust=[{TRUSTED_FORMAT!r}] (on the command line: --trust "
+                f"{TRUSTED_FORMAT}); the format onnx needs no trust"
             )
         try:
             return cls(onnx_program(file) if is_onnx else torch_program(file), description)
@@ -244,8 +245,13 @@ class ExportedPolicy:
         }
 
     def _actions_of(self, outputs: dict[str, np.ndarray]) -> Any:
-        leaves = {path: outputs[name] for path, name in self._action_names.items()}
+        leaves = {path: _plain(outputs[name]) for path, name in self._action_names.items()}
         return tree_of_leaves(self.action_space, leaves)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array with numpy's usual type of its kind: onnxruntime's integers are `longlong`."""
+    return array.view(np.dtype(array.dtype.name))
 
 
 class GraphObservations:
