@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from analysis.reachable import check_tracking
 from experiments.cluster import local_node, ray_session, sweep_environment
 from experiments.environment_file import note_environment
@@ -237,7 +239,7 @@ def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
         check: Whether its trainable and environment must be there, as for running it.
 
     Raises:
-        SweepError: It is not a sweep's folder.
+        SweepError: It is not a sweep's folder, or was renamed to what no sweep can be called.
     """
     folder = folder.expanduser().absolute()
     if not folder.is_dir():
@@ -246,7 +248,13 @@ def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
         raise SweepError(f"{folder} is not a sweep's folder: it has no {SPEC_FILE}")
     spec = (load_spec if check else read_spec)(folder / SPEC_FILE)
     depth = spec.name.count("/") + 1
-    spec.storage, spec.name = str(folder.parents[depth - 1]), "/".join(folder.parts[-depth:])
+    spec.storage = str(folder.parents[depth - 1])
+    try:
+        spec.name = "/".join(folder.parts[-depth:])
+    except ValidationError as error:
+        raise SweepError(
+            f"{folder}: its name is no sweep's, rename it: {error.errors()[0]['msg']}"
+        ) from None
     return spec
 
 

@@ -102,5 +102,8 @@ def test_what_cannot_be_logged_is_refused_before_anything_is_written(
         (sweep / "spec.yaml").write_text(yaml.safe_dump(spec))
         with pytest.raises(ExperimentError, match=message):
             report(sweep, log_to_mlflow=True)
+    renamed = sweep.rename(sweep.with_name("sweep (copy)"))
+    with pytest.raises(ExperimentError, match=r"sweep \(copy\): its name is no sweep's, rename it"):
+        report(renamed, log_to_mlflow=True)
     assert not list((tmp_path / "here").iterdir())
-    assert not (sweep / "report.html").exists()
+    assert not (renamed / "report.html").exists()
