@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.names import SECONDS
-from analysis.records import ENV_STEPS
+from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from analysis.samples import TRIALS
 from analysis.shared_budget import Samples, Task
 from analysis.statistics import interval_caution
@@ -35,10 +34,10 @@ def notes(
     """
     better = "higher" if found.mode == "max" else "lower"
     unit = UNITS_OF.get(found.x, "training iterations")
-    budgets = dict.fromkeys(f"{task.budget:,.10g}" for task in tasks)
+    budgets = dict.fromkeys(f"{_amount(task.budget)}" for task in tasks)
     at = f"{next(iter(budgets))} {unit}"
     if len(budgets) > 1:
-        at = ", ".join(f"{task.budget:,.10g} {unit} on {task.name}" for task in tasks)
+        at = ", ".join(f"{_amount(task.budget)} {unit} on {task.name}" for task in tasks)
     how = ", the largest budget that every run reached" if chosen else ""
     lines = [
         f"{found.metric} ({better} is better) at {at}{how}; "
@@ -100,6 +99,11 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
             "Seconds are comparable only of runs on the same machine with as many trials beside "
             "them; a seed of a trial of several counts with its share of the trial's."
         )
+    if found.x == ITERATION:
+        lines.append(
+            "Iterations are comparable only where each takes as many environment steps; else use "
+            "these as the budget."
+        )
     return [line for line in lines if line]
 
 
@@ -127,6 +131,11 @@ def _short_budget(found: Comparison) -> str:
         return ""
     shortest = found.runs.sort_values("end").iloc[0]
     return (
-        f"Some runs went on for up to {longest.max():,.10g}, which does not count: "
-        f"{shortest['trial_id']} of {shortest['algorithm']} ended at {shortest['end']:,.10g}."
+        f"Some runs went on for up to {_amount(longest.max())}, which does not count: "
+        f"{shortest['trial_id']} of {shortest['algorithm']} ended at {_amount(shortest['end'])}."
     )
+
+
+def _amount(value: float) -> str:
+    """``21,059`` steps or ``17.52`` seconds."""
+    return f"{value:,.0f}" if value >= 1_000 or value == round(value) else f"{value:.4g}"

@@ -228,6 +228,8 @@ def test_nonsense_is_refused(tmp_path: Path) -> None:
     refused("unit must be one of", study, unit="luck")
     refused("'Acrobot-v1' is no compared task", study, reference={"Acrobot-v1": (0, 1)})
     refused("scores of my/Env-v0 are missing", study, reference={"CartPole-v1": (0, 1)})
+    failed = make_sweep(tmp_path, {"f": {**seeds_trial(9, 0.1), "status": "ERROR"}}, "failed")
+    refused("failed on CartPole-v1: no finished run", [a, failed])
     both = dict.fromkeys(["CartPole-v1", "my/Env-v0"], (5, 1))
     refused("must lie below", study, reference=both)
     same = [make_runs(tmp_path, f"{n}{e}", [[7.0]] * 5, env=e) for n in "pq" for e in "EF"]
