@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -72,6 +74,24 @@ def test_a_pair_that_differs_and_one_that_does_not() -> None:
     assert lines[1].startswith("a is better than b: P(improvement) 1.00 [1.00, 1.00], p = ")
     assert "No difference between c and b could be shown: P(improvement) 0.55" in lines[2]
     assert "could have shown one from 0.8" in lines[2]
+
+
+def test_intervals_are_wider_for_several_pairs_and_after_a_choice() -> None:
+    x, y, z = GENERATOR.normal(0.5, size=10), GENERATOR.normal(size=10), GENERATOR.normal(size=10)
+
+    def of_x_and_y(**options: Any) -> tuple[float, float]:
+        found = compare_pairs({"x": x, "y": y}, **options).iloc[0]
+        return found["high"] - found["low"], found["difference_high"] - found["difference_low"]
+
+    (plain, size), (chosen, chosen_size) = of_x_and_y(), of_x_and_y(chosen_from={"x": 9, "y": 9})
+    assert chosen > plain and chosen_size > size
+    # Three pairs at once: as one pair at a third of the level.
+    three = compare_pairs({"x": x, "y": y, "z": z}).set_index(["a", "b"])
+    alone = compare_pairs({"x": x, "y": y}, confidence=1 - 0.05 / 3).iloc[0]
+    assert (
+        three.loc[(alone["a"], alone["b"]), "low"] == alone["low"]
+        and alone["high"] - alone["low"] > plain
+    )
 
 
 def test_lower_is_better_with_mode_min() -> None:
