@@ -128,8 +128,8 @@ def _lead(data: ReportData) -> str:
         by = f"{number(lead)} better than the second, {second.trial_id}"
     if equal:
         return (
-            f"{by}; but {count(len(equal), 'other trial')} {have} its own: as far as these seeds "
-            "can tell, it is a tie."
+            f"{by}; but {count(len(equal), 'other trial')} {have} its own: it may be a tie, "
+            "these seeds do not tell them apart."
         )
     if data.seeds:
         return f"{by}; no other trial's interval reaches its own."
@@ -160,7 +160,7 @@ def _best_group(data: ReportData, runs: list[Group]) -> Said:
     if equal:
         names = listed([settings_label(run.settings) for run in equal[:3]])
         more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
-        said.append(f"Its interval overlaps that of {names}{more}: they are tied.")
+        said.append(f"Its interval overlaps that of {names}{more}: these intervals do not tell them apart.")
     elif best_by_value and len(known) == len(runs) > 1:
         said.append("No other configuration's interval reaches its own.")
     elif best_by_value and best in known and len(known) > 1:
@@ -256,7 +256,7 @@ def _held_out(data: ReportData) -> Said:
         other["trial_id"] for other in rows.values() if other is not row and _overlap(other, row)
     ]
     if reach:
-        said.append(f"Its interval overlaps that of {listed(reach)}: it is a tie.")
+        said.append(f"Its interval overlaps that of {listed(reach)}: these intervals do not tell them apart.")
     return said, cautions
 
 
