@@ -160,7 +160,9 @@ def _best_group(data: ReportData, runs: list[Group]) -> Said:
     if equal:
         names = listed([settings_label(run.settings) for run in equal[:3]])
         more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
-        said.append(f"Its interval overlaps that of {names}{more}: these intervals do not tell them apart.")
+        said.append(
+            f"Its interval overlaps that of {names}{more}: these intervals do not tell them apart."
+        )
     elif best_by_value and len(known) == len(runs) > 1:
         said.append("No other configuration's interval reaches its own.")
     elif best_by_value and best in known and len(known) > 1:
@@ -256,7 +258,10 @@ def _held_out(data: ReportData) -> Said:
         other["trial_id"] for other in rows.values() if other is not row and _overlap(other, row)
     ]
     if reach:
-        said.append(f"Its interval overlaps that of {listed(reach)}: these intervals do not tell them apart.")
+        said.append(
+            f"Its interval overlaps that of {listed(reach)}: these intervals do not tell them "
+            "apart."
+        )
     return said, cautions
 
 
