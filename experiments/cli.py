@@ -431,7 +431,7 @@ def frames(
 
     told = output_frame(make_frame(what, sources, metric or ()), output)
     if told:
-        _output().print(told, highlight=False, soft_wrap=True)
+        _output().print(told, highlight=False, soft_wrap=True, markup=False)
 
 
 @app.command()

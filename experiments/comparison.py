@@ -118,6 +118,7 @@ def summary_table(found: Comparison) -> tuple[list[str], list[list[str]]]:
 
 def _show_table(found: Comparison, console: Console) -> None:
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     caption = (
@@ -126,14 +127,14 @@ def _show_table(found: Comparison, console: Console) -> None:
     )
     if found.threshold is not None:
         caption += "; mean budget: runs that did not reach the threshold count with all of it"
-    table = Table(title=_title(found), caption=caption, box=box.SIMPLE_HEAD)
+    table = Table(title=escape(_title(found)), caption=caption, box=box.SIMPLE_HEAD)
     table.title_justify = table.caption_justify = "left"
     names, rows = summary_table(found)
     for name in names:
         left = name == names[0]
         table.add_column(name, justify="left" if left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))  # a label may be `[red]`
     console.print(table)
     for line in found.lines:
         console.print(line, style="bold", highlight=False, soft_wrap=True, markup=False)

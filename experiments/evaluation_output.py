@@ -188,6 +188,7 @@ def _ended(terminated: int, truncated: int) -> str:
 
 def _show_table(evaluation: Evaluation, console: Console, *, whole: bool) -> None:
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     marks, chosen = _chosen(evaluation.episodes, whole)
@@ -219,7 +220,7 @@ def _show_table(evaluation: Evaluation, console: Console, *, whole: bool) -> Non
             f"{record.slot} of {record.num_slots}" if record.shares_seed else "",
         ]
         if has_videos:
-            cells.append(_video(evaluation, record) or "")
+            cells.append(escape(_video(evaluation, record) or ""))
         if marks:
             cells.append(marks.get(place, ""))
         table.add_row(*cells)

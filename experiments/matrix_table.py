@@ -48,7 +48,9 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
     for reason in reasons:
         console.print(reason, highlight=False, soft_wrap=True, markup=False)
     folder = shown_path(matrix.folder)
-    console.print(f"Comparison: {folder}/{COMPARISON_FILE}", highlight=False, soft_wrap=True)
+    console.print(
+        f"Comparison: {folder}/{COMPARISON_FILE}", highlight=False, soft_wrap=True, markup=False
+    )
     if any(row.status in ("waiting", "interrupted") for row in matrix.rows.values()):
         resume = command_line("resume", matrix.folder)
         console.print(f"Next: {resume}", highlight=False, soft_wrap=True, markup=False)

@@ -33,23 +33,38 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         _show_pareto(outcome, spec, console)
     _show_failures(outcome, console)
     if outcome.best is not None:
-        console.print(f"Best policy: {shown_path(outcome.best)}", highlight=False, soft_wrap=True)
+        console.print(
+            f"Best policy: {shown_path(outcome.best)}",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+        )
         if outcome.model:
-            console.print(f"MLflow model: {outcome.model}", highlight=False, soft_wrap=True)
+            console.print(
+                f"MLflow model: {outcome.model}", highlight=False, soft_wrap=True, markup=False
+            )
     elif outcome.note:
-        console.print(f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True)
+        console.print(
+            f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True, markup=False
+        )
     if outcome.curves is not None:
-        console.print(f"Learning curves: {shown_path(outcome.curves)}", highlight=False)
+        console.print(
+            f"Learning curves: {shown_path(outcome.curves)}", highlight=False, markup=False
+        )
     if outcome.final is not None and outcome.final.picture is not None:
-        console.print(f"Final: {shown_path(outcome.final.picture)}", highlight=False)
+        console.print(f"Final: {shown_path(outcome.final.picture)}", highlight=False, markup=False)
     if outcome.effects is not None:
-        console.print(f"Effects: {shown_path(outcome.effects)}", highlight=False)
+        console.print(f"Effects: {shown_path(outcome.effects)}", highlight=False, markup=False)
     if outcome.lineage is not None:
-        console.print(f"Lineage: {shown_path(outcome.lineage)}", highlight=False)
+        console.print(f"Lineage: {shown_path(outcome.lineage)}", highlight=False, markup=False)
     if outcome.pareto_picture is not None:
-        console.print(f"Pareto front: {shown_path(outcome.pareto_picture)}", highlight=False)
+        console.print(
+            f"Pareto front: {shown_path(outcome.pareto_picture)}", highlight=False, markup=False
+        )
     if outcome.report is not None:
-        console.print(f"Report: {shown_path(outcome.report)}", highlight=False, soft_wrap=True)
+        console.print(
+            f"Report: {shown_path(outcome.report)}", highlight=False, soft_wrap=True, markup=False
+        )
     if outcome.interrupted:
         console.print("Interrupted: everything that was finished is kept.", highlight=False)
     for line in next_commands(outcome, spec):
