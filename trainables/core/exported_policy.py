@@ -144,11 +144,7 @@ class ExportedPolicy:
         Raises:
             ConfigError: if it is to explore.
         """
-        if explore:
-            raise ConfigError(
-                "explore = True is not possible with an exported graph, which takes the most "
-                "likely actions; allowed: False, or the policy's own folder (format policy)"
-            )
+        _refuse_exploring(explore)
         outputs = self._outputs(obs, state or {})
         after = self._state_of(outputs)
         inputs = torch.from_numpy(outputs[DIST_INPUTS])
@@ -217,11 +213,13 @@ class ExportedPolicy:
             row, mask = int(impossible.argmax()), self.observations.mask_path
             raise ConfigError(f"observation {row}: {mask!r} allows no action")
         before = self._checked_state(state, len(rows))
-        acted = self.act(rows, bool(explore), None, before)
+        _refuse_exploring(bool(explore))
+        outputs = self._outputs(rows, before)
+        actions = self._actions_of(outputs)
         if not (full_fetch or self.has_state):
-            return acted.env_actions
-        extra = self.thoughts(rows, before, acted)
-        return Computed(acted.env_actions, state_arrays(acted.state), extra)
+            return actions
+        extra = {name: outputs[name] for name in (DIST_INPUTS, VALUES)}
+        return Computed(actions, state_arrays(self._state_of(outputs)), extra)
 
     def _checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
         initial = self.initial_state(batch_size)
@@ -247,6 +245,14 @@ class ExportedPolicy:
     def _actions_of(self, outputs: dict[str, np.ndarray]) -> Any:
         leaves = {path: _plain(outputs[name]) for path, name in self._action_names.items()}
         return tree_of_leaves(self.action_space, leaves)
+
+
+def _refuse_exploring(explore: bool) -> None:
+    if explore:
+        raise ConfigError(
+            "explore = True is not possible with an exported graph, which takes the most "
+            "likely actions; allowed: False, or the policy's own folder (format policy)"
+        )
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
