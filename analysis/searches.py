@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
+from analysis.spec_file import read_spec_file
 
 LEARNING = {
     "tpe": "TPE",
@@ -19,10 +19,6 @@ LEARNING = {
 
 def learning_search(folder: Path) -> str:
     """The name of the sweep's search if it learns from trials; else, or without a spec, empty."""
-    try:
-        document = yaml.safe_load((folder / "spec.yaml").read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
-        return ""  # none was written, or it is not ours
-    search = document.get("search") if isinstance(document, dict) else None
+    search = read_spec_file(folder).get("search")
     algorithm = search.get("algorithm") if isinstance(search, dict) else search
     return LEARNING.get(str(algorithm), "")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from analysis.fanova import Axis
 from analysis.frames import varying
@@ -22,6 +21,7 @@ from analysis.ranking import finite, sign_of
 from analysis.records import ENV_STEPS, ITERATION, TrialRecord, load_sweep
 from analysis.report.scales import Scale, label, scales_of
 from analysis.rows import ResultsError, flatten
+from analysis.spec_file import read_spec_file
 
 if TYPE_CHECKING:
     from analysis.records import Source
@@ -209,12 +209,8 @@ def _configurations(
 
 
 def _search_space(folder: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load((folder / "spec.yaml").read_text(encoding="utf-8"))
-        space = document["search_space"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError):
-        return {}  # none was written, or it is not ours: scales are guessed from the values
-    return space if isinstance(space, dict) else {}
+    space = read_spec_file(folder).get("search_space")
+    return space if isinstance(space, dict) else {}  # scales are then guessed from the values
 
 
 @dataclass

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from analysis.failures import Failure, failures
 from analysis.frames import trials_frame
@@ -19,18 +18,16 @@ from analysis.importance import (
     partial_dependence_frame,
 )
 from analysis.lineage import Exploit, read_lineage
+from analysis.names import SECONDS
 from analysis.pareto import pareto_front
 from analysis.ranking import Score, finite, leaderboard, ranked, sign_of
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError, flatten, read_json
 from analysis.run_curves import trial_seeds
+from analysis.spec_file import read_spec_file
 from analysis.surrogate import Surrogate, fit_surrogate
 
-SECONDS = "time_total_s"
 DEFAULT_METRIC = "episode_return_mean"
-_LOG_DOMAINS = ("loguniform", "lograndint", "qloguniform", "qlograndint")
-_LOG_SPAN = 100.0
-"""A setting whose values span more than that, and are positive, is shown on a logarithmic axis."""
 _TOP_SETTINGS = 6
 
 
@@ -61,7 +58,7 @@ class ReportData:
         self.sweep: Sweep = load_sweep(source)
         self.folder: Path = self.sweep.path
         self.name: str = self.sweep.name
-        self.spec: dict[str, Any] = _read_spec(self.folder / "spec.yaml")
+        self.spec: dict[str, Any] = read_spec_file(self.folder)
         objective = self.spec.get("objective") or {}
         same = metric is None or metric == objective.get("metric")
         self.metric: str = metric or objective.get("metric") or DEFAULT_METRIC
@@ -185,21 +182,6 @@ class ReportData:
         return {name for name in self.settings if _all_numbers(self.values[name])}
 
     @cached_property
-    def log(self) -> set[str]:
-        """Numeric settings that are searched on a logarithmic scale, or span it."""
-        space = self.spec.get("search_space")
-        found = set()
-        for name in self.numeric:
-            numbers = self.values[name].dropna().astype(float)
-            if not len(numbers) or not (numbers > 0).all():
-                continue
-            domain = space.get(name.replace("/", ".")) if isinstance(space, dict) else None
-            wide = numbers.max() > _LOG_SPAN * numbers.min()
-            if wide or _is_log_domain(domain):
-                found.add(name)
-        return found
-
-    @cached_property
     def axes(self) -> list[str]:
         """The x axes that there are: environment steps, seconds, iterations."""
         known = {str(c) for trial in self.sweep.trials for c in trial.frame.columns}
@@ -293,25 +275,10 @@ def _met(trial: TrialRecord, stop: dict[str, float]) -> bool:
     return any(len(end) and end.iloc[-1] >= stop[name] for name, end in ends.items())
 
 
-def _read_spec(path: Path) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
 def _section(value: Any, default: str) -> dict[str, Any]:
     if isinstance(value, dict) and "algorithm" in value:
         return value
     return {"algorithm": value if isinstance(value, str) else default}
-
-
-def _is_log_domain(domain: Any) -> bool:
-    # Transformed (1 - gamma), the setting itself is on no logarithmic scale.
-    if not isinstance(domain, dict) or "transform" in domain:
-        return False
-    return any(key in domain for key in _LOG_DOMAINS)
 
 
 def _shown(value: Any) -> Any:

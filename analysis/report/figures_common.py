@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import plotly.graph_objects as go
 
+from analysis.names import SECONDS as TIME
 from analysis.plots import metric_label
 from analysis.report import theme
 from analysis.report.scales import Scale, label, number
@@ -15,7 +16,6 @@ from analysis.report.scales import Scale, label, number
 if TYPE_CHECKING:
     from analysis.report.data import ReportData
 
-TIME = "time_total_s"
 LEGEND: dict[str, Any] = {
     "showlegend": True,
     "legend": {
