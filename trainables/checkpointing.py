@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import logging
-import os
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from ray.exceptions import RayError
 
 from trainables import registry
 from trainables.core.checkpoint import (
     CHECKPOINT_FILE,
+    POLICIES,
     CheckpointError,
     load_state,
     policy_folder,
     save_state,
-    trusted,
 )
+from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.core.config import AlgorithmConfig
 from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.settings import ConfigError
+from trainables.core.trust import doubts_of, refuse, resolved
 from trainables.policy_access import PolicyAccess
 from trainables.restoring import RestoresFolders
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.env_runner import draw_seed
-from trainables.runtime.envs import env_name, trusted_env, trusted_task_fn
+from trainables.runtime.env_trust import ENVIRONMENT, environment_doubts
+from trainables.runtime.envs import env_name
 from trainables.runtime.metrics import EpisodeWindow
 from trainables.runtime.random_streams import RandomStreams
 
@@ -159,34 +165,43 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         # A checkpoint that is written over is none until the new one is whole.
         (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
         state = {**self._state_besides_policies(), "policies": sorted(self.policies)}
+        files: list[Path] = []
         for policy_id in self.policies:
             path = self.export_policy_checkpoint(
                 str(policy_folder(folder, policy_id)), policy_id=policy_id
             )
             if self.config.export_native_model_files:
                 self.export_policy_model(str(path), policy_id, with_env=False)
-        save_state(folder, _STATE, state)
+            files += [file for file in path.iterdir() if file.is_file()]
+        save_state(folder, _STATE, state, files)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Read what `save_checkpoint` wrote."""
-        if not isinstance(checkpoint, (str, os.PathLike)):
-            raise CheckpointError(f"a checkpoint is a folder, not a {type(checkpoint).__name__}")
-        self.set_state(_read_checkpoint(Path(checkpoint)))
+        with local_folder(checkpoint) as folder:
+            state = _read_checkpoint(folder)
+        with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
+            self.set_state(state)
         self.callbacks("on_checkpoint_loaded")
 
     @classmethod
-    def from_checkpoint(cls, path: str | os.PathLike[str], trust: Collection[str] = ()) -> Any:
+    def from_checkpoint(cls, path: AnyCheckpoint, trust: Collection[str] = ()) -> Any:
         """Rebuild an algorithm from its checkpoint and go on from there.
 
         Args:
-            path: A checkpoint folder.
-            trust: Callables, as `module:qualname`, that may be imported if the checkpoint names
-                them (environments for example). Without it, loading runs no code.
+            path: A checkpoint folder, Ray's `Checkpoint` (`results.get_best_result().checkpoint`),
+                or what `save` returned.
+            trust: What the checkpoint may ask for besides harmless settings: code by its name,
+                `module:qualname` (an environment for example), anything else by the setting's, e.g.
+                "record_env". The error names what is missing. Without it, loading imports no code,
+                writes no folder, sets no environment variable, and starts no more processes than
+                the settings' declarations call harmless.
 
         Raises:
-            CheckpointError: if it is damaged or names a callable that is not trusted.
+            CheckpointError: if it is damaged or asks for what is not trusted.
         """
-        algorithm = cls.from_state(_read_checkpoint(Path(path)), trust, f"checkpoint {path}")
+        with local_folder(path) as folder:
+            state = _read_checkpoint(folder)
+        algorithm = cls.from_state(state, trust, f"checkpoint {folder}")
         algorithm.callbacks("on_checkpoint_loaded")
         return algorithm
 
@@ -194,23 +209,79 @@ class Checkpointing(RestoresFolders, PolicyAccess):
     def from_state(
         cls, state: dict[str, Any], trust: Collection[str] = (), what: str = "the state"
     ) -> Any:
-        """Rebuild an algorithm from `get_state`'s."""
-        algorithm_class = registry.get_algorithm(state["algorithm"])
-        if not issubclass(algorithm_class, cls):
-            raise CheckpointError(f"{what} is of {state['algorithm']}, not of {cls.__name__}")
-        settings = trusted(state["config"], trust, what)
-        trusted_env(settings.get("env"), trust, what)
-        trusted_task_fn(settings.get("env_task_fn"), trust, what)
-        # An evaluation may have an environment of its own.
-        trusted_env((settings.get("evaluation_config") or {}).get("env"), trust, what)
-        algorithm = algorithm_class(config=settings)
-        algorithm.set_state(state)
+        """Rebuild an algorithm from `get_state`'s; see `from_checkpoint`."""
+        with _damage_told(what, Exception):
+            algorithm_class = registry.get_algorithm(str(state["algorithm"]))
+            if not issubclass(algorithm_class, cls):
+                raise CheckpointError(f"{what} is of {state['algorithm']}, not of {cls.__name__}")
+            settings = _trusted_settings(algorithm_class.config_class, state["config"], trust, what)
+            weights = {name: stored["weights"] for name, stored in state["policies"].items()}
+            algorithm = algorithm_class(config=settings, weights=weights)
+            try:
+                algorithm.set_state(state)
+            except BaseException:
+                algorithm.stop()
+                raise
         return algorithm
+
+
+# What a value that makes no sense leads to. Not an actor that dies: Tune tries that again.
+_OF_WRONG_VALUES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # PyTorch's, of shapes
+    TypeError,
+    ValueError,
+)
+
+
+@contextmanager
+def _damage_told(what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Make one `CheckpointError` of whatever the contents of a checkpoint lead to."""
+    try:
+        yield
+    except RayError as error:
+        if Exception not in errors:
+            raise
+        raise CheckpointError(f"{what} cannot be taken over: {error}") from error
+    except errors as error:
+        if isinstance(error, CheckpointError) and what in str(error):
+            raise
+        told = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"{what} cannot be taken over: {told}") from error
+
+
+def _trusted_settings(
+    config_class: type[AlgorithmConfig],
+    given: dict[str, Any],
+    trust: Collection[str],
+    what: str,
+) -> dict[str, Any]:
+    """A checkpoint's settings, with the callables that they name.
+
+    Raises:
+        CheckpointError: naming every setting that is not harmless and not in `trust`.
+    """
+    settings = config_class.check(given)  # first: older names become settings
+    doubts = [
+        *doubts_of(config_class, settings, besides=ENVIRONMENT),
+        *environment_doubts(settings),
+    ]
+    evaluation = settings.get("evaluation_config", {})
+    if not evaluation.keys().isdisjoint(ENVIRONMENT):
+        doubts += environment_doubts({**settings, **evaluation}, "evaluation_config.")
+    refuse(doubts, trust, what)
+    checked: dict[str, Any] = resolved(settings, trust, what)
+    return checked
 
 
 def _read_checkpoint(folder: Path) -> dict[str, Any]:
     state = load_state(folder, _STATE)
-    state["policies"] = {
-        p: load_state(policy_folder(folder, p), "policy") for p in state["policies"]
-    }
-    return state
+    with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
+        names = state["policies"]
+        if not {path.name for path in (folder / POLICIES).iterdir()}.issuperset(names):
+            raise CheckpointError(f"it has no policies {names!r}")  # nor any outside of it
+        policies = {name: load_state(policy_folder(folder, name), "policy") for name in names}
+    return {**state, "policies": policies}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.settings import ConfigError, Settings, setting
+from trainables.core.settings import CODE, ConfigError, Settings, setting
 
 
 @dataclass
@@ -17,41 +17,52 @@ class CallbackSettings(Settings):
         None,
         "callbacks",
         "a subclass of Callbacks, 'module:name' of one, or a list of these, called in order",
+        risk=CODE,
     )
     on_algorithm_init: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called when the algorithm is set up"
+        None, "callbacks", "function(s) called when the algorithm is set up", risk=CODE
     )
     on_checkpoint_loaded: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called when a checkpoint has been loaded"
+        None, "callbacks", "function(s) called when a checkpoint has been loaded", risk=CODE
     )
     on_train_result: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called with each result, which it may change"
+        None, "callbacks", "function(s) called with each result, which it may change", risk=CODE
     )
     on_evaluate_start: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called before an evaluation"
+        None, "callbacks", "function(s) called before an evaluation", risk=CODE
     )
     on_evaluate_end: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called with an evaluation's metrics, which it may change"
+        None,
+        "callbacks",
+        "function(s) called with an evaluation's metrics, which it may change",
+        risk=CODE,
     )
     on_env_runners_recreated: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called when env runners that had died are there again"
+        None,
+        "callbacks",
+        "function(s) called when env runners that had died are there again",
+        risk=CODE,
     )
     on_episode_created: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called in the env runner with a new episode"
+        None, "callbacks", "function(s) called in the env runner with a new episode", risk=CODE
     )
     on_episode_start: str | Callable[..., Any] | list[Any] | None = setting(
         None,
         "callbacks",
         "function(s) called in the env runner with an episode's first observation",
+        risk=CODE,
     )
     on_episode_step: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called in the env runner after each step"
+        None, "callbacks", "function(s) called in the env runner after each step", risk=CODE
     )
     on_episode_end: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called in the env runner after an episode's last step"
+        None,
+        "callbacks",
+        "function(s) called in the env runner after an episode's last step",
+        risk=CODE,
     )
     on_sample_end: str | Callable[..., Any] | list[Any] | None = setting(
-        None, "callbacks", "function(s) called in the env runner with each rollout"
+        None, "callbacks", "function(s) called in the env runner with each rollout", risk=CODE
     )
 
 

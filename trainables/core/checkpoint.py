@@ -1,8 +1,8 @@
 """Checkpoints: a JSON file and safetensors, no pickle.
 
-A folder holds `<name>.safetensors` and `<name>.json`, written last, with a digest of both. So a
-folder is whole or is none, and a damaged file is told from a good one. Loading runs no code:
-callables are stored by name and looked up only among registered names and those in `trust`.
+A folder holds `<name>.safetensors` and `<name>.json`, written last, with the digests of all files
+that belong to it. So a folder is whole or is none, and a damaged file is told from a good one.
+Loading runs no code: callables are stored by name, and `core.trust` says which may be looked up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Callable, Collection
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +25,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from trainables.core.callback_settings import CALLBACK_SETTINGS
 from trainables.core.settings import ConfigError
 from trainables.core.space_json import space_from_json, space_to_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CHECKPOINT_FILE = "checkpoint.json"
 POLICIES = "policies"
 
@@ -40,22 +42,26 @@ def policy_folder(checkpoint: str | os.PathLike[str], module_id: str = "default_
     return Path(checkpoint) / POLICIES / module_id
 
 
-def save_state(folder: Path, name: str, state: dict[str, Any]) -> None:
+def save_state(folder: Path, name: str, state: dict[str, Any], others: Iterable[Path] = ()) -> None:
     """Write a tree of dicts, lists, numbers, strings, arrays and tensors as one state.
 
     Args:
         folder: Made if missing.
         name: `<name>.json` and `<name>.safetensors` are written.
         state: The tree. Dict keys may be strings or integers.
+        others: Files in the folder, or deeper, that belong to the state: it is damaged where one of
+            them is another one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
     data = save(tensors)
+    files = {f"{name}.safetensors": hashlib.sha256(data).hexdigest()}
+    files |= {path.relative_to(folder).as_posix(): _digest_of(path) for path in sorted(others)}
     document = {
         "format_version": FORMAT_VERSION,
-        "tensors": f"{name}.safetensors",
-        "sha256": _digest(tree, data),
+        "files": files,
+        "sha256": _digest(files, tree),
         "state": tree,
     }
     _write(folder / f"{name}.safetensors", data)
@@ -63,56 +69,121 @@ def save_state(folder: Path, name: str, state: dict[str, Any]) -> None:
 
 
 def load_state(folder: Path, name: str) -> dict[str, Any]:
-    """Read what `save_state` wrote.
+    """Read what `save_state` wrote, if no file that belongs to it has changed.
 
     Raises:
         CheckpointError: naming the folder and what is wrong with it.
     """
     document = _read_document(folder, name)
-    path = folder / f"{name}.safetensors"
-    if document["tensors"] != path.name:
-        raise CheckpointError(
-            f"checkpoint {folder}: {name}.json names {document['tensors']!r}, not {path.name}"
-        )
+    own = f"{name}.safetensors"
     try:
-        data = path.read_bytes()
-        if _digest(document["state"], data) != document["sha256"]:
-            raise CheckpointError(
-                f"checkpoint {folder} is damaged: {name}.json or {path.name} has been changed"
-            )
-        return _decode(document["state"], load(data))
+        data = _read_file(folder / own)
+        _check_file(folder, document, own, hashlib.sha256(data).hexdigest())
+        for other in sorted(document["files"].keys() - {own}):
+            _check_file(folder, document, other)
+        state = _decode(document["state"], load(data))
+        if not isinstance(state, dict):
+            raise TypeError(f"its state is a {type(state).__name__}")
+        return state
+    except CheckpointError as error:
+        raise CheckpointError(f"checkpoint {folder} is damaged: {error}") from None
+    except (SafetensorError, ConfigError) as error:
+        raise CheckpointError(f"checkpoint {folder} is damaged: {own}: {error}") from None
+    except Exception as error:  # of whatever the values in a tree can be
+        raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error
+
+
+def check_whole(part: Path) -> None:
+    """Check the files of a folder against the checkpoint that it is a part of, if it is one.
+
+    Args:
+        part: A policy's folder: `<checkpoint>/policies/<module id>`, or one by itself.
+
+    Raises:
+        CheckpointError: naming the file that is another one.
+    """
+    folder = part.parent.parent
+    if part.parent.name != POLICIES:
+        return
+    inside = f"{POLICIES}/{part.name}/"
+    for path in sorted(folder.glob("*.json")):
+        try:
+            document = _read_document(folder, path.stem)
+        except CheckpointError:
+            if path.name == CHECKPOINT_FILE:
+                raise
+            continue  # something else
+        try:
+            for name in sorted(name for name in document["files"] if name.startswith(inside)):
+                _check_file(folder, document, name)
+        except CheckpointError as error:
+            raise CheckpointError(f"checkpoint {folder} is damaged: {error}") from None
+
+
+def _digest(files: dict[str, str], tree: Any) -> str:
+    """Of the state: the JSON text of a tree is the same after reading it back."""
+    return hashlib.sha256(json.dumps([files, tree]).encode()).hexdigest()
+
+
+def _digest_of(path: Path) -> str:
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_file(folder: Path, document: dict[str, Any], name: str, digest: str = "") -> None:
+    """Check a file of a checkpoint, by its digest if that is known already."""
+    is_inside = name and not os.path.isabs(name) and ".." not in Path(name).parts
+    if not is_inside or document["files"].get(name) != (digest or _digest_of(folder / name)):
+        raise CheckpointError(f"{folder / name} has been changed, or is of another checkpoint")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    """A file to read. What is none would be waited for (a pipe), or have no end (a device)."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise CheckpointError(f"{path} is no file")
+        with path.open("rb") as file:
+            yield file
     except FileNotFoundError:
-        raise CheckpointError(f"checkpoint {folder} is damaged: {path.name} is missing") from None
-    except (SafetensorError, KeyError, TypeError) as error:
-        raise CheckpointError(f"checkpoint {folder} is damaged: {path.name}: {error}") from None
+        raise CheckpointError(f"{path} is missing") from None
+    except OSError as error:  # e.g. links that lead in a circle
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _digest(tree: Any, tensors: bytes) -> str:
-    """Of the state in both files: the JSON text of a tree is the same after reading it back."""
-    digest = hashlib.sha256(json.dumps(tree).encode())
-    digest.update(tensors)  # apart: together they would be copied, and they may hold a buffer
-    return digest.hexdigest()
+def _read_file(path: Path) -> bytes:
+    with _opened(path) as file:
+        return file.read()
 
 
 def _read_document(folder: Path, name: str) -> dict[str, Any]:
     path = folder / f"{name}.json"
     if not folder.is_dir():
         raise CheckpointError(f"checkpoint {folder}: there is no such folder")
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise CheckpointError(f"{folder} is no checkpoint: it has no {path.name}")
     try:
-        document = json.loads(path.read_bytes())
+        data = _read_file(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"checkpoint {folder} is damaged: {error}") from None
+    try:
+        document = json.loads(data)
         version = document["format_version"]
-        document["tensors"], document["sha256"], document["state"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        if type(version) is not int or version != FORMAT_VERSION:  # 2.0 equals 2
+            raise CheckpointError(
+                f"checkpoint {folder} has format version {version!r}; this is version "
+                f"{FORMAT_VERSION}"
+            )
+        digest = _digest(document["files"], document["state"])
+        if document["sha256"] != digest or not isinstance(document["files"], dict):
+            raise CheckpointError(f"checkpoint {folder} is damaged: {path} has been changed")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        if isinstance(error, CheckpointError):
+            raise
         raise CheckpointError(
             f"checkpoint {folder} is damaged: {path.name} is unreadable"
         ) from None
-    if version != FORMAT_VERSION:
-        raise CheckpointError(
-            f"checkpoint {folder} has format version {version!r}; this is version {FORMAT_VERSION}"
-        )
-    return document
+    return dict(document)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -169,7 +240,10 @@ def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
     if "__tensor__" in value:
         return tensors[value["__tensor__"]]
     if "__array__" in value:
-        return tensors[value["__array__"]].numpy().astype(value["dtype"], copy=False)
+        array = tensors[value["__array__"]].numpy()
+        if str(array.dtype) != value["dtype"]:  # a text of another length would take any memory
+            raise TypeError(f"an array is of {array.dtype}, not of {value['dtype']!r}")
+        return array
     if "__scalar__" in value:
         return np.float32(value["__scalar__"])
     if "__items__" in value:
@@ -213,52 +287,3 @@ def resolve_callable(name: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"{name!r} cannot be found: {error}") from None
     return found
-
-
-# Settings whose text is the name of a callable, too.
-_NAME_CALLABLES = (
-    "custom_model",
-    "env_runner_cls",
-    "env_to_module_connector",
-    "module_to_env_connector",
-    "learner_connector",
-    *CALLBACK_SETTINGS,
-    "custom_evaluation_function",
-    "learner_class",
-)
-
-
-def trusted(value: Any, trust: Collection[str], what: str) -> Any:
-    """A value from a checkpoint with the callables in it that `trust` allows.
-
-    Raises:
-        CheckpointError: naming the callable that is not trusted.
-    """
-    if isinstance(value, UntrustedName):
-        _check_trust(value, trust, what)
-        return resolve_callable(str(value))
-    if isinstance(value, dict):
-        for setting in _NAME_CALLABLES:
-            for name in _names(value.get(setting)):
-                _check_trust(name, trust, what)
-        return {key: trusted(item, trust, what) for key, item in value.items()}
-    if isinstance(value, list):
-        return [trusted(item, trust, what) for item in value]
-    return value
-
-
-def _names(value: Any) -> list[str]:
-    """Names in a setting that names callables: as text, as the `type` of a dict, or in a list."""
-    if isinstance(value, list):
-        return [name for item in value for name in _names(item)]
-    if isinstance(value, dict):
-        return _names(value.get("type"))
-    return [value] if isinstance(value, str) else []
-
-
-def _check_trust(name: str, trust: Collection[str], what: str) -> None:
-    if str(name) not in trust:
-        raise CheckpointError(
-            f"{what} names the callable {str(name)!r}, which loading would run; if you trust it, "
-            f"pass trust=[{str(name)!r}]"
-        )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainables.core.settings import ConfigError, Settings, setting
+from trainables.core.settings import CODE, MOST_ACTORS, PROCESSES, ConfigError, Settings, setting
 
 # Slots that are stepped together. Not those of training: the episodes would depend on them.
 _SLOTS = 8
@@ -17,7 +17,11 @@ class EvaluationSettings(Settings):
     """Settings of evaluations during training."""
 
     evaluation_interval: int | None = setting(
-        None, "evaluation", "training iterations between evaluations; None or 0: never", ge=0
+        None,
+        "evaluation",
+        "training iterations between evaluations; None or 0: never",
+        ge=0,
+        harmless=True,
     )
     evaluation_duration: int | Literal["auto"] = setting(
         10,
@@ -25,6 +29,8 @@ class EvaluationSettings(Settings):
         "length of an evaluation; 'auto': as many whole episodes as fit beside the training "
         "iteration, with evaluation_parallel_to_training",
         ge=1,
+        harmless=(1, 1_000_000),
+        risk="time",
     )
     evaluation_duration_unit: str = setting(
         "episodes",
@@ -33,7 +39,13 @@ class EvaluationSettings(Settings):
         choices=("episodes", "timesteps"),
     )
     evaluation_num_env_runners: int = setting(
-        0, "evaluation", "env-runner actors that evaluate; 0 evaluates in the trial's process", ge=0
+        0,
+        "evaluation",
+        "env-runner actors that evaluate; 0 evaluates in the trial's process",
+        ge=0,
+        le=MOST_ACTORS,
+        harmless=(0, 64),
+        risk=PROCESSES,
     )
     evaluation_config: dict[str, Any] = setting(
         {"explore": False},
@@ -47,23 +59,27 @@ class EvaluationSettings(Settings):
         "evaluation",
         "evaluate beside the training iteration, with the weights that it begins with; needs "
         "evaluation_num_env_runners",
+        harmless=True,
     )
     evaluation_sample_timeout_s: int | float = setting(
         180,
         "evaluation",
         "seconds to wait for evaluation actors; the result is of those that have answered",
         gt=0,
+        harmless=True,
     )
     custom_evaluation_function: str | Callable[..., Any] | None = setting(
         None,
         "evaluation",
         "evaluates instead: called with the algorithm and its eval_env_runner_group, returns a "
         "dict of numbers. 'module:name' or a callable",
+        risk=CODE,
     )
     always_attach_evaluation_results: bool = setting(
         True,
         "evaluation",
         "every result carries the latest evaluation (the first one follows iteration 1)",
+        harmless=True,
     )
 
     @property

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from trainables.core.action_connector import single_action
 from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError
+from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
 from trainables.core.compute_actions import Computed
 from trainables.core.distributions import distribution_for
 from trainables.core.export import TORCH_FILE, torch_program
@@ -112,8 +113,10 @@ class ExportedPolicy:
             )
         try:
             return cls(onnx_program(file) if is_onnx else torch_program(file), description)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"exported policy {file} is damaged: {error!r}") from None
+        except ConfigError as error:
+            raise CheckpointError(f"exported policy {file} cannot be used: {error}") from error
+        except Exception as error:  # of whatever the values in a file can be
+            raise CheckpointError(f"exported policy {file} is damaged: {error!r}") from error
 
     # ------------------------------------------------------------------ acting
 
@@ -288,6 +291,10 @@ class GraphObservations:
             return None
         return {PREV_REWARD: np.where(is_first, 0, rewards)[:, None]}
 
+    def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
+        """Nothing: connectors inside the graph may make numbers of what is none."""
+        return None
+
     def without_action(self, obs: np.ndarray) -> np.ndarray | None:
         """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
         if self._distribution is None:
@@ -332,16 +339,15 @@ def is_exported(path: str | os.PathLike[str]) -> bool:
     return _graph_file(Path(path)) is not None
 
 
-def load_player(
-    path: str | os.PathLike[str], *, trust: Collection[str] = ()
-) -> Policy | ExportedPolicy:
+def load_player(path: AnyCheckpoint, *, trust: Collection[str] = ()) -> Policy | ExportedPolicy:
     """What acts: the policy of a folder or checkpoint, or an exported graph.
 
     Args:
         path: What `tunescape export` wrote in any format but mlflow, or a checkpoint.
         trust: See `Policy.load` and `ExportedPolicy.load`.
     """
-    return (ExportedPolicy if is_exported(path) else Policy).load(path, trust=trust)
+    with local_folder(path) as folder:
+        return (ExportedPolicy if is_exported(folder) else Policy).load(folder, trust=trust)
 
 
 def _graph_file(path: Path) -> Path | None:

@@ -94,9 +94,10 @@ def read_description(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"exported policy {path}: {file.name} is damaged: {error}") from None
     if not isinstance(found, dict) or found.get("kind") != _KIND:
         raise CheckpointError(f"exported policy {path}: {file.name} describes no policy's graph")
-    if found.get("format_version") != FORMAT_VERSION:
+    version = found.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:  # 1.0 and true equal 1
         raise CheckpointError(
-            f"exported policy {path}: format version {found.get('format_version')!r} is unknown; "
+            f"exported policy {path}: format version {version!r} is unknown; "
             f"known: {FORMAT_VERSION}"
         )
     return found

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from trainables.core.compatibility import MODEL_REFUSED
 from trainables.core.conv_filters import check_filters
-from trainables.core.settings import ConfigError, Settings, is_search_domain, setting
+from trainables.core.other_libraries import INSIDE
+from trainables.core.settings import CODE, MEMORY, ConfigError, Settings, is_search_domain, setting
 
 ACTIVATIONS = ("tanh", "relu", "elu", "gelu", "silu", "swish", "leaky_relu", "linear")
+
+MAX_WIDTH = 16_384
+"""Units of a layer."""
+MAX_LAYERS = 100
+MAX_WEIGHTS = 10**9
+"""Of the hidden layers together: 4 GB, and three times that with an optimiser."""
 
 _CELLS = ("use_lstm", "use_gru")
 MEMORIES = (*_CELLS, "use_attention")
@@ -48,9 +56,10 @@ class ModelConfig(Settings):
     """Settings of the networks, given as `model={…}`."""
 
     what: ClassVar[str] = "model setting"
+    also_called: ClassVar[Mapping[str, str]] = INSIDE["model"]
 
     fcnet_hiddens: list[int] = setting(
-        [64, 64], "model", "widths of the hidden layers, units", ge=1
+        [64, 64], "model", "widths of the hidden layers, units", ge=1, le=MAX_WIDTH
     )
     fcnet_activation: str = setting(
         "tanh", "model", "activation after each hidden layer", choices=ACTIVATIONS
@@ -75,7 +84,9 @@ class ModelConfig(Settings):
     )
     use_lstm: bool = setting(False, "model", "an LSTM after the hidden layers")
     use_gru: bool = setting(False, "model", "a GRU after the hidden layers")
-    lstm_cell_size: int = setting(256, "model", "width of the LSTM or GRU, units", ge=1)
+    lstm_cell_size: int = setting(
+        256, "model", "width of the LSTM or GRU, units", ge=1, le=MAX_WIDTH
+    )
     lstm_use_prev_action: bool = setting(
         False, "model", "the LSTM or GRU also sees the previous action"
     )
@@ -88,15 +99,25 @@ class ModelConfig(Settings):
     use_attention: bool = setting(
         False, "model", "a gated transformer (GTrXL) after the hidden layers"
     )
-    attention_dim: int = setting(64, "model", "width between the transformer's layers", ge=1)
-    attention_num_transformer_units: int = setting(1, "model", "layers of the transformer", ge=1)
-    attention_num_heads: int = setting(1, "model", "attention heads of a layer", ge=1)
-    attention_head_dim: int = setting(32, "model", "width of a head", ge=1)
+    attention_dim: int = setting(
+        64, "model", "width between the transformer's layers", ge=1, le=MAX_WIDTH
+    )
+    attention_num_transformer_units: int = setting(
+        1, "model", "layers of the transformer", ge=1, le=MAX_LAYERS, harmless=(1, 64), risk=MEMORY
+    )
+    attention_num_heads: int = setting(1, "model", "attention heads of a layer", ge=1, le=1024)
+    attention_head_dim: int = setting(32, "model", "width of a head", ge=1, le=MAX_WIDTH)
     attention_memory_inference: int = setting(
-        50, "model", "earlier steps that each layer sees, in acting as in training", ge=1
+        50,
+        "model",
+        "earlier steps that each layer sees, in acting as in training",
+        ge=1,
+        le=100_000,
+        harmless=(1, 4096),
+        risk=MEMORY,
     )
     attention_position_wise_mlp_dim: int = setting(
-        32, "model", "width of the hidden layer in each layer's MLP", ge=1
+        32, "model", "width of the hidden layer in each layer's MLP", ge=1, le=MAX_WIDTH
     )
     attention_init_gru_gate_bias: float = setting(
         2.0, "model", "bias of the gates at the start; above 0 a layer begins near the identity"
@@ -116,10 +137,10 @@ class ModelConfig(Settings):
         le=1,
     )
     custom_model: str | type | None = setting(
-        None, "model", "'module:Class' or a class that takes the place of the encoder"
+        None, "model", "'module:Class' or a class that takes the place of the encoder", risk=CODE
     )
     custom_model_config: dict[str, Any] = setting(
-        {}, "model", "keyword arguments of the custom model"
+        {}, "model", "keyword arguments of the custom model", harmless=True
     )
     vf_share_layers: bool = setting(
         False, "model", "policy and value function share their hidden layers"
@@ -152,6 +173,7 @@ class ModelConfig(Settings):
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         checked = super().check(_canonical(values))
+        check_widths("fcnet_hiddens", checked.get("fcnet_hiddens"))
         filters = checked.get("conv_filters")
         if filters is not None and not is_search_domain(filters):
             check_filters(filters)
@@ -201,6 +223,24 @@ class ModelConfig(Settings):
         return [*cls.settings(), *ALIASES, *MODEL_REFUSED]
 
 
+def check_widths(name: str, widths: Any) -> None:
+    """Refuse hidden layers that no machine could hold, before any is made.
+
+    Raises:
+        ConfigError: naming the setting and the bound.
+    """
+    if not isinstance(widths, list):
+        return
+    if len(widths) > MAX_LAYERS:
+        raise ConfigError(f"{name} has {len(widths)} layers; allowed: at most {MAX_LAYERS}")
+    fixed = [[width] if isinstance(width, int) else [] for width in widths]  # or search domains
+    weights = sum(a * b for before, after in pairwise(fixed) for a in before for b in after)
+    if weights > MAX_WEIGHTS:
+        raise ConfigError(
+            f"{name} = {widths!r} has {weights:,} weights; allowed: at most {MAX_WEIGHTS:,}"
+        )
+
+
 def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values by their present names."""
     given = {name: value for name, value in values.items() if name not in ALIASES}
@@ -219,6 +259,7 @@ class OptimizerConfig(Settings):
     """Settings of the optimiser, given as `optimizer={…}`. The learning rate is `lr`."""
 
     what: ClassVar[str] = "optimizer setting"
+    also_called: ClassVar[Mapping[str, str]] = INSIDE["optimizer"]
 
     type: str = setting(
         "adam",

@@ -81,6 +81,7 @@ class Observations:
             num_prev_action=self._extras.get(PREV_ACTION, 0),
             has_prev_reward=PREV_REWARD in self._extras,
             channels_first=None if self.frames is None else self.frames.channels_first,
+            exact=observation_filter == "MeanStdFilter",
         )
         self.filter = self._make_filter(observation_filter)
 
@@ -238,6 +239,19 @@ class Observations:
         else:
             mask = self._connected(obs)[self.mask_path].cpu()
         return (~self._distribution.allows_something(mask.reshape(len(obs), -1) != 0)).numpy()
+
+    def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
+        """The first row of stored `[N]` with NaN or infinity in it, and the leaf; None: no row.
+
+        What connectors make finite numbers of is none: infinity may be what a sensor says that
+        sees nothing.
+        """
+        found = self.layout.not_finite(rows)
+        if found is None or self._connectors is None:
+            return found
+        made = self._connected(rows)
+        parts = made.values() if isinstance(made, dict) else [made]
+        return None if all(bool(part.isfinite().all()) for part in parts) else found
 
     def look(self, rows: np.ndarray, state: State) -> tuple[Features, State, State]:
         """Features of rows, the memory's part of the state, and the frames from now on."""

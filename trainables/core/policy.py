@@ -7,7 +7,8 @@ action in production is computed as it was in training. It needs neither Ray nor
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +22,12 @@ from trainables.core.catalog import chosen_module
 from trainables.core.checkpoint import (
     CHECKPOINT_FILE,
     CheckpointError,
+    check_whole,
     load_state,
     policy_folder,
     save_state,
-    trusted,
 )
+from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
 from trainables.core.compute_actions import ComputesActions
 from trainables.core.distributions import BoundDistribution
 from trainables.core.env_to_module import EnvToModule
@@ -38,6 +40,7 @@ from trainables.core.given_connectors import EnvSpaces, make_connectors
 from trainables.core.module_to_env import ModuleToEnv
 from trainables.core.modules import ModuleOutput, PolicyModule
 from trainables.core.observations import Observations
+from trainables.core.policy_options import trusted_options
 from trainables.core.recurrent_state import State, state_arrays
 from trainables.core.settings import ConfigError
 
@@ -82,6 +85,8 @@ class Policy(ComputesActions):
         seed: Of the initial weights and of exploration outside of env runners.
         device: Where the module computes.
         metadata: Where the policy comes from; kept in its folder.
+        weights: Those that `set_weights` will be given, arrays by name: networks of other shapes
+            are refused before they take any memory.
 
     Attributes:
         module: The network; `model` is another name of it.
@@ -118,6 +123,7 @@ class Policy(ComputesActions):
         seed: int | None = None,
         device: torch.device | str = "cpu",
         metadata: dict[str, Any] | None = None,
+        weights: Mapping[str, Any] | None = None,
     ):
         self.observation_space, self.action_space = observation_space, action_space
         self.explore, self.device = explore, torch.device(device)
@@ -159,15 +165,22 @@ class Policy(ComputesActions):
             frame_stack=frame_stack,
             device=self.device,
         )
-        generator = torch.Generator()
-        _ = generator.seed() if seed is None else generator.manual_seed(seed)
-        self.module = make_module(
+        make = partial(
+            make_module,
             self.observations.preprocessor.spec,
             self.distribution,
             model_settings,
-            generator,
             **module_options,
-        ).to(self.device)
+        )
+        # A user's own networks may compute as they are made, which takes memory.
+        models = [self.options["model"], *self.options["module"].values()]
+        is_custom = any(isinstance(m, dict) and m.get("custom_model") for m in models)
+        if weights is not None and not is_custom:
+            with torch.device("meta"):
+                check_weights(make(torch.Generator()).state_dict(), weights)
+        generator = torch.Generator()
+        _ = generator.seed() if seed is None else generator.manual_seed(seed)
+        self.module = make(generator).to(self.device)
         self.is_recurrent = self.module.is_recurrent
         self.has_state = self.is_recurrent or self.observations.frames is not None
         self.explorer = make_explorer(
@@ -315,17 +328,10 @@ class Policy(ComputesActions):
             ConfigError: if names or shapes differ from this module's.
         """
         own = self.module.state_dict()
-        if set(own) != set(weights):
-            raise ConfigError(f"weights {sorted(weights)} do not fit the module's {sorted(own)}")
+        check_weights(own, weights)
         with torch.no_grad():
             for name, parameter in own.items():
-                value = torch.as_tensor(np.array(weights[name]))
-                if value.shape != parameter.shape:
-                    raise ConfigError(
-                        f"weight {name} has shape {tuple(value.shape)}, the module's has "
-                        f"{tuple(parameter.shape)}"
-                    )
-                parameter.copy_(value)
+                parameter.copy_(torch.as_tensor(np.array(weights[name])))
 
     def get_state(self) -> dict[str, Any]:
         """Weights, filter statistics and what exploring means."""
@@ -369,7 +375,7 @@ class Policy(ComputesActions):
     @classmethod
     def load(
         cls,
-        folder: str | os.PathLike[str],
+        folder: AnyCheckpoint,
         device: torch.device | str = "cpu",
         *,
         trust: Collection[str] = (),
@@ -377,11 +383,10 @@ class Policy(ComputesActions):
         """Load a policy from its folder or from a checkpoint's.
 
         Args:
-            folder: What `save`, `tunescape export` or a checkpoint wrote.
+            folder: What `save`, `tunescape export` or a checkpoint wrote; also Ray's `Checkpoint`.
             device: Where the module computes.
             trust: Custom models and connectors, as `module:name`, that may be imported if the
-                folder names them.
-                Without it, loading runs no code.
+                folder names them. Without it, loading runs no code.
 
         Raises:
             CheckpointError: if it is missing, damaged, of an unknown format, or names
@@ -391,20 +396,52 @@ class Policy(ComputesActions):
             >>> policy = Policy.load("runs/quickstart/best")
             >>> action = policy.compute_single_action(obs, explore=False)
         """
-        path = Path(folder)
-        if not (path / f"{_FILE}.json").is_file() and (path / CHECKPOINT_FILE).is_file():
+        with local_folder(folder) as path:
+            return cls._load(path, device, trust)
+
+    @classmethod
+    def _load(cls, path: Path, device: torch.device | str, trust: Collection[str]) -> Policy:
+        is_policy, is_checkpoint = (
+            os.path.lexists(path / name) for name in (f"{_FILE}.json", CHECKPOINT_FILE)
+        )
+        if is_checkpoint and not is_policy:
             path = policy_folder(path)
+        check_whole(path)
         state = load_state(path, _FILE)
+        what = f"policy {path}"
         try:
-            options = trusted(state["options"], trust, f"policy {path}")
             policy = cls(
                 state["observation_space"],
                 state["action_space"],
-                **options,
+                **trusted_options(state["options"], trust, what),
                 metadata=state["metadata"],
                 device=device,
+                weights=state["weights"],
             )
             policy.set_state(state)
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"policy {path} is damaged: {error!r}") from None
+        except CheckpointError:
+            raise
+        except Exception as error:  # of whatever the values in a file can be
+            told = str(error) if isinstance(error, ConfigError) else repr(error)
+            raise CheckpointError(f"{what} is damaged: {told}") from error
         return policy
+
+
+def check_weights(own: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:
+    """Check that weights are a module's.
+
+    Args:
+        own: The module's, by name.
+        given: Arrays by name.
+
+    Raises:
+        ConfigError: if names or shapes differ.
+    """
+    if set(own) != set(given):
+        raise ConfigError(f"weights {sorted(given)} do not fit the module's {sorted(own)}")
+    for name, parameter in own.items():
+        shape = tuple(np.shape(given[name]))
+        if shape != tuple(parameter.shape):
+            raise ConfigError(
+                f"weight {name} has shape {shape}, the module's has {tuple(parameter.shape)}"
+            )

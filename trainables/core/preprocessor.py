@@ -39,6 +39,8 @@ class Preprocessor:
         has_prev_reward: Whether the previous reward is stored beside them.
         channels_first: Whether images have their channels in the first axis; None: their shapes
             say, see `has_channels_first`.
+        exact: Whether vectors are float64 where the space holds what float32 does not, for a
+            filter to subtract from; else they are float32.
 
     Attributes:
         spec: What the features look like.
@@ -55,20 +57,24 @@ class Preprocessor:
         num_prev_action: int = 0,
         has_prev_reward: bool = False,
         channels_first: bool | None = None,
+        exact: bool = False,
     ):
         self.space, self._mask = space, mask
         self._vectors: dict[str, Callable[[Tensor], Tensor]] = {}
         images: dict[str, ImageSpec] = {}
         slices: dict[str, tuple[int, int]] = {}
         num_features = num_mask = 0
-        for path, (_, leaf) in leaf_spaces(space).items():
+        leaves = {path: leaf for path, (_, leaf) in leaf_spaces(space).items()}
+        is_wide = exact and any(_is_wide(leaf) for leaf in leaves.values())
+        dtype = torch.float64 if is_wide else torch.float32
+        for path, leaf in leaves.items():
             image = _image_spec(leaf, channels_first)
             if path == mask:
                 num_mask, self._mask_rank = math.prod(leaf.shape or ()), len(leaf.shape or ())
             elif image is not None:
                 images[path] = image
             else:
-                self._vectors[path], width = _vector_encoder(leaf)
+                self._vectors[path], width = _vector_encoder(leaf, dtype)
                 slices[path] = (num_features, num_features + width)
                 num_features += width
         self.spec = FeatureSpec(
@@ -128,36 +134,41 @@ def _image_spec(leaf: gym.Space, channels_first: bool | None) -> ImageSpec | Non
     return ImageSpec(leaf.shape, channels_first, scale=255.0 if is_bytes else 1.0)
 
 
-def _vector_encoder(leaf: gym.Space) -> tuple[Callable[[Tensor], Tensor], int]:
-    """What makes float32 vectors of a leaf's values, and their width."""
+def _is_wide(leaf: gym.Space) -> bool:
+    """Whether it is a Box of numbers that float32 does not hold."""
+    return isinstance(leaf, gym.spaces.Box) and not np.can_cast(leaf.dtype, np.float32)
+
+
+def _vector_encoder(leaf: gym.Space, dtype: torch.dtype) -> tuple[Callable[[Tensor], Tensor], int]:
+    """What makes vectors of a leaf's values, and their width."""
     if isinstance(leaf, gym.spaces.Discrete):
-        return _OneHot([int(leaf.n)], [int(leaf.start)], rank=0), int(leaf.n)
+        return _OneHot([int(leaf.n)], [int(leaf.start)], rank=0, dtype=dtype), int(leaf.n)
     if isinstance(leaf, gym.spaces.MultiDiscrete):
         nvec = [int(n) for n in leaf.nvec.ravel()]
         start = [int(n) for n in np.broadcast_to(leaf.start, leaf.nvec.shape).ravel()]
-        return _OneHot(nvec, start, rank=leaf.nvec.ndim), sum(nvec)
+        return _OneHot(nvec, start, rank=leaf.nvec.ndim, dtype=dtype), sum(nvec)
     width = math.prod(leaf.shape or ())
-    return _Flatten(len(leaf.shape or ()), width), width
+    return _Flatten(len(leaf.shape or ()), width, dtype), width
 
 
 class _Flatten:
-    """Arrays of some rank as float32 vectors."""
+    """Arrays of some rank as vectors."""
 
-    def __init__(self, rank: int, width: int):
-        self._rank, self._width = rank, width
+    def __init__(self, rank: int, width: int, dtype: torch.dtype):
+        self._rank, self._width, self._dtype = rank, width, dtype
 
     def __call__(self, values: Tensor) -> Tensor:
         if self._rank == 1:
-            return values.to(torch.float32)
+            return values.to(self._dtype)
         leading = values.shape[: values.dim() - self._rank]
-        return values.reshape(*leading, self._width).to(torch.float32)
+        return values.reshape(*leading, self._width).to(self._dtype)
 
 
 class _OneHot:
     """Integers as one-hot vectors, those of an array side by side."""
 
-    def __init__(self, nvec: list[int], start: list[int], rank: int):
-        self._nvec, self._rank = nvec, rank
+    def __init__(self, nvec: list[int], start: list[int], rank: int, dtype: torch.dtype):
+        self._nvec, self._rank, self._dtype = nvec, rank, dtype
         self._start = torch.tensor(start)
 
     def __call__(self, values: Tensor) -> Tensor:
@@ -165,4 +176,4 @@ class _OneHot:
         index = values.reshape(*leading, len(self._nvec)).to(torch.int64)
         index = index - self._start.to(values.device)
         columns = [one_hot(part, n) for part, n in zip(index.unbind(-1), self._nvec, strict=True)]
-        return torch.cat(columns, -1).to(torch.float32)
+        return torch.cat(columns, -1).to(self._dtype)

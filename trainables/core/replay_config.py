@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.settings import ConfigError, Settings, setting
+from trainables.core.other_libraries import INSIDE
+from trainables.core.settings import MEMORY, MOST_ROWS, ConfigError, Settings, setting
 
 UNIFORM_TYPES = (
     "ReplayBuffer",
@@ -47,6 +48,7 @@ class ReplayBufferConfig(Settings):
     """Settings of the replay buffer, given as `replay_buffer_config={…}`."""
 
     what: ClassVar[str] = "replay_buffer_config setting"
+    also_called: ClassVar[Mapping[str, str]] = INSIDE["replay_buffer_config"]
 
     type: str = setting(
         "ReplayBuffer",
@@ -60,7 +62,10 @@ class ReplayBufferConfig(Settings):
         "replay",
         "rows: environment steps, and one for each episode's final observation",
         ge=2,
+        le=MOST_ROWS,
         fixed=_STORED,
+        harmless=(2, 10_000_000),
+        risk=MEMORY,
     )
     alpha: float = setting(
         0.6,

@@ -26,7 +26,8 @@ class ReportingSettings(Settings):
     max_env_steps_without_episode: int = setting(
         1_000_000,
         "reporting",
-        "environment steps after which a first episode must have ended",
+        "environment steps after which a first episode must have ended (with batch_mode = "
+        "'complete_episodes' every episode; those of an env runner's slots count together)",
         ge=1,
     )
     export_native_model_files: bool = setting(
@@ -42,5 +43,5 @@ class ReportingSettings(Settings):
         False, "debugging", "results carry CPU and memory use (needs psutil)"
     )
     seed: int | None = setting(
-        None, "debugging", "root of every random stream; None draws one", ge=0
+        None, "debugging", "root of every random stream; None draws one", ge=0, harmless=True
     )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.settings import ConfigError, Settings, setting
+from trainables.core.settings import (
+    MOST_ACTORS,
+    PROCESSES,
+    RESOURCES,
+    VARIABLES,
+    ConfigError,
+    Settings,
+    setting,
+)
 
 
 @dataclass
@@ -13,28 +21,50 @@ class ResourceSettings(Settings):
     """Settings of where learners compute, and of a trial's resources."""
 
     num_learners: int = setting(
-        0, "learners", "learner actors; 0 learns in the trial's own process", ge=0
+        0,
+        "learners",
+        "learner actors; 0 learns in the trial's own process",
+        ge=0,
+        le=MOST_ACTORS,
+        harmless=(0, 16),
+        risk=PROCESSES,
     )
     num_cpus_per_learner: int | float = setting(
-        1, "learners", "CPUs of a learner actor, and threads of PyTorch in it", ge=0
+        1,
+        "learners",
+        "CPUs of a learner actor, and threads of PyTorch in it",
+        ge=0,
+        harmless=(1, 64),
+        risk=RESOURCES,
     )
     num_gpus_per_learner: int | float = setting(
         0,
         "learners",
         "GPUs of each learner, in the driver's bundle with num_learners = 0; may be a fraction",
         ge=0,
+        harmless=(0, 1),
+        risk=RESOURCES,
     )
     local_gpu_idx: int = setting(
         0,
         "learners",
         "which of the GPUs that the trial's own process sees learns, with num_learners = 0",
         ge=0,
+        harmless=True,
     )
     num_cpus_for_main_process: int | float = setting(
-        1, "resources", "CPUs of the trial's own process, the driver bundle", ge=0
+        1,
+        "resources",
+        "CPUs of the trial's own process, the driver bundle",
+        ge=0,
+        harmless=(0, 64),
+        risk=RESOURCES,
     )
     fake_gpus: bool = setting(
-        False, "resources", "request GPUs but compute on the CPU, to test on a machine without one"
+        False,
+        "resources",
+        "request GPUs but compute on the CPU, to test on a machine without one",
+        harmless=True,
     )
     placement_strategy: str = setting(
         "PACK",
@@ -46,11 +76,13 @@ class ResourceSettings(Settings):
         {},
         "python_environment",
         "environment variables of the trial's own process, from set-up to its end",
+        risk=VARIABLES,
     )
     extra_python_environs_for_worker: dict[str, Any] = setting(
         {},
         "python_environment",
         "environment variables that its actors' processes are started with",
+        risk=VARIABLES,
     )
 
 

@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import difflib
 import functools
+import inspect
 import math
 import types
 import typing
@@ -19,6 +20,10 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+
+MOST_ACTORS = 100_000  # of one kind: each is a bundle in the request for a trial's resources
+MOST_SLOTS = 100_000  # of one process
+MOST_ROWS = 10**9  # held at once: of CartPole's four numbers each, 16 GB
 
 
 class ConfigError(ValueError):
@@ -41,6 +46,36 @@ class Setting:
     choices: tuple[Any, ...] | None = None
     schedule: bool = False
     fixed: str | None = None
+    harmless: bool | tuple[float, float] | None = None
+    risk: str | None = None
+
+    @property
+    def is_code(self) -> bool:
+        """Whether its text, too, is the name of code."""
+        return self.risk == CODE
+
+    @property
+    def why_trust(self) -> str:
+        """What a value that is not harmless can do, in words."""
+        said = self.risk or "it is not among what is harmless"
+        if isinstance(self.harmless, tuple):
+            low, high = self.harmless
+            return f"{said}; without trust: {low:g} to {high:g}"
+        return said
+
+    def is_harmless(self, value: Any) -> bool:
+        """Whether a checkpoint that nobody vouches for may set this value; see `setting`."""
+        if isinstance(self.harmless, bool):
+            return self.harmless or _same(value, self.default)
+        if _same(value, self.default):
+            return True
+        if self.choices is not None:
+            return value is None or value in self.choices
+        if isinstance(value, str):
+            return any(value in typing.get_args(option) for option in _literals(self.annotation))
+        if isinstance(self.harmless, tuple):
+            return is_numbers(value, *self.harmless)
+        return self.section in _HARMLESS_SECTIONS and is_numbers(value)
 
     @property
     def why_fixed(self) -> str | None:
@@ -139,6 +174,33 @@ _WHY_FIXED = {
 }
 
 
+# Where a number or a boolean is harmless by itself. Elsewhere it decides about processes, resources
+# or compilers, and the setting says whether, and how far, it is harmless.
+_HARMLESS_SECTIONS = (
+    "environment",
+    "exploration",
+    "fault_tolerance",
+    "training",
+    "optimizer",
+    "replay",
+    "model",
+    "reporting",
+    "checkpointing",
+    "debugging",
+)
+
+# Nobody means a number beyond it, and loops and memory follow from some.
+_LARGE = 1e12
+
+# What a value can do, for settings of which a checkpoint may not give any.
+CODE = "code that would be imported"
+PROCESSES = "processes that would be started"
+RESOURCES = "resources that would be taken"
+MEMORY = "memory that would be taken"
+FOLDER = "a folder that would be written to"
+VARIABLES = "environment variables that would be set"
+
+
 def setting(
     default: Any,
     section: str,
@@ -151,10 +213,29 @@ def setting(
     choices: Iterable[Any] | None = None,
     schedule: bool = False,
     fixed: str | None = None,
+    harmless: bool | tuple[float, float] | None = None,
+    risk: str | None = None,
 ) -> Any:
     """A dataclass field that declares a setting. Mutable defaults are copied per instance.
 
-    `fixed` says why a trial cannot change it in mid-run, e.g. that it is a network's shape.
+    What a stranger's checkpoint may set is what is harmless: the default, one of `choices`, and, in
+    the sections that are about learning, numbers, booleans and lists of them. Anything else needs
+    trust, unless `harmless` says otherwise.
+
+    Args:
+        default: Of every algorithm that does not declare it anew.
+        section: The fluent method that sets it.
+        doc: One line, with unit and symbol.
+        ge: Bound of a number, or of each number in a list; so are the next three.
+        gt: See `ge`.
+        le: See `ge`.
+        lt: See `ge`.
+        choices: All values that there are.
+        schedule: Whether `[[0, value], [env step, value], …]` is allowed.
+        fixed: Why a trial cannot change it in mid-run, e.g. that it is a network's shape.
+        harmless: Whether any value that passes the checks is, or the first and last number that
+            is; None: what section and type say.
+        risk: What other values can do, in words. `CODE`: its texts are names of code.
     """
     declared = {
         "section": section,
@@ -167,6 +248,8 @@ def setting(
         "choices": None if choices is None else tuple(choices),
         "schedule": schedule,
         "fixed": fixed,
+        "harmless": False if harmless is None and risk is not None else harmless,
+        "risk": risk,
     }
     metadata = {"setting": declared}
     if isinstance(default, (dict, list)):
@@ -179,6 +262,14 @@ class Settings:
     """Base of every settings class: checked assignment and an exact round trip through dicts."""
 
     what: ClassVar[str] = "setting"  # what one entry is called in errors
+    also_called: ClassVar[Mapping[str, str]] = {}  # other libraries' names, for errors
+
+    def __new__(cls, *args: Any, **values: Any) -> Self:
+        """Refuse an unknown name in the constructor as everywhere else, with the nearest one."""
+        for name in values:
+            if name not in cls.settings() and name not in inspect.signature(cls).parameters:
+                raise cls.unknown(name)
+        return super().__new__(cls)
 
     @classmethod
     @functools.cache
@@ -187,11 +278,28 @@ class Settings:
         hints = typing.get_type_hints(cls)
         return {
             field.name: Setting(
-                name=field.name, annotation=hints[field.name], **field.metadata["setting"]
+                name=field.name,
+                annotation=hints[field.name],
+                **cls._as_vouched_for(field.metadata["setting"], field.name),
             )
             for field in dataclasses.fields(cls)
             if "setting" in field.metadata
         }
+
+    @classmethod
+    def _as_vouched_for(cls, own: dict[str, Any], name: str) -> dict[str, Any]:
+        """A declaration with what the nearest one that says so says of what is harmless.
+
+        With it goes the upper bound. A class that declares a setting anew for another default need
+        repeat neither.
+        """
+        for base in cls.__mro__:
+            field = base.__dict__.get("__dataclass_fields__", {}).get(name)
+            declared = {} if field is None else field.metadata.get("setting", {})
+            if declared.get("harmless") is not None or declared.get("risk") is not None:
+                le = declared["le"] if own["le"] is None else own["le"]
+                return {**own, "harmless": declared["harmless"], "risk": declared["risk"], "le": le}
+        return own
 
     @classmethod
     def known_names(cls) -> Iterable[str]:
@@ -200,7 +308,14 @@ class Settings:
 
     @classmethod
     def unknown(cls, name: str) -> ConfigError:
-        """The error for a name that is no setting, with the nearest known names."""
+        """The error for a name that is no setting, with what was probably meant."""
+        return ConfigError(f"unknown {cls.what} {name!r} of {cls.__name__}{cls.hint(name)}")
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        """What a name that is no setting was probably meant to be, to end an error with."""
+        if name in cls.also_called:
+            return f"; here it is {cls.also_called[name]}"
         near = difflib.get_close_matches(name, list(cls.known_names()), n=3, cutoff=0.6)
         likeness = [difflib.SequenceMatcher(None, n, name).ratio() for n in near]
         # A name that is much more like it than the others was meant.
@@ -208,13 +323,17 @@ class Settings:
         known = cls.settings()
         sectioned = cls.what == "setting"  # nested dicts such as `model` have no fluent methods
         hints = [f"{n} (in .{known[n].section}())" if sectioned and n in known else n for n in near]
-        ending = f"; did you mean {' or '.join(hints)}?" if hints else ""
-        return ConfigError(f"unknown {cls.what} {name!r} of {cls.__name__}{ending}")
+        return f"; did you mean {' or '.join(hints)}?" if hints else ""
 
     @classmethod
     def nested_settings(cls) -> dict[str, type[Settings]]:
         """The settings that are dicts of settings."""
         return {}
+
+    @classmethod
+    def settings_inside(cls, name: str) -> type[Settings] | None:
+        """The settings that a dict given as a setting consists of, if it does."""
+        return cls.nested_settings().get(name)
 
     @classmethod
     def why_fixed(cls, path: Sequence[str]) -> str | None:
@@ -282,6 +401,22 @@ def _plain(value: Any) -> Any:
     if type(value) is dict:
         return {key: _plain(item) for key, item in value.items()}
     return value
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, and of one type: `True` is not 1."""
+    return type(one) is type(other) and bool(one == other)
+
+
+def _literals(annotation: Any) -> list[Any]:
+    return [option for option in _options(annotation) if typing.get_origin(option) is Literal]
+
+
+def is_numbers(value: Any, low: float = -_LARGE, high: float = _LARGE) -> bool:
+    """Whether a tree of lists holds nothing but None, booleans and numbers from low to high."""
+    if isinstance(value, list):
+        return all(is_numbers(item, low, high) for item in value)
+    return value is None or (isinstance(value, (bool, int, float)) and low <= value <= high)
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:

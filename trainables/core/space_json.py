@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +10,9 @@ import numpy as np
 
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import SUPPORTED
+
+_MAX = 3 * 10**7  # elements, or choices: more than an image of 3840 x 2160 has
+_KINDS = "biuf"  # of numpy's types: a text of a given length would take any memory
 
 
 def space_to_json(space: gym.Space) -> dict[str, Any]:
@@ -51,10 +55,40 @@ def space_to_json(space: gym.Space) -> dict[str, Any]:
 
 
 def space_from_json(description: dict[str, Any]) -> gym.Space:
-    """The space that `space_to_json` described."""
+    """The space that `space_to_json` described.
+
+    Raises:
+        ConfigError: for an unknown type, or one of more elements than any environment has.
+    """
+    size = _size(description)
+    if size > _MAX:
+        raise ConfigError(f"a space of {size:.0e} elements is not allowed; allowed: {_MAX:.0e}")
+    return _space(description)
+
+
+def _size(description: dict[str, Any]) -> float:
+    """How many elements, or choices, the parts of a space have together.
+
+    Read before memory is taken for any of them.
+    """
+    kind = description["type"]
+    if kind == "Dict":
+        return sum(_size(part) for _, part in description["spaces"])
+    if kind == "Tuple":
+        return sum(_size(part) for part in description["spaces"])
+    size = description.get("shape", description.get("n", description.get("nvec", 1)))
+    numbers = np.array(size, dtype=object).ravel().tolist()
+    if not all(type(n) is int and n >= 0 for n in numbers):
+        raise ConfigError(f"a space of size {size!r} is not allowed; allowed: whole numbers")
+    if kind == "MultiDiscrete":  # apart from each other, not in all combinations
+        return float(sum(numbers))
+    return math.prod(map(float, numbers))
+
+
+def _space(description: dict[str, Any]) -> gym.Space:
     kind = description["type"]
     if kind == "Box":
-        shape, dtype = tuple(description["shape"]), np.dtype(description["dtype"])
+        shape, dtype = tuple(description["shape"]), _dtype(description["dtype"])
         return gym.spaces.Box(
             _bounds_from_json(description["low"], shape, dtype),
             _bounds_from_json(description["high"], shape, dtype),
@@ -63,24 +97,29 @@ def space_from_json(description: dict[str, Any]) -> gym.Space:
         )
     if kind == "Discrete":
         # Older files have no dtype.
-        dtype = np.dtype(description.get("dtype", "int64"))
+        dtype = _dtype(description.get("dtype", "int64"))
         return gym.spaces.Discrete(description["n"], start=description["start"], dtype=dtype.type)
     if kind == "MultiDiscrete":
         return gym.spaces.MultiDiscrete(
             description["nvec"],
-            dtype=np.dtype(description["dtype"]).type,
+            dtype=_dtype(description["dtype"]).type,
             start=description["start"],
         )
     if kind == "MultiBinary":
         return gym.spaces.MultiBinary(description["n"])
     if kind == "Dict":
         # A list of pairs keeps its order; a dict would be sorted.
-        return gym.spaces.Dict(
-            [(key, space_from_json(part)) for key, part in description["spaces"]]
-        )
+        return gym.spaces.Dict([(key, _space(part)) for key, part in description["spaces"]])
     if kind == "Tuple":
-        return gym.spaces.Tuple([space_from_json(part) for part in description["spaces"]])
+        return gym.spaces.Tuple([_space(part) for part in description["spaces"]])
     raise ConfigError(f"space type {kind!r} is unknown; known: {SUPPORTED}")
+
+
+def _dtype(name: str) -> np.dtype:
+    dtype = np.dtype(name)
+    if dtype.kind not in _KINDS:
+        raise ConfigError(f"a space of type {name!r} is not allowed; allowed: numbers")
+    return dtype
 
 
 def _key_to_json(key: Any) -> str | int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.settings import Settings, setting
+from trainables.core.settings import CODE, MEMORY, MOST_ROWS, Settings, setting
 
 
 @dataclass
@@ -18,7 +18,13 @@ class TrainingSettings(Settings):
         3e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
     )
     train_batch_size_per_learner: int = setting(
-        2048, "training", "environment steps per training iteration", ge=1
+        2048,
+        "training",
+        "environment steps per training iteration",
+        ge=1,
+        le=MOST_ROWS,
+        harmless=(1, 10_000_000),
+        risk=MEMORY,
     )
     num_epochs: int = setting(1, "training", "passes over the train batch", ge=1)
     minibatch_size: int | None = setting(
@@ -48,12 +54,14 @@ class TrainingSettings(Settings):
             "connectors (rollout, policy) -> rollout, after clip_rewards and before anything is "
             "learned, written as env_to_module_connector is",
             fixed="it is code, not a number",
+            risk=CODE,
         )
     )
     learner_class: str | type | None = setting(
         None,
         "training",
         "a subclass of core.learner.Learner that takes the gradient steps, as a class or "
-        "'module:Name'",
+        "'module:Name'; an example is in the README, 'Learners of your own'",
         fixed="it is code, not a number",
+        risk=CODE,
     )

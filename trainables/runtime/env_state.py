@@ -22,6 +22,8 @@ from gymnasium.wrappers import (
     TransformReward,
 )
 
+from trainables.core.state_shapes import of_shape
+
 # What a wrapper remembers between steps. Those with nothing can be passed over.
 _WRAPPER_STATE: dict[type, tuple[str, ...]] = {
     TimeLimit: ("_elapsed_steps",),
@@ -58,7 +60,7 @@ def get_env_state(env: Any) -> dict[str, Any] | None:
 def set_env_state(env: Any, state: dict[str, Any]) -> None:
     """Put `get_env_state`'s state into an environment made in the same way and once reset."""
     if isinstance(env, CartPoleVectorEnv):
-        _set_attributes(env, state["attributes"])
+        _set_attributes(env, state["attributes"], _NATIVE_CARTPOLE_STATE)
         _set_random(env, state["random"])
     elif "own" in state:
         env.set_state(state["own"])
@@ -77,18 +79,11 @@ def get_slot_state(env: gym.Env) -> list[dict[str, Any]] | None:
     for layer in _layers(env):
         if _has_own_state(layer):
             state: dict[str, Any] = {"own": layer.get_state()}
-        elif isinstance(layer, gym.Wrapper):
-            names = next((n for t, n in _WRAPPER_STATE.items() if isinstance(layer, t)), None)
-            is_stock = type(layer).__module__.startswith("gymnasium.")  # a subclass may remember
-            if names is None or not is_stock:
+        else:
+            names = _attributes_of(layer)
+            if names is None:
                 return None
             state = {"attributes": _get_attributes(layer, names)}
-        elif type(layer).__module__.startswith(_CLASSIC_CONTROL):
-            state = {
-                "attributes": _get_attributes(layer, _CLASSIC_STATE),
-            }
-        else:
-            return None
         if not isinstance(layer, gym.Wrapper):
             # The generator of gymnasium.Env is part of the state, also where get_state forgets it.
             state["random"] = layer.np_random.bit_generator.state
@@ -104,7 +99,7 @@ def set_slot_state(env: gym.Env, states: list[dict[str, Any]]) -> None:
         if "own" in state:
             layer.set_state(state["own"])
         else:
-            _set_attributes(layer, state["attributes"])
+            _set_attributes(layer, state["attributes"], _attributes_of(layer))
 
 
 def _layers(env: gym.Env) -> list[Any]:
@@ -121,23 +116,42 @@ def _has_own_state(layer: Any) -> bool:
     )
 
 
+def _attributes_of(layer: Any) -> tuple[str, ...] | None:
+    """What a layer without `get_state` remembers; None if that is not known."""
+    if not isinstance(layer, gym.Wrapper):
+        is_classic = type(layer).__module__.startswith(_CLASSIC_CONTROL)
+        return _CLASSIC_STATE if is_classic else None
+    is_stock = type(layer).__module__.startswith("gymnasium.")  # a subclass may remember
+    names = (names for kind, names in _WRAPPER_STATE.items() if isinstance(layer, kind))
+    return next(names, None) if is_stock else None
+
+
 def _get_attributes(owner: Any, names: tuple[str, ...]) -> dict[str, Any]:
     found = {name: owner.__dict__[name] for name in names if name in owner.__dict__}
     return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in found.items()}
 
 
-def _set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
+def _set_attributes(owner: Any, attributes: dict[str, Any], names: tuple[str, ...] | None) -> None:
     for name, value in attributes.items():
-        setattr(owner, name, value.copy() if isinstance(value, np.ndarray) else value)
+        if name not in (names or ()):  # any other one may decide what it does
+            raise _checkpoint_error(f"{name!r} is no state of {type(owner).__name__}")
+        if isinstance(value, np.ndarray):
+            own = owner.__dict__.get(name)
+            value = of_shape(own, value, name) if isinstance(own, np.ndarray) else value.copy()
+        setattr(owner, name, value)
 
 
 def _set_random(env: Any, state: dict[str, Any]) -> None:
     kind = getattr(np.random, state["bit_generator"], None)
     if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
-        # Not at the top: it imports torch, and a remote slot's process does without.
-        from trainables.core.checkpoint import CheckpointError
-
-        raise CheckpointError(f"{state['bit_generator']!r} is no bit generator of numpy")
+        raise _checkpoint_error(f"{state['bit_generator']!r} is no bit generator of numpy")
     bit_generator = kind()
     bit_generator.state = state
     env.np_random = np.random.Generator(bit_generator)
+
+
+def _checkpoint_error(text: str) -> Exception:
+    # Not at the top: it imports torch, and a remote slot's process does without.
+    from trainables.core.checkpoint import CheckpointError
+
+    return CheckpointError(text)

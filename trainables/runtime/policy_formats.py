@@ -7,12 +7,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from trainables.core.checkpoint import CheckpointError
 from trainables.core.export import export_torch_program
 from trainables.core.export_onnx import export_onnx
 from trainables.core.graph_observations import Recording
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
-from trainables.runtime.envs import is_name_safe
+from trainables.core.trust import refuse
+from trainables.runtime.env_trust import environment_doubts
 from trainables.runtime.graph_recording import recorded
 
 FORMATS = ("torch", "onnx")
@@ -62,13 +64,13 @@ def _recordings(policy: Policy, trust: Collection[str]) -> list[Recording]:
     env: Any = policy.metadata.get("env")
     if not env:
         return []
-    if not (is_name_safe(env) or env in trust):
-        why = "its module would be imported; if you trust it, name it in trust"
-    else:
-        try:
-            return [recorded(policy, env, policy.metadata.get("env_config"))]
-        except Exception as error:  # an environment is anybody's code
-            why = f"{type(error).__name__}: {error}"
+    try:
+        refuse(environment_doubts(policy.metadata), trust, "its policy")
+        return [recorded(policy, env, policy.metadata.get("env_config"))]
+    except CheckpointError as error:
+        why = str(error)
+    except Exception as error:  # an environment is anybody's code
+        why = f"{type(error).__name__}: {error}"
     warnings.warn(
         f"the exported graph is compared on sampled observations alone, not on those of {env!r}: "
         f"{why}",

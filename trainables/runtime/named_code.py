@@ -1,0 +1,53 @@
+"""Whether the code that a config names is what its settings take: seen before a trial is made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from trainables.core.callback_settings import HOOKS, entries
+from trainables.core.checkpoint import resolve_callable
+from trainables.core.config import CONNECTOR_SETTINGS, AlgorithmConfig
+from trainables.core.settings import ConfigError
+from trainables.runtime.callbacks import callbacks_type, hook_call
+from trainables.runtime.env_runner_actor import check_runner_class
+
+_FUNCTIONS = ("env_task_fn", "custom_evaluation_function")
+
+
+def check_named_code(config: AlgorithmConfig) -> None:
+    """Import the code that a config names, and see that it is of the right kind. Nothing is called.
+
+    Raises:
+        ConfigError: naming the setting, what it names, and what is allowed.
+    """
+    for entry in entries(config.callbacks_class):
+        callbacks_type(entry)
+    for hook in HOOKS:
+        for entry in entries(config[hook]):
+            hook_call(hook, entry)
+    check_runner_class(config)
+    model: Any = config.full_model.get("custom_model")
+    if model is not None:
+        found = _found(model)
+        if not (inspect.isclass(found) and issubclass(found, nn.Module)):
+            raise ConfigError(
+                f"custom_model = {model!r} is not allowed; allowed: a class of torch.nn.Module"
+            )
+    for name, entry in _functions(config):
+        if not callable(_found(entry)):
+            raise ConfigError(f"{name} = {entry!r} is not allowed; allowed: a function")
+
+
+def _functions(config: AlgorithmConfig) -> Iterator[tuple[str, Any]]:
+    """Settings that take functions, each with what it gives."""
+    for name in (*_FUNCTIONS, *CONNECTOR_SETTINGS):
+        for entry in entries(config[name]):
+            yield name, entry.get("type") if isinstance(entry, dict) else entry
+
+
+def _found(given: Any) -> Any:
+    return resolve_callable(given) if isinstance(given, str) else given
