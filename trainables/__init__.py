@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainables.a2c import A2C as A2C
+    from trainables.a2c import A2CConfig as A2CConfig
     from trainables.algorithm import Algorithm as Algorithm
     from trainables.appo import APPO as APPO
     from trainables.appo import APPOConfig as APPOConfig
@@ -35,14 +37,16 @@ _ELSEWHERE = {
     "MemoryTrackingCallbacks": "trainables.runtime.memory_tracking",
     "Policy": "trainables.core.policy",
 }
-_ALGORITHMS = ("APPO", "DQN", "IMPALA", "PPO", "SAC")
+_ALGORITHMS = ("A2C", "APPO", "DQN", "IMPALA", "PPO", "SAC")
 
 __all__ = [
+    "A2C",
     "APPO",
     "DQN",
     "IMPALA",
     "PPO",
     "SAC",
+    "A2CConfig",
     "APPOConfig",
     "Algorithm",
     "AlgorithmConfig",

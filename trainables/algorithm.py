@@ -10,6 +10,7 @@ import logging
 import tempfile
 import time
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -22,6 +23,7 @@ from gymnasium.vector import VectorEnv
 from ray import tune
 from ray.tune.tune import _Config
 
+from trainables import registry
 from trainables.checkpointing import Checkpointing
 from trainables.core.batch import Rollout
 from trainables.core.checkpoint import resolve_callable
@@ -57,6 +59,7 @@ from trainables.runtime.video import check_display
 
 logger = logging.getLogger("trainables")
 
+registry.register_names()
 _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) calls its to_dict()
 
 
@@ -68,6 +71,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
     Args:
         config: A config object, or a dict of settings.
         env: Overrides the `env` setting.
+        weights: By module id, those that `set_state` will give its policies; see `Policy`.
 
     Attributes:
         config: The settings in use, read-only.
@@ -87,6 +91,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         config: AlgorithmConfig | dict[str, Any] | None = None,
         env: Any = None,
         logger_creator: None = None,
+        *,
+        weights: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ):
         given = config.to_dict() if isinstance(config, AlgorithmConfig) else dict(config or {})
@@ -95,7 +101,9 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         if logger_creator is not None:
             raise ConfigError("logger_creator is not supported: Tune's callbacks log results")
         self._environment = ProcessEnvironment()
+        self._stored_weights = dict(weights or {})
         super().__init__(given, **kwargs)
+        self._stored_weights.clear()
 
     # ------------------------------------------------------------------ set up and take down
 
@@ -221,6 +229,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             exploration=config.full_exploration,
             seed=draw_seed(seed),
             device=_device(config),
+            weights=self._stored_weights.get(DEFAULT_MODULE_ID),
         )
 
     def _space_of(self, setting: str, of_env: gym.Space) -> gym.Space:
@@ -436,18 +445,25 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             if not np.isfinite(value):
                 raise RuntimeError(
                     f"training diverged: {name} = {value} after {self.num_env_steps_sampled} steps "
-                    f"of {env_name(self.config.env)!r}; a lower lr or grad_clip may help"
+                    f"of {env_name(self.config.env)!r}, which gave finite numbers; a lower lr or "
+                    "grad_clip may help"
                 )
 
     def sample(self) -> dict[str, Rollout]:
         """Rollouts of all env runners by module id, through the learner connectors.
 
-        Counts their steps and episodes, whose returns are those of the environment's rewards.
+        Counts their steps and episodes, whose returns are those of the environment's rewards. Where
+        nobody stepped, as every environment was replaced, there is nothing to learn from: again.
         """
-        with self.timers("sample"):
-            rollouts, episodes = self.env_runners.sample(all_columns=self._keeps_columns)
-        self.episodes.add(episodes)
-        self.num_env_steps_sampled += rollouts[DEFAULT_MODULE_ID].num_env_steps
+        num_env_steps = 0
+        while not num_env_steps:
+            with self.timers("sample"):
+                rollouts, episodes = self.env_runners.sample(all_columns=self._keeps_columns)
+            self.episodes.add(episodes)
+            num_env_steps = rollouts[DEFAULT_MODULE_ID].num_env_steps
+            if self._keeps_columns:
+                break
+        self.num_env_steps_sampled += num_env_steps
         return {m: self.learner_connectors[m](r, self.policies[m]) for m, r in rollouts.items()}
 
     def sync_weights(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from trainables.core.advantages import all_rows, explained_by_values
 from trainables.core.batch import Batch, Rollout
 from trainables.core.clock import exact
 from trainables.core.impact import APPOCoefficients, appo_loss, impact_batch
@@ -19,8 +20,8 @@ from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
 from trainables.core.ranks import Ranks
 from trainables.core.records import ObservationLayout
-from trainables.core.returns import explained_variance
-from trainables.core.sequences import unrolled, valid_rows
+from trainables.core.returns import standard_deviation
+from trainables.core.sequences import unrolled
 from trainables.core.settings import ConfigError, setting
 from trainables.impala import (
     IMPALA,
@@ -273,15 +274,18 @@ def appo_update(
         assert isinstance(target.network, PolicyModule)
         estimator = partial(estimated, coefficients=estimation)
         batch = impact_batch(rollout, policy, target.network, estimator)
+        size = config.minibatch_size
+        if policy.is_recurrent:
+            size = fragments_per_step(config, rollout, worker.ranks)
         metrics: dict[str, float] = learner.update(
             batch,
             make_loss(policy, coefficients),
             num_epochs=config.num_epochs,
-            minibatch_size=_items_per_step(config, policy),
+            minibatch_size=size,
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
             ids=consecutive_ids(len(batch["advantages"]), worker.ranks),
         )
-        results[module_id] = metrics | diagnostics(batch, policy, config, worker.ranks)
+        results[module_id] = metrics | diagnostics(batch, policy, config, size, worker.ranks)
         results[module_id] |= {
             "num_env_steps_trained": all_steps(rollout, worker.ranks),
             "target_updated": float(tau is not None),
@@ -291,21 +295,23 @@ def appo_update(
     return results
 
 
-def diagnostics(batch: Batch, policy: Policy, config: APPOConfig, ranks: Ranks) -> dict[str, float]:
-    """How well values fitted, and how far the policy is from the target, over all ranks' rows."""
-    rows = valid_rows(batch)
-    values, targets = (torch.cat(ranks.gather(rows[name])) for name in ("values", "value_targets"))
-    found = {"vf_explained_var": explained_variance(values, targets).item()}
+def diagnostics(
+    batch: Batch, policy: Policy, config: APPOConfig, items_at_once: int | None, ranks: Ranks
+) -> dict[str, float]:
+    """How advantages deviate, how well values fitted, and how far the policy is from the target.
+
+    Over all ranks' rows.
+    """
+    [advantages] = all_rows(batch, ranks, "advantages")
+    found = {
+        "advantage_std": standard_deviation(advantages),
+        "vf_explained_var": explained_by_values(batch, ranks),
+    }
     if config.use_kl_loss:
         seen = {**batch, "dist_inputs": batch["target_inputs"]}
-        divergences = policy_divergence(seen, policy, _items_per_step(config, policy))
+        divergences = policy_divergence(seen, policy, items_at_once)
         found["kl_after_update"] = torch.cat(ranks.gather(divergences)).mean().item()
     return found
-
-
-def _items_per_step(config: APPOConfig, policy: Policy) -> int | None:
-    """Rows of a gradient step, or fragments where the policy has a memory."""
-    return fragments_per_step(config) if policy.is_recurrent else config.minibatch_size
 
 
 def make_loss(policy: Policy, coefficients: APPOCoefficients) -> LossFn:

@@ -12,6 +12,7 @@ from torch.nn.functional import huber_loss, mse_loss
 
 from trainables.core.batch import Batch, tree_of
 from trainables.core.learner import LossFn, Metrics
+from trainables.core.model_config import MAX_WIDTH
 from trainables.core.modules import PolicyModule
 from trainables.core.q_network import QNetwork
 from trainables.core.q_sequences import QLogits, SequenceShape, sequence_logits
@@ -58,6 +59,7 @@ class DQNConfig(OffPolicyConfig):
         "training",
         "widths of the hidden layers of each head, units",
         ge=1,
+        le=MAX_WIDTH,
         fixed="it is what the networks are built of",
     )
     noisy: bool = setting(
@@ -78,6 +80,7 @@ class DQNConfig(OffPolicyConfig):
         "training",
         "atoms of the return's distribution; 1 learns its mean",
         ge=1,
+        le=MAX_WIDTH,
         fixed="it is what the networks are built of",
     )
     v_min: float = setting(
@@ -108,7 +111,12 @@ class DQNConfig(OffPolicyConfig):
         ge=0,
     )
     td_error_loss_fn: str = setting(
-        "huber", "training", "of the TD error if num_atoms = 1", choices=("huber", "mse")
+        "huber",
+        "training",
+        "of the TD error if num_atoms = 1. huber is robust, but errors beyond 1 count linearly: of "
+        "returns that are random by more than that Q is no mean but nearer to the median (clip or "
+        "scale rewards, or mse with grad_clip)",
+        choices=("huber", "mse"),
     )
     burn_in_len: int | None = setting(
         None,

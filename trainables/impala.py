@@ -22,7 +22,7 @@ from trainables.core.minibatches import consecutive_ids
 from trainables.core.modules import ModuleOutput, PolicyModule
 from trainables.core.policy import Policy
 from trainables.core.ranks import Ranks
-from trainables.core.returns import VTrace, explained_variance, gae, vtrace
+from trainables.core.returns import VTrace, explained_by_moments, gae, moments, vtrace
 from trainables.core.settings import ConfigError, setting
 from trainables.runtime.env_runner_group import Sample
 from trainables.runtime.fragments import FragmentQueue
@@ -32,6 +32,8 @@ from trainables.runtime.learner_worker import LearnerWorker
 _OPTIMIZER = {"opt_type": "type", "decay": "decay", "momentum": "momentum", "epsilon": "eps"}
 _C_BAR = 1.0  # of the traces: the paper's
 MAX_LOG_RHO = 20.0  # a greater ratio would make the reported mean infinite
+# What `vf_explained_var` is made of, see `moments`; not reported.
+_MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_square")
 _HOW_PROCESSES_WAIT = "it is how processes wait for each other, not how they learn"
 
 
@@ -398,10 +400,13 @@ def impala_update(
             batch,
             _loss_fn(policy, coefficients),
             num_epochs=config.num_epochs,
-            minibatch_size=fragments_per_step(config),
+            minibatch_size=fragments_per_step(config, rollout, worker.ranks),
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
             ids=consecutive_ids(len(batch["valid"]), worker.ranks),
             is_sum=coefficients.is_sum,
+        )
+        metrics["vf_explained_var"] = explained_by_moments(
+            *(metrics.pop(name) for name in _MOMENTS)
         )
         results[module_id] = {**metrics, "num_env_steps_trained": all_steps(rollout, worker.ranks)}
     return results
@@ -418,12 +423,22 @@ def all_steps(rollout: Rollout, ranks: Ranks) -> int:
     return int(ranks.sum(torch.tensor(rollout.num_env_steps)))
 
 
-def fragments_per_step(config: IMPALAConfig) -> int | None:
-    """Fragments that make a gradient step."""
+def fragments_per_step(config: IMPALAConfig, rollout: Rollout, ranks: Ranks) -> int | None:
+    """Fragments that make a gradient step, the same number for every learner.
+
+    Args:
+        config: minibatch_size, and how long fragments are.
+        rollout: What is learned from, `[T, N]` with a fragment in each column.
+        ranks: Who has the other fragments.
+    """
     if config.minibatch_size is None:
         return None
-    # Not of these very fragments: every learner must take as many steps.
-    return max(1, config.minibatch_size // config.get_rollout_fragment_length())
+    length = config.get_rollout_fragment_length()
+    if config.batch_mode == "complete_episodes":  # then it is the least
+        counts = torch.tensor([rollout.num_env_steps, rollout.valid.shape[1]])
+        num_steps, num_fragments = ranks.sum(counts).tolist()
+        length = max(1, num_steps // max(1, num_fragments))
+    return max(1, config.minibatch_size // length)
 
 
 def _loss_fn(policy: Policy, coefficients: IMPALACoefficients) -> LossFn:
@@ -491,7 +506,10 @@ def impala_loss(
         "vf_loss": value_loss.detach(),
         "entropy": mean_entropy.detach(),
         "mean_rho": log_rhos.clamp_max(MAX_LOG_RHO).exp().sum() / count,
-        "vf_explained_var": explained_variance(values.detach(), targets),
+        # A variance of parts is no mean of theirs, but of all rows it follows from such means.
+        **dict(
+            zip(_MOMENTS, (*moments(targets), *moments(targets - values.detach())), strict=True)
+        ),
     }
 
 

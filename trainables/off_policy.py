@@ -30,6 +30,8 @@ from trainables.runtime.state_store import StateLayout
 
 logger = logging.getLogger("trainables")
 
+_COMPILER = "a compiler that would be started"
+
 # Batches that are drawn and gathered at once. More would save nothing, and priorities that one
 # update changes are seen by the next draw only.
 _BATCHES_AT_ONCE = 16
@@ -82,7 +84,11 @@ class OffPolicyConfig(AlgorithmConfig):
         gt=0,
     )
     n_step: int | list[int] = setting(
-        1, "training", "steps of the return, n, or [lo, hi] to draw it for each row", ge=1
+        1,
+        "training",
+        "steps of the return, n, or [lo, hi] to draw it for each row; above 1 without correction "
+        "for actions of older policies, and in SAC without the entropy of the steps in between",
+        ge=1,
     )
     tau: float = setting(
         1.0, "training", "target' <- tau online + (1 - tau) target; 1 copies", ge=0, le=1
@@ -94,13 +100,16 @@ class OffPolicyConfig(AlgorithmConfig):
         ge=0,
     )
     torch_compile_learner: bool = setting(
-        False, "framework", "compile the loss with torch.compile (needs a C++ compiler)"
+        False,
+        "framework",
+        "compile the loss with torch.compile (needs a C++ compiler)",
+        risk=_COMPILER,
     )
     torch_compile_learner_dynamo_backend: str = setting(
-        "inductor", "framework", "backend of torch.compile"
+        "inductor", "framework", "backend of torch.compile", risk=_COMPILER
     )
     torch_compile_learner_dynamo_mode: str | None = setting(
-        None, "framework", "mode of torch.compile, e.g. 'max-autotune'"
+        None, "framework", "mode of torch.compile, e.g. 'max-autotune'", risk=_COMPILER
     )
     # What differs from the base class by default.
     train_batch_size_per_learner: int = setting(
@@ -328,7 +337,10 @@ class OffPolicy(Algorithm):
         for module_id, rollout in rollouts.items():
             replay = self.replays[module_id]
             before = max(starts, replay.num_added)
-            replay.add(rollout)
+            if self.config.batch_mode == "complete_episodes":
+                replay.add_episodes(rollout)
+            else:
+                replay.add(rollout)
             # Steps that only fill the buffer are not made up for later.
             self._num_new_steps = max(0, replay.num_added - before)
 

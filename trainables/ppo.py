@@ -9,41 +9,33 @@ import torch
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
-from trainables.core.batch import Batch, Rollout, as_tensor, tree_columns
-from trainables.core.config import AlgorithmConfig
+from trainables.core.advantages import (
+    AdvantageConfig,
+    advantage_scale,
+    explained_by_values,
+    with_advantages,
+)
+from trainables.core.batch import Batch, Rollout
 from trainables.core.distributions import Distribution
-from trainables.core.features import map_tensors
-from trainables.core.frame_stack import FRAMES
 from trainables.core.learner import LossFn, Metrics
-from trainables.core.minibatches import minibatches, normalized, row_ids
+from trainables.core.minibatches import minibatches
 from trainables.core.modules import ModuleOutput
 from trainables.core.policy import Policy
 from trainables.core.ranks import ALONE, Ranks
-from trainables.core.returns import discounted_returns, explained_variance, gae
-from trainables.core.rollout_outputs import HOST, rollout_outputs
-from trainables.core.sequences import sequence_batch, sequences_kept, unrolled, valid_rows
-from trainables.core.settings import ConfigError, setting
+from trainables.core.rollout_outputs import HOST
+from trainables.core.sequences import num_items, unrolled
+from trainables.core.settings import setting
 from trainables.runtime.learner_worker import LearnerWorker
 
 
 @dataclass
-class PPOConfig(AlgorithmConfig):
+class PPOConfig(AdvantageConfig):
     """Settings of PPO. The defaults are the paper's style, not those of any other library."""
 
     without: ClassVar[dict[str, str]] = {
         "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
     }
 
-    use_critic: bool = setting(
-        True,
-        "training",
-        "subtract a learned value function; False: plain returns",
-        fixed="without it the value function is not trained",
-    )
-    use_gae: bool = setting(
-        True, "training", "generalised advantage estimation; False: returns minus values"
-    )
-    lambda_: float = setting(0.95, "training", "GAE lambda", ge=0, le=1)
     use_kl_loss: bool = setting(
         False, "training", "penalise the KL divergence from the policy that sampled"
     )
@@ -60,7 +52,9 @@ class PPOConfig(AlgorithmConfig):
     clip_param: float | list[Any] = setting(
         0.2, "training", "clip range of the probability ratio, epsilon", gt=0, schedule=True
     )
-    vf_loss_coeff: float = setting(0.5, "training", "weight of the value loss, c1", ge=0)
+    vf_loss_coeff: float = setting(
+        0.5, "training", "weight of the value loss, the squared error, c1", ge=0
+    )
     vf_clip_param: float | None = setting(
         None,
         "training",
@@ -86,19 +80,6 @@ class PPOConfig(AlgorithmConfig):
     @property
     def algo_class(self) -> type[PPO]:
         return PPO
-
-    def validate(self) -> None:
-        super().validate()
-        self.validate_train_batch_size_vs_rollout_fragment_length()
-        steps = self.get_rollout_fragment_length(self.num_env_runners)
-        if steps < 2:  # of one step a slot may have nothing but a row that resets
-            raise ConfigError(
-                f"a train batch of {self.total_train_batch_size} steps over {self.num_slots} slots "
-                f"is {steps} for each; at least 2 are needed: raise train_batch_size_per_learner "
-                "or lower num_envs_per_env_runner"
-            )
-        if self.use_gae and not self.use_critic:
-            raise ConfigError("use_gae = True needs a value function: set use_critic=True")
 
 
 class PPO(Algorithm):
@@ -171,18 +152,30 @@ def ppo_update(
     results = {}
     for module_id, rollout in rollouts.items():
         policy = worker.policies[module_id]
-        batch = with_advantages(rollout, policy, config, worker.ranks)
-        # Of a few sequences the rows are too much alike: with a memory all are normalised at once.
+        batch = with_advantages(
+            rollout,
+            policy,
+            config,
+            worker.ranks,
+            dist_inputs=config.use_kl_loss,
+            rows_at_once=config.minibatch_size,
+        )
+        ids = batch.pop("ids", None)
+        scale = advantage_scale(batch, config, worker.ranks)
         in_minibatches = config.normalize_advantages and not policy.is_recurrent
+        if config.normalize_advantages and not in_minibatches:
+            # Of a few sequences the rows are too much alike: all are normalised at once.
+            batch["advantages"] = scale.normalized(batch["advantages"])
         results[module_id] = worker.learners[module_id].update(
             batch,
             make_loss(policy, coefficients),
             num_epochs=config.num_epochs,
-            minibatch_size=items_per_step(config),
+            minibatch_size=num_items(config.minibatch_size, config.state_stride),
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
-            normalize=("advantages",) if in_minibatches else (),
-            ids=batch.pop("ids", None),
+            normalize={"advantages": scale.least_std} if in_minibatches else None,
+            ids=ids,
         )
+        results[module_id]["advantage_std"] = scale.std
         results[module_id] |= diagnostics(batch, policy, config, worker.ranks)
     return results
 
@@ -193,102 +186,19 @@ def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
     return lambda module, batch: ppo_loss(*unrolled(module, batch), distribution, coefficients)
 
 
-def items_per_step(config: PPOConfig) -> int | None:
-    """Rows of a gradient step, or sequences where the policy has a memory."""
-    size = config.minibatch_size
-    if size is None or not config.state_stride:
-        return size
-    return max(1, size // config.state_stride)
-
-
 def diagnostics(
     batch: Batch, policy: Policy, config: PPOConfig, ranks: Ranks = ALONE
 ) -> dict[str, float]:
     """How well the values fitted, and how far the policy has moved, over all ranks' rows."""
-    found = {}
+    found: dict[str, float] = {}
     if config.use_critic:
-        rows = valid_rows(batch)
-        values, targets = (
-            torch.cat(ranks.gather(rows[name])) for name in ("values", "value_targets")
-        )
-        found["vf_explained_var"] = explained_variance(values, targets).item()
+        found["vf_explained_var"] = explained_by_values(batch, ranks)
     if config.use_kl_loss:
-        divergences = policy_divergence(batch, policy, items_per_step(config))
+        divergences = policy_divergence(
+            batch, policy, num_items(config.minibatch_size, config.state_stride)
+        )
         found["kl_after_update"] = torch.cat(ranks.gather(divergences)).mean().item()
     return found
-
-
-@torch.no_grad()
-def with_advantages(
-    rollout: Rollout, policy: Policy, config: PPOConfig, ranks: Ranks = ALONE
-) -> Batch:
-    """The rows of a rollout that are trained on, with advantages and value targets.
-
-    Args:
-        rollout: `[T, N]`.
-        policy: The policy that sampled it; its filter statistics are still the same.
-        config: gamma, lambda and what estimator to use.
-        ranks: Who has the rows of other slots.
-
-    Returns:
-        Columns `[B, …]` in host memory, B the number of valid rows: features, actions, logp,
-        advantages, values, value_targets, and dist_inputs if the KL penalty needs them; with other
-        ranks also ids, see `row_ids`. Of a recurrent policy sequences, see `sequence_batch`, and
-        advantages that are normalised already.
-    """
-    tensor = {
-        name: as_tensor(getattr(rollout, name), HOST)
-        for name in ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_first")
-    }
-    features, output = rollout_outputs(
-        policy,
-        rollout,
-        config.minibatch_size,
-        dist_inputs=config.use_kl_loss,
-        values=config.use_critic,
-    )
-    rewards, terminated, continues = (tensor[k] for k in ("rewards", "terminated", "continues"))
-    if config.use_critic:
-        values, next_values = output.values[:-1], output.values[1:]
-        lambda_ = config.lambda_ if config.use_gae else 1.0
-        advantages = gae(rewards, values, next_values, terminated, continues, config.gamma, lambda_)
-    else:
-        values = torch.zeros_like(rewards)
-        # Without a critic there is nothing to bootstrap from where a fragment or episode is cut.
-        advantages = discounted_returns(rewards, values, terminated, continues, config.gamma)
-    features = map_tensors(lambda part: part[:-1], features)
-    columns = {
-        "actions": tensor["actions"],
-        "logp": tensor["logp"],
-        "advantages": advantages,
-        "values": values,
-        "value_targets": advantages + values,
-    }
-    if config.use_kl_loss:
-        columns["dist_inputs"] = output.dist_inputs[:-1]
-    valid = tensor["valid"]
-    if policy.is_recurrent:
-        if config.normalize_advantages:
-            everyones = torch.cat(ranks.gather(advantages[valid]))
-            columns["advantages"] = normalized(advantages, everyones)
-        columns |= {"valid": valid, "is_first": tensor["is_first"][:-1]}
-        batch = sequence_batch(columns, features, _states(rollout), rollout.state_stride)
-        kept = sequences_kept(valid, rollout.state_stride)
-    else:
-        columns |= tree_columns("features", features)
-        rows = valid.flatten().nonzero().squeeze(1)
-        # Losses of rows do not depend on order, so invalid ones are left out rather than masked.
-        batch = {name: part.flatten(0, 1).index_select(0, rows) for name, part in columns.items()}
-        kept = valid
-    if ranks.size > 1:
-        batch["ids"] = row_ids(kept, ranks)
-    return batch
-
-
-def _states(rollout: Rollout) -> dict[str, Tensor]:
-    """The recurrent states before the sequences, `[S, N, …]` by name."""
-    states = rollout.states or {}
-    return {name: as_tensor(part, HOST) for name, part in states.items() if name != FRAMES}
 
 
 class PPOCoefficients(NamedTuple):

@@ -28,6 +28,8 @@ END = "<!-- reference table: end -->"
 
 _HEADER = "| Name | Status | Allowed | Default | Meaning |\n|---|---|---|---|---|"
 _METHOD_HEADER = "| Name | Status | Meaning |\n|---|---|---|"
+# Attributes that are no methods; what their types say of themselves means nothing here.
+_DATA = (str, bool, tuple, frozenset, Mapping, type, type(None))
 
 
 def reference_table() -> str:
@@ -128,7 +130,7 @@ def _public(owner: type) -> list[str]:
         for name in dir(owner)
         if not name.startswith("_")
         and name not in fields
-        and not isinstance(getattr(owner, name), (str, type))
+        and not isinstance(getattr(owner, name), _DATA)
     ]
 
 

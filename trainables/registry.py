@@ -1,4 +1,4 @@
-"""Algorithms by name, imported when asked for, and registered with Tune under that name."""
+"""Algorithms by name, imported when asked for, and known to Tune under that name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import importlib
 from importlib import metadata
 from typing import Any
 
+from trainables.core.name_hints import algorithm_hint
 from trainables.core.settings import ConfigError
 
 _MODULES = {
+    "A2C": "trainables.a2c",
     "APPO": "trainables.appo",
     "DQN": "trainables.dqn",
     "IMPALA": "trainables.impala",
@@ -30,7 +32,7 @@ def algorithm_names() -> list[str]:
 
 
 def get_algorithm(name: Any) -> Any:
-    """The class of an algorithm, registered with Tune under its name.
+    """The class of an algorithm; importing one registers all of them with Tune.
 
     Args:
         name: A name, or an `Algorithm` subclass, which is returned as it is.
@@ -41,14 +43,20 @@ def get_algorithm(name: Any) -> Any:
     if isinstance(name, type):
         return name
     if name not in _MODULES:
-        near = difflib.get_close_matches(str(name).upper(), _MODULES, n=2, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ConfigError(
-            f"algorithm {name!r} is unknown; known: {', '.join(algorithm_names())}{hint}"
-        )
-    algorithm = getattr(importlib.import_module(_MODULES[name]), name)
-    _register_with_tune(name, algorithm)
-    return algorithm
+        known = ", ".join(algorithm_names())
+        raise ConfigError(f"algorithm {name!r} is unknown; known: {known}{_hint(str(name))}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def _hint(name: str) -> str:
+    """Which algorithm was probably meant, or comes nearest, to end an error with."""
+    if name.upper() in _MODULES:
+        return f"; did you mean {name.upper()}?"
+    known_elsewhere = algorithm_hint(name)
+    if known_elsewhere is not None:
+        return f"; {known_elsewhere}"
+    near = difflib.get_close_matches(name.upper(), _MODULES, n=2, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def name_of(algorithm: type) -> str:
@@ -70,22 +78,53 @@ def register_algorithm(algorithm: type) -> type:
     return algorithm
 
 
-def _register_with_tune(name: str, algorithm: Any) -> None:
+def register_names() -> None:
+    """Make every algorithm known to Tune, without importing it: `tune.Tuner("PPO", …)`.
+
+    Called where `trainables.algorithm` is imported, and so with any algorithm or config.
+    """
+    from ray._private import worker
+
+    if worker.global_worker.mode == worker.WORKER_MODE:
+        return  # in a trial's own processes the names are known, perhaps as a user's
+    for name in _MODULES:
+        _register_with_tune(name, _ByName(name))
+
+
+class _ByName:
+    """What Tune keeps of an algorithm: read back, it is the class, imported only then."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __reduce__(self) -> Any:
+        return get_algorithm, (self._name,)
+
+
+def _register_with_tune(name: str, algorithm: type | _ByName) -> None:
     """So that `tune.Tuner("PPO", …)` finds ours and does not look for another library's."""
     from ray._private import worker
-    from ray.tune.registry import register_trainable
 
-    if _registered.get(name) is algorithm:
-        return
     if not _registered:
         # Tune keeps names in the cluster and forgets them with it: the next one is told again.
         worker._post_init_hooks.append(_tell_the_new_cluster)
-    register_trainable(name, algorithm)
     _registered[name] = algorithm
+    _tell(name, algorithm)
 
 
 def _tell_the_new_cluster() -> None:
-    from ray.tune.registry import register_trainable
+    """Except names that a user has given to something else since."""
+    from ray.tune.registry import TRAINABLE_CLASS, _global_registry
 
     for name, algorithm in _registered.items():
+        if not _global_registry.contains(TRAINABLE_CLASS, name):
+            _tell(name, algorithm)
+
+
+def _tell(name: str, algorithm: type | _ByName) -> None:
+    from ray.tune.registry import TRAINABLE_CLASS, _global_registry, register_trainable
+
+    if isinstance(algorithm, type):
         register_trainable(name, algorithm)
+    else:
+        _global_registry.register(TRAINABLE_CLASS, name, algorithm)

@@ -86,6 +86,7 @@ class SACConfig(OffPolicyConfig):
         "training",
         "entropy that alpha is steered to, nats; 'auto': -d for d continuous action dimensions, "
         "0.89 log n for n discrete actions",
+        harmless=True,
     )
     actor_lr: float | list[Any] | None = setting(
         None, "training", "learning rate of the policy; None: lr", ge=0, schedule=True

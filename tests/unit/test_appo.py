@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
 
 def target_of(algo: APPO) -> torch.Tensor:
     [target] = algo.learners["default_policy"].targets.values()
-    return target.get_state()
+    return torch.cat([p.detach().flatten() for p in target.network.parameters()])
 
 
 def online_of(algo: APPO) -> torch.Tensor:

@@ -14,6 +14,7 @@ from trainables import Policy, PPOConfig
 from trainables.core.settings import ConfigError
 from trainables.runtime.atari import AtariGames
 from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.env_slots import EnvOptions
 from trainables.runtime.envs import make_vector_env
 
 pytest.importorskip("ale_py", reason="needs the extra atari")
@@ -210,3 +211,34 @@ def test_training_on_lives_and_clipped_rewards_reports_the_game() -> None:
         lives = result["episode_len_mean"]
         whole = algo.evaluate()["episode_len_mean"]
     assert whole > 2 * lives  # five lives each
+
+
+@pytest.mark.parametrize(
+    ("env_id", "sticks", "frameskip"),
+    [
+        ("PongDeterministic-v4", 0.0, 4),
+        ("PongNoFrameskip-v4", 0.0, 1),
+        ("PongDeterministic-v0", 0.25, 4),
+    ],
+)
+def test_older_ids_are_games_of_today(env_id: str, sticks: float, frameskip: int) -> None:
+    """The ids of the reference's command lines; `ale_py` has no ...Deterministic-v4 any more."""
+    config = PPOConfig().environment(env_id)
+    assert (config.plays_atari, config.num_frames, config.reward_bound) == (True, 4, True)
+    for options in (None, EnvOptions(restart=True)):  # all slots together, and apart
+        env = make_vector_env(env_id, config.env_config_for(training=True), 2, options=options)
+        assert env.single_observation_space.shape == (1, 84, 84)
+        assert env.reset(seed=[1, 2])[0].any()
+        env.close()
+    raw = make_vector_env(
+        env_id, PPOConfig().environment(env_id, is_atari=False).env_config_for(training=True), 1
+    )
+    (slot,) = raw.envs
+    assert slot.unwrapped._frameskip == frameskip
+    assert slot.unwrapped.ale.getFloat("repeat_action_probability") == pytest.approx(sticks)
+    raw.close()
+
+
+def test_an_older_id_of_no_game_is_unknown() -> None:
+    with pytest.raises(ConfigError, match="env 'PungDeterministic-v4' is unknown"):
+        make_vector_env("PungDeterministic-v4")

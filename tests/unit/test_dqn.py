@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from trainables import DQNConfig
 from trainables.core.batch import Batch
 from trainables.core.exploration import EpsilonGreedy
 from trainables.core.features import FeatureSpec
@@ -152,6 +153,22 @@ def test_losses_of_td_errors_a_half_three_and_one(loss_fn: str, losses: list[flo
     assert metrics["priorities"].tolist() == [0.5, 3.0, 1.0]  # without the weights
     assert metrics["q_mean"].item() == pytest.approx((0.5 + 3 - 1) / 3)
     assert metrics["q_max"].item() == 3
+
+
+def test_where_returns_are_random_huber_has_another_fixed_point() -> None:
+    """Of 10 in one case of five, else 0: Q = 2 is the mean, and huber's is 1/4, near the median.
+
+    The setting says so.
+    """
+    batch = steps(*[(0, 0, reward, 0.0, 1) for reward in (10.0, 0.0, 0.0, 0.0, 0.0)])
+    for loss_fn, fixed_point in (("mse", 2.0), ("huber", 0.25)):
+        online = tabular([[fixed_point, 0.0], [0.0, 0.0]])
+        loss, _ = dqn_loss(online, online, batch, DQNOptions(True, loss_fn))
+        loss.backward()
+        head: Any = online.advantage[0]
+        assert head.weight.grad.abs().max() < 1e-6
+    doc = DQNConfig.settings()["td_error_loss_fn"].doc
+    assert "median" in doc and "mse" in doc
 
 
 # ---------------------------------------------------------------------- any network, slowly

@@ -229,7 +229,21 @@ def test_fragments_of_two_lengths_train_as_each_by_itself() -> None:
 )
 def test_minibatches_are_whole_fragments(minibatch_size: int | None, expected: int | None) -> None:
     config = IMPALAConfig().training(minibatch_size=minibatch_size)
-    assert fragments_per_step(config) == expected
+    with IMPALA(settings_of("IMPALA")) as algo:
+        rollout = algo.env_runners.sample()[0]["default_policy"]
+    assert fragments_per_step(config, rollout, ALONE) == expected
+
+
+def test_minibatches_of_whole_episodes_go_by_their_mean_length() -> None:
+    """Of all learners' episodes: each takes as many steps."""
+    with IMPALA(settings_of("IMPALA", batch_mode="complete_episodes")) as algo:
+        rollout = algo.env_runners.sample()[0]["default_policy"]
+    mean = rollout.num_env_steps // 4
+    assert mean > algo.config.get_rollout_fragment_length()
+    config = algo.config.copy(copy_frozen=False).training(minibatch_size=3 * mean)
+    assert fragments_per_step(config, rollout, ALONE) == 3
+    halves = shares(rollout, 2)
+    assert on_ranks(2, lambda r: fragments_per_step(config, halves[r.rank], r)) == [3, 3]
 
 
 def test_learners_with_fragments_of_other_lengths_take_as_many_steps() -> None:
@@ -295,7 +309,9 @@ def test_two_learners_do_what_one_does(
     alone, expected = learned(ALONE)
     for weights, results in on_ranks(2, learned):
         torch.testing.assert_close(weights, alone, rtol=0, atol=2e-5)
-        for name in ("total_loss", "policy_loss", "vf_loss", "entropy", "mean_rho"):
+        assert results.keys() == expected.keys()
+        losses = ("total_loss", "policy_loss", "vf_loss", "entropy", "mean_rho")
+        for name in (*losses, "vf_explained_var"):
             assert results[name] == pytest.approx(expected[name], rel=1e-3, abs=1e-4), name
 
 

@@ -43,6 +43,9 @@ def make_config(num_learners: int, **training: Any) -> PPOConfig:
     )
 
 
+MEMORY = {"use_lstm": True, "lstm_cell_size": 8, "fcnet_hiddens": [8], "max_seq_len": 5}
+
+
 def weights(algo: Algorithm) -> np.ndarray:
     return np.concatenate([w.ravel() for w in algo.get_weights()["default_policy"].values()])
 
@@ -121,6 +124,22 @@ def test_the_same_processes_take_another_config(two: PPO) -> None:
     two.reset_config(make_config(2, lr=1e-4).to_dict())
     assert two.learners is group and group.run(pid_of, {}) == pid
     assert two.train()["learner/default_policy/curr_lr"] == 1e-4
+
+
+@pytest.mark.parametrize("model", [{}, MEMORY], ids=["", "memory"])
+def test_whole_episodes_are_shared_out_by_slots(two: PPO, model: dict[str, Any]) -> None:
+    """Columns are as long as the longest, and each learner has those of half of the slots."""
+    mode = {"batch_mode": "complete_episodes", "model": model}
+    two.reset_config({**make_config(2).to_dict(), **mode})
+    with PPO({**make_config(0).to_dict(), **mode}) as own:
+        for _ in range(2):
+            expected, result = own.train(), two.train()
+            assert result["num_env_steps_sampled"] == expected["num_env_steps_sampled"] > 160
+            for name in ("total_loss", "kl_after_update", "vf_explained_var", "grad_norm"):
+                key = f"learner/default_policy/{name}"
+                assert result[key] == pytest.approx(expected[key], rel=1e-3, abs=1e-5), name
+            np.testing.assert_allclose(weights(two), weights(own), atol=1e-5)
+    two.reset_config(make_config(2).to_dict())
 
 
 def test_what_an_update_raises_is_raised_and_not_what_follows_from_it(two: PPO) -> None:

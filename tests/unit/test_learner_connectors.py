@@ -92,7 +92,7 @@ def test_what_is_learned_from_and_what_is_reported(tmp_path: Path) -> None:
         algorithm.save(str(tmp_path))
         rows = algorithm.learner_connectors["default_policy"].get_state()
         assert rows == [{"rows": 32}]
-    with pytest.raises(CheckpointError, match=f"names the callable '{NAME}Counted'"):
+    with pytest.raises(CheckpointError, match=f"learner_connector = '{NAME}Counted'"):
         Algorithm.from_checkpoint(tmp_path, trust=["tests.fakes:EndlessEnv"])
     trust = ["tests.fakes:EndlessEnv", f"{NAME}Counted"]
     with Algorithm.from_checkpoint(tmp_path, trust=trust) as algorithm:

@@ -258,3 +258,28 @@ def test_attention_without_gradients_goes_in_pieces(monkeypatch: pytest.MonkeyPa
     torch.testing.assert_close(in_pieces, at_once)
     torch.testing.assert_close(state_after, state)
     assert max(lengths[lengths.index(200) + 1 :]) == 64, "memory is linear in the rows"
+
+
+@MEMORIES
+@pytest.mark.parametrize("scale", [1e4, 1e5, 1e8])
+def test_large_inputs_are_learned_from_as_they_were_acted_on(make: Maker, scale: float) -> None:
+    """The row that resets does so whatever it holds: nothing of it may hold the gates open.
+
+    In float64: sums of such numbers are rounded in float32, in another order by another kernel.
+    """
+    memory = make().double()
+    x, is_first = sequence(40, 3, 0.2)
+    x = x.double() * scale
+    ends = torch.cat([is_first[1:], torch.zeros(1, 3, dtype=torch.bool)])
+    state = memory.initial_state(3)
+    present, acted = state, []
+    with torch.no_grad():
+        for row, starts in zip(x.split(1), is_first.split(1), strict=True):
+            y, present = memory(row, present, starts)
+            acted.append(y)
+        learned, after = memory(x, state, is_first, ends_unseen=True)
+        following = [memory(x[:2], s, torch.zeros_like(is_first[:2]))[0] for s in (present, after)]
+    expected = torch.cat(acted)[~ends]
+    tolerance = {"rtol": 0.0, "atol": 1e-6 * max(1.0, float(expected.abs().max()))}
+    torch.testing.assert_close(learned[~ends], expected, **tolerance)
+    torch.testing.assert_close(*following, **tolerance)

@@ -11,6 +11,7 @@ from fakes import EndlessEnv
 from torch import Tensor
 
 from trainables import PPO, PPOConfig
+from trainables.core.advantages import advantage_scale, with_advantages
 from trainables.core.batch import Batch, Rollout
 from trainables.core.distributions import Categorical
 from trainables.core.learner import Learner
@@ -18,7 +19,7 @@ from trainables.core.minibatches import minibatches, normalized
 from trainables.core.modules import ActorCritic, ModuleOutput
 from trainables.core.policy import Policy
 from trainables.core.sequences import valid_rows
-from trainables.ppo import PPOCoefficients, adapted_kl_coeff, ppo_loss, with_advantages
+from trainables.ppo import PPOCoefficients, adapted_kl_coeff, ppo_loss
 from trainables.runtime.envs import make_vector_env
 
 PLAIN = PPOCoefficients(clip=0.2, entropy=0.0, kl=0.0, value=0.0, value_clip=None)
@@ -126,7 +127,7 @@ def test_kl_coefficient_adapts() -> None:
 def test_advantages_are_normalised_per_minibatch() -> None:
     batch = {"advantages": torch.tensor([100.0, 101.0, 105.0, -3.0, 4.0, 4.0])}
     same = {"advantages": (batch["advantages"] - 7) * 3}
-    for normalize in ((), ("advantages",)):
+    for normalize in (None, {"advantages": 0.0}):
         one, two = (list(minibatches(b, 1, 3, None, normalize)) for b in (batch, same))
         pairs = zip(one, two, strict=True)
         close = [torch.allclose(a["advantages"], b["advantages"], atol=1e-5) for a, b in pairs]
@@ -134,6 +135,13 @@ def test_advantages_are_normalised_per_minibatch() -> None:
     assert one[1]["advantages"].mean().item() == pytest.approx(0, abs=1e-6)
     assert one[1]["advantages"].std().item() == pytest.approx(1, abs=1e-5)
     assert batch["advantages"][0] == 100  # the batch itself is as it was
+
+
+def test_a_deviation_below_the_least_one_is_not_blown_up() -> None:
+    rows = torch.tensor([1.0, 2.0, 3.0])  # mean 2, deviation 1
+    for least_std, expected in ((0.0, 1.0), (0.5, 1.0), (4.0, 0.25)):
+        scaled = normalized(rows, rows, least_std)
+        assert scaled.tolist() == pytest.approx([-expected, 0, expected])
 
 
 # ---------------------------------------------------------------------- from rollouts
@@ -166,7 +174,7 @@ def make_rollout(policy: Policy, length: int = 12, slots: int = 4, seed: int = 0
     )
 
 
-CONFIG = PPOConfig().environment("unused").training(use_kl_loss=True)
+CONFIG = PPOConfig().environment("unused")
 
 
 @pytest.mark.parametrize(("max_seq_len", "minibatch_size"), [(1, 1), (20, 20)])
@@ -186,15 +194,17 @@ def test_minibatches_of_few_sequences(max_seq_len: int, minibatch_size: int) -> 
         for _ in range(2):  # raises if a loss is not finite
             algo.train()
         rollout = algo.sample()["default_policy"]
-        batch = valid_rows(with_advantages(rollout, algo.get_policy(), algo.config))
-        assert len(batch["advantages"]) == rollout.valid.sum() < 84
-    assert batch["advantages"].mean().item() == pytest.approx(0, abs=1e-5)
-    assert batch["advantages"].std().item() == pytest.approx(1, abs=1e-4)
+        policy = algo.get_policy()
+        batch = with_advantages(rollout, policy, algo.config)
+        rows = advantage_scale(batch, algo.config).normalized(valid_rows(batch)["advantages"])
+        assert len(rows) == rollout.valid.sum() < 84
+    assert rows.mean().item() == pytest.approx(0, abs=1e-5)
+    assert rows.std().item() == pytest.approx(1, abs=1e-4)
 
 
 def test_the_ratio_of_the_first_epoch_is_one() -> None:
     policy = make_policy(observation_filter="MeanStdFilter")
-    batch = with_advantages(make_rollout(policy), policy, CONFIG)
+    batch = with_advantages(make_rollout(policy), policy, CONFIG, dist_inputs=True)
     output = policy.module(batch["features"])
     _, metrics = ppo_loss(output, batch, policy.distribution, PLAIN)
     assert metrics["clip_fraction"].item() == 0
@@ -204,7 +214,7 @@ def test_the_ratio_of_the_first_epoch_is_one() -> None:
 
 
 def gradient(policy: Policy, rollout: Rollout, config: PPOConfig) -> Tensor:
-    batch = with_advantages(rollout, policy, config)
+    batch = with_advantages(rollout, policy, config, dist_inputs=True)
     batch["advantages"] = normalized(batch["advantages"], batch["advantages"])
     coefficients = PLAIN._replace(value=0.5, entropy=0.01, kl=0.1)
     policy.module.zero_grad()
@@ -263,7 +273,7 @@ def learned_value(terminates: bool, gamma: float = 0.9) -> float:
 
     env = make_vector_env(EndlessEnv, {"horizon": 5, "terminates": terminates}, 4)
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
-    config = CONFIG.copy().training(gamma=gamma, use_kl_loss=False)
+    config = CONFIG.copy().training(gamma=gamma)
     runner = EnvRunner(config, policy, env, np.random.SeedSequence(0))
     learner = Learner(policy.module, {"type": "adam"})
     learner.set_lr(0.02)

@@ -19,9 +19,9 @@ from trainables.runtime.env_runner import EnvRunner
 GAMMA = 0.9
 
 
-def make_runner(env: EncodingVectorEnv) -> EnvRunner:
+def make_runner(env: EncodingVectorEnv, **settings: Any) -> EnvRunner:
     policy = Policy(env.single_observation_space, env.single_action_space, seed=1)
-    config = PPOConfig.from_dict({"env": "unused"})
+    config = PPOConfig.from_dict({"env": "unused", **settings})
     return EnvRunner(config, policy, env, np.random.SeedSequence(0))
 
 
@@ -145,6 +145,26 @@ def test_a_rollout_cut_in_parts_gives_the_same_rows_as_the_whole() -> None:
         assert all((a[name] == b[name]).all() for name in a)
     a, b = (buffer.sample_sequences(10, 19) for buffer in (parts, whole))
     assert all((a[name] == b[name]).all() for name in a)
+
+
+@pytest.mark.parametrize("num_positions", [3, 8, 20, 21, 60])
+def test_episodes_longer_than_the_buffer_leave_their_newest_rows(num_positions: int) -> None:
+    runner = make_runner(EncodingVectorEnv(3, (1, 9, 44)), batch_mode="complete_episodes")
+    buffer = make_buffer(3, capacity=3 * num_positions)
+    seen = 0
+    for _ in range(4):
+        rollout = runner.sample(5)[0]["default_policy"]
+        buffer.add_episodes(rollout)
+        seen += rollout.num_env_steps
+        assert buffer.num_added == seen
+        batch = buffer.sample(5000, gamma=GAMMA, n_step=3)
+        obs, successor, steps = (batch[n].numpy() for n in ("obs", "next_obs", "n_steps"))
+        assert (obs[:, 3] == 0).all()
+        assert (successor[:, :2] == obs[:, :2]).all()
+        assert (successor[:, 2] == obs[:, 2] + steps).all()
+        newest = rollout.obs[:-1][-(num_positions - 1) :][rollout.valid[-(num_positions - 1) :]]
+        kept = {tuple(row) for row in obs.tolist()}
+        assert {tuple(row) for row in newest.tolist()} <= kept
 
 
 # ---------------------------------------------------------------------- drawing

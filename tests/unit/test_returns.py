@@ -5,7 +5,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.core.returns import discounted_returns, explained_variance, gae
+from trainables.core.returns import (
+    discounted_returns,
+    explained_by_moments,
+    explained_variance,
+    gae,
+    moments,
+    root_mean_square,
+    standard_deviation,
+)
 
 
 def column(*values: float) -> Tensor:
@@ -133,8 +141,33 @@ def test_inputs_are_left_alone() -> None:
         assert torch.equal(tensor, before[name])
 
 
+@pytest.mark.parametrize("center", [0.0, 1e4])
+def test_explained_variance_from_moments_of_parts(center: float) -> None:
+    """Whatever the parts, and however far from 0 the targets lie."""
+    generator = torch.Generator().manual_seed(0)
+    targets = center + torch.randn(600, generator=generator)
+    predictions = targets + 0.5 * torch.randn(600, generator=generator) - 3
+    parts = [torch.tensor(moments(rows)) for rows in targets.split([100, 500])]
+    residuals = [torch.tensor(moments(rows)) for rows in (targets - predictions).split([100, 500])]
+    joined = [(one[0] + 5 * one[1]) / 6 for one in (parts, residuals)]
+    found = explained_by_moments(*joined[0].tolist(), *joined[1].tolist())
+    expected = explained_variance(predictions.double(), targets.double())
+    assert found == pytest.approx(expected.item(), abs=1e-5)
+    flat = torch.full((7,), 0.1 + center)
+    assert explained_by_moments(*(m.item() for m in moments(flat)), 0.0, 1.0) == 0
+    assert moments(flat[:0]) == (0, 0)
+
+
 def test_explained_variance() -> None:
     targets = torch.tensor([1.0, 2.0, 3.0])
     assert explained_variance(targets, targets).item() == 1
     assert explained_variance(torch.full((3,), 2.0), targets).item() == 0
     assert explained_variance(targets, torch.ones(3)).item() == 0
+
+
+def test_scales_of_rows() -> None:
+    assert standard_deviation(torch.tensor([1.0, 2.0, 3.0])) == 1
+    assert root_mean_square(torch.tensor([1.0, -1.0, 5.0, -5.0])) == pytest.approx(13**0.5)
+    assert root_mean_square(torch.tensor([1e25, 1e25])) == pytest.approx(1e25)  # not infinite
+    for few in (torch.zeros(0), torch.zeros(1)):
+        assert standard_deviation(few) == root_mean_square(few) == 0

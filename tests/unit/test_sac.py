@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch import distributions as td
 
+from trainables import SACConfig
 from trainables.core.batch import Batch
 from trainables.core.distributions import LOG_STD_MAX, LOG_STD_MIN, Categorical, SquashedGaussian
 from trainables.core.features import FeatureSpec
@@ -244,6 +245,11 @@ def test_soft_target_value_by_hand() -> None:
     assert metrics["entropy"].item() == pytest.approx(math.log(2))
     assert metrics["alpha"].item() == pytest.approx(0.5)
     assert metrics["alpha_loss"].item() == pytest.approx(math.log(0.5) * (math.log(2) - 0.4))
+
+
+def test_longer_returns_leave_out_the_entropy_in_between_and_the_setting_says_so() -> None:
+    """The replay buffer sums up rewards alone: the loss cannot tell two steps from one."""
+    assert "without the entropy of the steps in between" in SACConfig.settings()["n_step"].doc
 
 
 def test_importance_weights_scale_the_critics_loss_alone() -> None:

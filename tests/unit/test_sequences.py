@@ -5,13 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fakes import EncodingVectorEnv
 from torch import Tensor, nn
 
+from trainables import PPOConfig
 from trainables.core.features import Features
 from trainables.core.minibatches import minibatches
 from trainables.core.modules import ModuleOutput
+from trainables.core.policy import Policy
 from trainables.core.recurrent_state import State, reset_state
+from trainables.core.rollout_outputs import rollout_outputs
 from trainables.core.sequences import chunked, sequence_batch, unrolled, valid_rows
+from trainables.runtime.env_runner import EnvRunner
 
 T, N, LENGTH = 11, 3, 4
 
@@ -134,3 +139,35 @@ def test_states_are_reset_where_an_episode_begins() -> None:
     assert reset["h"].tolist() == [[1, 1], [0, 0], [1, 1]]
     assert reset["c"].sum((1, 2)).tolist() == [4, 0, 4]
     assert state["h"].sum() == 6  # the old one is left alone
+
+
+class FarApart(EncodingVectorEnv):
+    """Observations of about 1e5, whatever the step."""
+
+    def _obs(self) -> np.ndarray:
+        rng = np.random.default_rng(int(7 * self.t.sum() + self.episode.sum()))
+        return rng.normal(0, 1e5, (self.num_envs, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("memory", ["use_lstm", "use_gru", "use_attention"])
+def test_with_large_inputs_the_first_epochs_ratio_is_one(memory: str) -> None:
+    """Episodes end amid sequences: the rows of their last observations reset the memory."""
+    env = FarApart(6, (2, 3, 5))
+    model = {memory: True, "fcnet_hiddens": [], "max_seq_len": 20}
+    config = PPOConfig().training(model=model)
+    spaces = env.single_observation_space, env.single_action_space
+    policy = Policy(*spaces, config.full_model, seed=1)
+    weights = policy.get_weights()  # as after some training: logits that differ
+    policy.set_weights({k: w * 100 if "policy_head" in k else w for k, w in weights.items()})
+    runner = EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    rollout = runner.sample(40)[0]["default_policy"]
+    assert rollout.states is not None and not rollout.valid.all()
+    features, _ = rollout_outputs(policy, rollout)
+    names = ("valid", "is_first", "actions", "logp")
+    columns = {name: torch.from_numpy(getattr(rollout, name)[:40]) for name in names}
+    states = {name: torch.from_numpy(part) for name, part in rollout.states.items()}
+    assert isinstance(features, Tensor)
+    with torch.no_grad():
+        output, rows = unrolled(policy.module, sequence_batch(columns, features[:40], states, 20))
+    log_ratio = policy.distribution.logp(output.dist_inputs, rows["actions"]) - rows["logp"]
+    assert log_ratio.abs().max() < 1e-6

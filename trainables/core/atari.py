@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 # Keys of `env_config` by which settings of the config reach the environment.
@@ -14,9 +15,30 @@ ENVPOOL = "envpool:"
 ENVPOOL_ARGUMENTS: dict[str, Any] = {"stack_num": 1, "reward_clip": False}
 
 
+# Ids of before 2021: how many frames an action is repeated for, and whether it sticks at random.
+_OLDER_ID = re.compile(r"([A-Z][A-Za-z]*?)(Deterministic|NoFrameskip)-v([04])")
+_FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1}
+_STICKS = {"0": 0.25, "4": 0.0}
+
+
 def is_ale(env: Any) -> bool:
     """Whether an environment is a game of the Arcade Learning Environment, by gymnasium's id."""
-    return isinstance(env, str) and env.startswith("ALE/")
+    return isinstance(env, str) and (env.startswith("ALE/") or _OLDER_ID.fullmatch(env) is not None)
+
+
+def present_id(env_id: str) -> tuple[str, dict[str, Any]]:
+    """The present id of a game, and the arguments of it that an older id stands for.
+
+    Example:
+        >>> present_id("PongDeterministic-v4")
+        ('ALE/Pong-v5', {'repeat_action_probability': 0.0, 'frameskip': 4})
+    """
+    found = _OLDER_ID.fullmatch(env_id)
+    if found is None:
+        return env_id, {}
+    game, skip, version = found.groups()
+    arguments = {"repeat_action_probability": _STICKS[version], "frameskip": _FRAMESKIP[skip]}
+    return f"ALE/{game}-v5", arguments
 
 
 def is_envpool(env: Any) -> bool:

@@ -27,7 +27,7 @@ class Rollout:
     Attributes:
         obs: Raw observations as `ObservationLayout` stores them, `[T+1, N, ...]`.
         actions: Actions as the distribution sampled them, `[T, N, ...]`.
-        rewards: `[T, N]`, float32.
+        rewards: `[T, N]`, float32; 0 on rows that are not valid.
         terminated: A terminal state was reached, `[T, N]`, bool.
         truncated: The episode was cut, e.g. by a time limit, `[T, N]`, bool.
         logp: Log-probability of the action under the policy that took it, `[T, N]`; 0 for
@@ -117,7 +117,9 @@ class Rollout:
                 columns[field.name] = np.concatenate(parts)
                 continue
             rows = length + 1 if field.name == "obs" else length
-            columns[field.name] = np.concatenate([_pad(part, rows) for part in parts], axis=1)
+            is_zero = field.name == "rewards"
+            padded = [_pad(part, rows, is_zero) for part in parts]
+            columns[field.name] = np.concatenate(padded, axis=1)
         return Rollout(**columns)
 
 
@@ -134,13 +136,16 @@ def _concatenated_states(
     }
 
 
-def _pad(column: np.ndarray, rows: int) -> np.ndarray:
-    """Repeat the last row (a real observation, so that no network sees nonsense) up to `rows`."""
+def _pad(column: np.ndarray, rows: int, is_zero: bool = False) -> np.ndarray:
+    """Repeat the last row (a real observation, so that no network sees nonsense) up to `rows`.
+
+    Flags are false in what is put behind, and numbers 0 if so asked.
+    """
     missing = rows - len(column)
     if missing == 0:
         return column
-    if column.dtype == bool:
-        padding = np.zeros((missing, *column.shape[1:]), dtype=bool)
+    if is_zero or column.dtype == bool:
+        padding = np.zeros((missing, *column.shape[1:]), column.dtype)
     else:
         padding = np.repeat(column[-1:], missing, axis=0)
     return np.concatenate([column, padding])

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from trainables.core.other_libraries import METHODS
+
 ALIASES: dict[str, str] = {
     "num_workers": "num_env_runners",
     "num_rollout_workers": "num_env_runners",
@@ -73,9 +75,6 @@ CONSTANTS: dict[str, Constant] = {
     "framework": Constant("framework", "torch", "everything here is PyTorch"),
     "enable_async_evaluation": Constant(
         "evaluation", True, "actors that evaluate never wait for each other"
-    ),
-    "batch_mode": Constant(
-        "env_runners", "truncate_episodes", "fragments of fixed length; values bootstrap at the cut"
     ),
     "create_env_on_local_worker": Constant(
         "env_runners", False, "with env-runner actors the main process samples nothing"
@@ -200,8 +199,10 @@ ALGORITHMS_PLANNED: dict[str, str] = {
 
 # Settings of `.training()` that some algorithms have and others do not.
 ALGORITHMS_HAVE: dict[str, str] = {
+    "A2C": "use_critic use_gae lambda_ vf_loss_coeff entropy_coeff normalize_advantages "
+    "advantage_std_floor microbatch_size",
     "PPO": "use_critic use_gae lambda_ use_kl_loss kl_coeff kl_target clip_param vf_loss_coeff "
-    "vf_clip_param entropy_coeff",
+    "vf_clip_param entropy_coeff normalize_advantages advantage_std_floor",
     "APPO": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold use_gae lambda_ "
     "clip_param use_kl_loss kl_coeff kl_target vf_loss_coeff entropy_coeff tau "
     "target_network_update_freq target_worker_clipping circular_buffer_num_batches "
@@ -219,7 +220,7 @@ ALGORITHMS_HAVE: dict[str, str] = {
     "SAC": "twin_q q_model_config policy_model_config tau initial_alpha target_entropy n_step "
     "store_buffer_in_checkpoints replay_buffer_config training_intensity optimization_config "
     "actor_lr critic_lr alpha_lr target_network_update_freq _deterministic_loss "
-    "num_steps_sampled_before_learning_starts",
+    "num_steps_sampled_before_learning_starts random_warmup",
 }
 
 
@@ -358,6 +359,8 @@ def missing_attribute(owner: type, name: str) -> AttributeError:
         reason = f"is not supported yet ({METHODS_PLANNED[name]})"
     elif name in METHODS_REFUSED:
         reason = f"is not supported: {METHODS_REFUSED[name]}"
+    elif name in METHODS:
+        reason = f"does not exist: {METHODS[name]}"
     else:
         reason = "does not exist"
     return AttributeError(f"{owner.__name__}.{name} {reason}")

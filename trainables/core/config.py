@@ -28,6 +28,8 @@ from trainables.core.exploration_config import OPTIONS, ExplorationConfig
 from trainables.core.given_connectors import check_connectors
 from trainables.core.learner import Learner
 from trainables.core.model_config import MEMORIES, ModelConfig, OptimizerConfig
+from trainables.core.name_hints import setting_hint
+from trainables.core.other_libraries import SETTINGS
 from trainables.core.reporting_settings import ReportingSettings
 from trainables.core.resource_settings import ResourceSettings, check_variables
 from trainables.core.sampling_settings import SamplingSettings
@@ -153,6 +155,10 @@ class AlgorithmConfig(  # the last base's settings are listed first
         }
 
     @classmethod
+    def settings_inside(cls, name: str) -> type[Settings] | None:
+        return cls if name == "evaluation_config" else super().settings_inside(name)
+
+    @classmethod
     def why_fixed(cls, path: Sequence[str]) -> str | None:
         if path[0] == "exploration_config" and len(path) > 1:
             why = cls._why_no_option(path[1])
@@ -214,6 +220,17 @@ class AlgorithmConfig(  # the last base's settings are listed first
         if name in ("type", *options):
             return None
         return f"{cls._algorithm()} does not explore so: {cls.why_no_exploration}"
+
+    @classmethod
+    def why_not_inside(cls, outer: str, inner: str) -> str | None:
+        """Why the algorithm does without a setting inside a dict of them; None if it has it."""
+        if outer == "exploration_config":
+            return cls._why_no_option(inner)
+        if outer == "model" and inner in cls.model_without:
+            return f"it has no effect on {cls._algorithm()}: {cls.model_without[inner]}"
+        if outer == "model" and inner in MEMORIES and cls.without_memory is not None:
+            return f"it is not possible with {cls._algorithm()}: {cls.without_memory}"
+        return None
 
     @property
     def full_exploration(self) -> dict[str, Any]:
@@ -329,6 +346,10 @@ class AlgorithmConfig(  # the last base's settings are listed first
             """Older names can be read, too. Called only where there is no such attribute."""
             if name in compatibility.ALIASES:
                 return getattr(self, compatibility.ALIASES[name])
+            if name in SETTINGS:
+                raise AttributeError(
+                    f"{type(self).__name__}.{name} does not exist{self.hint(name)}"
+                )
             raise compatibility.missing_attribute(type(self), name)
 
     def copy(self, copy_frozen: bool | None = None) -> Self:
@@ -393,6 +414,11 @@ class AlgorithmConfig(  # the last base's settings are listed first
     @classmethod
     def known_names(cls) -> Iterable[str]:
         return [*cls.settings(), *compatibility.ALIASES]
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        found = setting_hint(cls, name)
+        return super().hint(name) if found is None else f"; {found.words}"
 
     @classmethod
     def _check_evaluation(cls, overrides: Mapping[str, Any]) -> dict[str, Any]:

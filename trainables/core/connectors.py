@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.core.state_shapes import like
+
 _FILTER_CLIP = 10.0  # standard deviations; what lies beyond is an outlier, not a signal
 
 
@@ -23,9 +25,12 @@ class RunningMoments:
         """Count each row of `[R, size]` once."""
         if len(rows) == 0:
             return
-        rows = rows.astype(np.float64)
-        mean = rows.mean(0)
-        self._merge(len(rows), mean, np.square(rows - mean).sum(0))
+        first = rows[0].astype(np.float64)
+        # From the first row on: sums of numbers far from 0 would be rounded, also those of a
+        # constant, whose deviation is 0.
+        deviations = rows - first
+        mean = deviations.mean(0)
+        self._merge(len(rows), first + mean, np.square(deviations - mean).sum(0))
 
     def merge(self, other: RunningMoments) -> None:
         """Take in what `other` has counted."""
@@ -52,8 +57,8 @@ class RunningMoments:
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s."""
         self.count = int(state["count"])
-        self.mean = np.asarray(state["mean"], dtype=np.float64).copy()
-        self.m2 = np.asarray(state["m2"], dtype=np.float64).copy()
+        self.mean = like(self.mean, state["mean"], "mean")
+        self.m2 = like(self.m2, state["m2"], "m2")
 
 
 class MeanStdFilter:
@@ -68,9 +73,13 @@ class MeanStdFilter:
         self._refresh()
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Features with mean 0 and standard deviation 1, within 10 standard deviations."""
+        """Features with mean 0 and standard deviation 1, within 10 standard deviations; float32.
+
+        The mean is taken off in float64: what is far from 0, as times are, differs in digits that
+        float32 does not have.
+        """
         mean, scale = self._mean.to(features.device), self._scale.to(features.device)
-        return ((features - mean) * scale).clamp_(-_FILTER_CLIP, _FILTER_CLIP)
+        return ((features - mean) * scale).clamp_(-_FILTER_CLIP, _FILTER_CLIP).to(torch.float32)
 
     def merge(self, moments: RunningMoments) -> None:
         """Take in statistics gathered elsewhere."""
@@ -87,5 +96,5 @@ class MeanStdFilter:
         self._refresh()
 
     def _refresh(self) -> None:
-        self._mean = torch.as_tensor(self.moments.mean, dtype=torch.float32)
-        self._scale = torch.as_tensor(1 / self.moments.std, dtype=torch.float32)
+        self._mean = torch.as_tensor(self.moments.mean)
+        self._scale = torch.as_tensor(1 / self.moments.std)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -81,9 +80,12 @@ class SquashedGaussian(DiagGaussian):
         return super().logp(inputs, actions) - correction.sum(-1)
 
     def entropy(self, inputs: Tensor) -> Tensor:
-        """`H = H(Gaussian) + E[log |dtanh/du|]`, the expectation by Gauss-Hermite quadrature."""
+        """`H = H(Gaussian) + E[log |dtanh/du|]`, the expectation by the trapezoidal rule.
+
+        Within 0.001 nats of each element's own; within 1e-5 where log sigma is at most 1.
+        """
         mean, log_std = self._parameters(inputs)
-        nodes, weights = _gauss_hermite(inputs.device, inputs.dtype)
+        nodes, weights = _normal_quadrature(inputs.device, inputs.dtype)
         u = mean.unsqueeze(-1) + log_std.exp().unsqueeze(-1) * nodes
         correction = 2 * (math.log(2) - u - softplus(-2 * u))
         return super().entropy(inputs) + (correction * weights).sum(-1).sum(-1)
@@ -120,11 +122,13 @@ class SquashedGaussian(DiagGaussian):
         return actions.tanh()
 
 
-def _gauss_hermite(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of E[f(z)], z standard normal (exact for polynomials of degree 63)."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(32)
-    weights = weights / weights.sum()
-    return (
-        torch.as_tensor(nodes, device=device, dtype=dtype),
-        torch.as_tensor(weights, device=device, dtype=dtype),
-    )
+def _normal_quadrature(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Nodes and weights of E[f(z)], z standard normal.
+
+    Evenly spaced: of as many nodes those of Gauss and Hermite lie wider apart around 0, and of wide
+    Gaussians log |dtanh/du| has its bend between them.
+    """
+    nodes = torch.linspace(-5.3, 5.3, 48, dtype=torch.float64)
+    weights = (-0.5 * nodes.square()).exp()
+    weights /= weights.sum()
+    return nodes.to(device, dtype), weights.to(device, dtype)

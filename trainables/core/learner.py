@@ -7,12 +7,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from trainables.core.batch import Batch
-from trainables.core.flat_parameters import FlatParameters, flat_groups
-from trainables.core.minibatches import minibatches, shared_minibatches
+from trainables.core.flat_parameters import (
+    FlatParameters,
+    collect_gradients,
+    flat_groups,
+    zero_gradients,
+)
+from trainables.core.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.model_config import OptimizerConfig
 from trainables.core.ranks import ALONE, Ranks
 from trainables.core.settings import ConfigError
@@ -50,6 +56,8 @@ class Learner:
             parameters that are in the group follow it.
         undecayed: Groups that weight decay leaves alone.
         compile: Compile losses; None leaves them as they are.
+        microbatch_size: Rows, or sequences, of a minibatch that are on the device at a time; their
+            gradients are added up. None: the whole minibatch.
 
     Attributes:
         groups: All parameters of each group in one vector.
@@ -69,6 +77,7 @@ class Learner:
         targets: Mapping[str, nn.Module] | None = None,
         undecayed: Collection[str] = (),
         compile: CompileOptions | None = None,
+        microbatch_size: int | None = None,
     ):
         self.module = module
         self.ranks: Ranks = ALONE
@@ -83,8 +92,14 @@ class Learner:
             ],
             optimizer,
         )
+        # A learner may be written as PyTorch's examples are: they let go of gradients. No reference
+        # to the learner, a cycle with which would keep its memory for longer.
+        flats, gradient = list(self.groups.values()), self.gradient
+        self.optimizer.zero_grad = lambda *_, **__: zero_gradients(flats, gradient)  # type: ignore[method-assign]
+        self.optimizer.register_step_pre_hook(lambda *_: collect_gradients(flats))
         self._type = type(self.optimizer).__name__
         self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
+        self._microbatch_size = microbatch_size
         self._compile, self._compiled = compile, dict[Any, Any]()
         if compile is not None:
             # Compiled code is kept by where it stands in the source: the trials that a process
@@ -95,6 +110,13 @@ class Learner:
         """Set the learning rate of the steps to come, for all or by group."""
         for name, group in zip(self.groups, self.optimizer.param_groups, strict=True):
             group["lr"] = lr[name] if isinstance(lr, Mapping) else lr
+
+    def collect_gradients(self) -> None:
+        """Bring into `gradient` what is elsewhere, e.g. since `module.zero_grad()` cut the views.
+
+        `optimizer.step()` begins with it.
+        """
+        collect_gradients(self.groups.values())
 
     def update_step(
         self,
@@ -117,18 +139,39 @@ class Learner:
             What the loss reports, times the share: sums over ranks are means over all rows. They
             stay on the device.
         """
-        loss, metrics = self._compiled_loss(loss_fn)(self.module, batch)
-        if share is not None:
-            loss = loss * (share > 0 if is_sum else share)
-            metrics = {name: value * share for name, value in metrics.items()}
-        self.gradient.zero_()
-        loss.backward()
+        self.optimizer.zero_grad()
+        add_gradient = self._add_gradient if self._microbatch_size is None else self._add_gradients
+        metrics = add_gradient(batch, loss_fn, share, is_sum)
+        self.collect_gradients()
         self.ranks.sum(self.gradient)
         for name, flat in self.groups.items():
             prefix = "" if len(self.groups) == 1 else f"{name}_"
             norm = self._clip_gradients(flat)  # the same on each rank
             metrics[f"{prefix}grad_norm"] = norm if self.ranks.size == 1 else norm / self.ranks.size
         self.optimizer.step()
+        return metrics
+
+    def _add_gradient(
+        self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, is_sum: bool
+    ) -> Metrics:
+        """Add a loss's gradient; returns what it reports, times the share."""
+        loss, metrics = self._compiled_loss(loss_fn)(self.module, batch)
+        if share is not None:
+            loss = loss * (share > 0 if is_sum else share)
+            metrics = {name: value * share for name, value in metrics.items()}
+        loss.backward()
+        return metrics
+
+    def _add_gradients(
+        self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, is_sum: bool
+    ) -> Metrics:
+        """`_add_gradient` of one microbatch after the other."""
+        total = trained_rows(batch).sum().clamp_min(1)
+        metrics: Metrics = {}
+        for part in minibatches(batch, 1, self._microbatch_size, None):
+            part_share = trained_rows(part).sum() / total * (1.0 if share is None else share)
+            found = self._add_gradient(self._moved(part), loss_fn, part_share, is_sum)
+            metrics = {name: metrics.get(name, 0.0) + value for name, value in found.items()}
         return metrics
 
     def update(
@@ -139,7 +182,7 @@ class Learner:
         num_epochs: int = 1,
         minibatch_size: int | None = None,
         generator: torch.Generator | None = None,
-        normalize: tuple[str, ...] = (),
+        normalize: Mapping[str, float] | None = None,
         ids: Tensor | None = None,
         is_sum: bool = False,
     ) -> dict[str, float]:
@@ -151,7 +194,8 @@ class Learner:
             num_epochs: Passes over the rows.
             minibatch_size: Rows of a gradient step at most, over all ranks; None takes all.
             generator: CPU generator of the permutations; None keeps the order.
-            normalize: Columns that get mean 0 and standard deviation 1 in each minibatch.
+            normalize: Columns that get mean 0 and standard deviation 1 in each minibatch, with the
+                least deviation that each is divided by.
             ids: With several ranks, the number of each row among those of all, see `row_ids`.
             is_sum: The loss is a sum over rows, not a mean.
 
@@ -179,8 +223,11 @@ class Learner:
         """A minibatch where the networks are.
 
         The batch that it is of stays in host memory: a GPU holds a minibatch, whatever the size of
-        the train batch.
+        the train batch, and of that a microbatch if there are any.
         """
+        return minibatch if self._microbatch_size is not None else self._moved(minibatch)
+
+    def _moved(self, minibatch: Batch) -> Batch:
         device = self.gradient.device
         if device.type == "cpu":
             return minibatch
@@ -231,6 +278,11 @@ class Learner:
             return
         groups = self.optimizer.state_dict()["param_groups"]
         moments = copy.deepcopy(state["moments"])
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        for index, of_parameter in moments.items():
+            for name, moment in of_parameter.items():
+                if np.ndim(moment) and np.shape(moment) != tuple(parameters[index].shape):
+                    raise ConfigError(f"{name} of the optimiser is of another network")
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 

@@ -79,8 +79,13 @@ class LearnerConnectors:
                     f"{_SETTING}: {connector.name} gave rewards of shape {rewards.shape}, not "
                     f"{shape}"
                 )
-            if rewards.dtype != np.float32:
-                rollout = replace(rollout, rewards=rewards.astype(np.float32))
+            if not np.isfinite(rewards[rollout.valid]).all():
+                raise ConfigError(
+                    f"{_SETTING}: {connector.name} gave rewards that are no finite numbers"
+                )
+            # Nobody acted on the other rows: nothing is earned there either.
+            rewards = np.where(rollout.valid, rewards, 0).astype(np.float32, copy=False)
+            rollout = replace(rollout, rewards=rewards)
         return rollout
 
     @property

@@ -159,8 +159,8 @@ class RecurrentMemory(Memory):
         """The same, with the rows before those that reset in the place of rows put in."""
         drives = x.new_zeros(*x.shape[:2], 2)
         drives[:-1, :, 0] = is_first[1:]
-        if self._is_gru:  # whose candidate is not shut
-            x = x.masked_fill(drives[..., :1] != 0, 0.0)
+        # What they hold must not drive the gates back, nor a GRU's candidate, which is not shut.
+        x = x.masked_fill(drives[..., :1] != 0, 0.0)
         return self._run(torch.cat([x, drives], -1), state, self._driven_weights())
 
     def _driven_weights(self) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import torch
@@ -19,7 +19,7 @@ def minibatches(
     num_epochs: int,
     minibatch_size: int | None,
     generator: Generator,
-    normalize: tuple[str, ...] = (),
+    normalize: Mapping[str, float] | None = None,
 ) -> Iterator[Batch]:
     """Yield minibatches of all rows, `num_epochs` times, by one permutation an epoch.
 
@@ -31,7 +31,8 @@ def minibatches(
         num_epochs: Passes over the rows.
         minibatch_size: Rows of a minibatch at most; None takes all.
         generator: CPU generator of the permutations; None keeps the order.
-        normalize: Columns that get mean 0 and standard deviation 1 in each minibatch.
+        normalize: Columns that get mean 0 and standard deviation 1 in each minibatch, with the
+            least deviation that each is divided by.
     """
     bounds = _bounds(len(next(iter(batch.values()))), minibatch_size)
     for _ in range(num_epochs):
@@ -42,8 +43,8 @@ def minibatches(
             shuffled = {k: v.index_select(0, order.to(v.device)) for k, v in batch.items()}
         for start, end in pairwise(bounds):
             minibatch = {name: column[start:end] for name, column in shuffled.items()}
-            for name in normalize:
-                minibatch[name] = normalized(minibatch[name], minibatch[name])
+            for name, least_std in (normalize or {}).items():
+                minibatch[name] = normalized(minibatch[name], minibatch[name], least_std)
             yield minibatch
 
 
@@ -54,7 +55,7 @@ def shared_minibatches(
     num_epochs: int,
     minibatch_size: int | None,
     generator: Generator,
-    normalize: tuple[str, ...] = (),
+    normalize: Mapping[str, float] | None = None,
 ) -> Iterator[tuple[Batch, Tensor]]:
     """The rows that this rank has of each minibatch that `minibatches` would make of all rows.
 
@@ -68,7 +69,8 @@ def shared_minibatches(
         num_epochs: Passes over the rows.
         minibatch_size: Rows of all ranks in a minibatch at most; None takes all.
         generator: CPU generator of the permutations, in the same state on each rank.
-        normalize: Columns that get mean 0 and standard deviation 1 over all ranks.
+        normalize: Columns that get mean 0 and standard deviation 1 over all ranks, with the least
+            deviation that each is divided by.
 
     Yields:
         A minibatch, and its share of the rows of all ranks that are trained on, a scalar: what
@@ -78,8 +80,7 @@ def shared_minibatches(
     bounds = _bounds(total, minibatch_size)
     place = torch.full((total,), -1)  # of each row of all ranks in this batch
     place[ids] = torch.arange(len(ids))
-    # Of sequences only the valid rows are trained on.
-    weights = batch["valid"].sum(1).cpu() if "valid" in batch else torch.ones(len(ids))
+    weights = trained_rows(batch)
     if not len(ids):
         batch = _placeholder(batch)
     order = torch.arange(total)
@@ -89,7 +90,10 @@ def shared_minibatches(
         here = [p[p >= 0] for p in (place[order[a:b]] for a, b in pairwise(bounds))]
         counts = torch.stack([weights[rows].sum() for rows in here]).double()
         shares = counts / ranks.sum(counts.clone()).clamp_min(1)
-        moments = {name: _moments(batch[name].cpu(), here, ranks) for name in normalize}
+        moments = {
+            name: _moments(batch[name].cpu(), here, ranks, least_std)
+            for name, least_std in (normalize or {}).items()
+        }
         for i, rows in enumerate(here):
             rows = rows if len(rows) else torch.zeros(1, dtype=torch.long)
             minibatch = {k: v.index_select(0, rows.to(v.device)) for k, v in batch.items()}
@@ -97,6 +101,13 @@ def shared_minibatches(
                 mean, std = of_column[i].to(minibatch[name]).unbind()
                 minibatch[name] = (minibatch[name] - mean) / std
             yield minibatch, shares[i].float()
+
+
+def trained_rows(batch: Batch) -> Tensor:
+    """Rows that are trained on of each item of a batch, `[B]`: of sequences the valid ones."""
+    if "valid" in batch:
+        return batch["valid"].sum(1).cpu()
+    return torch.ones(len(next(iter(batch.values()))))
 
 
 def row_ids(kept: Tensor, ranks: Ranks) -> Tensor:
@@ -124,12 +135,16 @@ def consecutive_ids(num_rows: int, ranks: Ranks) -> Tensor | None:
     return torch.arange(num_rows) + sum(counts[: ranks.rank])
 
 
-def normalized(values: Tensor, rows: Tensor) -> Tensor:
-    """Values in the scale in which rows `[M]` have mean 0 and standard deviation 1."""
+def normalized(values: Tensor, rows: Tensor, least_std: float = 0.0) -> Tensor:
+    """Values in the scale in which rows `[M]` have mean 0 and standard deviation 1.
+
+    Rows that deviate by less than `least_std` are taken to deviate by that much: they keep a
+    deviation below 1, and what is noise in them is not blown up.
+    """
     if len(rows) < 2:
         return values
     std, mean = torch.std_mean(rows)
-    return (values - mean) / (std + 1e-8)
+    return (values - mean) / (std.clamp_min(least_std) + 1e-8)
 
 
 def _placeholder(batch: Batch) -> Batch:
@@ -147,7 +162,7 @@ def _bounds(rows: int, minibatch_size: int | None) -> list[int]:
     return [rows * i // count for i in range(count + 1)]
 
 
-def _moments(column: Tensor, parts: list[Tensor], ranks: Ranks) -> Tensor:
+def _moments(column: Tensor, parts: list[Tensor], ranks: Ranks, least_std: float) -> Tensor:
     """Mean and divisor, as `normalized` has them, of each part of a column, `[parts, 2]`."""
     values = [column[rows].double() for rows in parts]
     sums = torch.stack([torch.stack([torch.ones_like(v).sum(), v.sum()]) for v in values])
@@ -155,6 +170,6 @@ def _moments(column: Tensor, parts: list[Tensor], ranks: Ranks) -> Tensor:
     mean = total / count
     # In two passes: the difference of large squares would cost digits.
     squares = torch.stack([(v - m).square().sum() for v, m in zip(values, mean, strict=True)])
-    std = (ranks.sum(squares) / (count - 1).clamp_min(1)).sqrt() + 1e-8
+    std = (ranks.sum(squares) / (count - 1).clamp_min(1)).sqrt().clamp_min(least_std) + 1e-8
     alone = count < 2
     return torch.stack([mean.masked_fill(alone, 0.0), std.masked_fill(alone, 1.0)], dim=1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -134,9 +135,9 @@ class ActorCritic(PolicyModule):
             self.log_std = nn.Parameter(torch.full((len(log_stds),), settings.initial_log_std))
             # Of every input: its place among the head's outputs with log sigma behind them.
             outputs = [i for i in range(distribution.num_inputs) if i not in set(log_stds)]
-            order = torch.tensor(outputs + log_stds).argsort()
-            self.register_buffer("_order", order, persistent=False)
-            self._is_in_order = bool((order == torch.arange(len(order))).all())
+            order = np.argsort(outputs + log_stds)
+            self.register_buffer("_order", torch.from_numpy(order), persistent=False)
+            self._is_in_order = bool((order == np.arange(len(order))).all())
         elif log_stds:
             with torch.no_grad():
                 self.policy_head.get_parameter("0.bias")[log_stds] += settings.initial_log_std

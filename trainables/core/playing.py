@@ -26,6 +26,9 @@ class SeesObservations(Protocol):
     def extras(self, actions: Tensor | None, rewards: Any, is_first: Any) -> dict[str, Any] | None:
         """What is stored beside observations: the action and reward that led to them."""
 
+    def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
+        """The first row of stored `[N]` with NaN or infinity in it, and the leaf; None: no row."""
+
     def without_action(self, obs: np.ndarray) -> np.ndarray | None:
         """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
 

@@ -179,6 +179,33 @@ def explained_variance(predictions: Tensor, targets: Tensor) -> Tensor:
     return torch.where(variance > 0, 1 - residual / variance, torch.zeros_like(variance))
 
 
+def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Means of rows `[M]` and of their squares, float64 scalars; 0 of none."""
+    count = max(1, len(rows))
+    rows = rows.double()  # a variance is a small difference of the two
+    return rows.sum() / count, rows.square().sum() / count
+
+
+def explained_by_moments(
+    mean: float, square: float, residual_mean: float, residual_square: float
+) -> float:
+    """`explained_variance` from the `moments` of targets and of their residuals."""
+    variance = square - mean**2
+    if variance <= 1e-12 * square:  # rounding
+        return 0.0
+    return 1 - (residual_square - residual_mean**2) / variance
+
+
+def standard_deviation(rows: Tensor) -> float:
+    """The sample standard deviation of rows `[M]`; 0 of fewer than two."""
+    return rows.std().item() if len(rows) > 1 else 0.0
+
+
+def root_mean_square(rows: Tensor) -> float:
+    """`sqrt(mean(x^2))` of rows `[M]`; 0 of none. In float64: squares are large."""
+    return rows.double().square().mean().sqrt().item() if len(rows) else 0.0
+
+
 def check_same_shape(**tensors: Tensor) -> None:
     """Raise `ValueError` naming the shapes unless all are equal."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

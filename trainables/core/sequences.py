@@ -77,6 +77,18 @@ def unrolled(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
     ), _taken(batch, rows)
 
 
+def num_items(num_rows: int | None, length: int) -> int | None:
+    """Items of a batch that make so many rows: rows, or at least one sequence.
+
+    Args:
+        num_rows: None stands for all, and gives None.
+        length: Rows of a sequence, 0 without a memory.
+    """
+    if num_rows is None or not length:
+        return num_rows
+    return max(1, num_rows // length)
+
+
 def valid_rows(batch: Batch) -> Batch:
     """The rows `[M, ...]` of a batch that are trained on, besides features and states."""
     if "is_first" not in batch:

@@ -11,7 +11,7 @@ from trainables.core.playing import Player
 from trainables.core.policy import Acted
 from trainables.core.recurrent_state import reset_state
 from trainables.runtime.env_runner import check_masks, draw_seed
-from trainables.runtime.envs import EnvName
+from trainables.runtime.finite_rows import Place, check_observations
 
 
 class SlotActor:
@@ -20,7 +20,7 @@ class SlotActor:
     Args:
         policy: Acts. Neither it nor its filter statistics change.
         num_slots: Of the vector environment.
-        env: Its name, for messages.
+        place: Whose slots they are, for messages.
         seed: Of exploration.
         explore: Sample actions instead of taking the most likely ones.
     """
@@ -29,11 +29,11 @@ class SlotActor:
         self,
         policy: Player,
         num_slots: int,
-        env: EnvName,
+        place: Place,
         seed: np.random.SeedSequence,
         explore: bool,
     ):
-        self._policy, self._env, self._explore = policy, env, explore
+        self._policy, self._place, self._explore = policy, place, explore
         self._generator = torch.Generator(policy.device).manual_seed(draw_seed(seed))
         self._kept = policy.explorer.start(num_slots)  # training's own is not disturbed
         self._state = self._before = policy.initial_state(num_slots)
@@ -55,10 +55,11 @@ class SlotActor:
             rewards: That came with them, `[N]`.
             is_first: Slots in which an episode begins, `[N]`.
             is_over: Slots whose observation is an episode's last one: nobody acts on it. `[N]`.
-            lengths: Steps of the slots' episodes so far, `[N]`.
+            lengths: Steps of the slots' episodes that led to the observations, `[N]`.
 
         Raises:
             ConfigError: if a slot's mask allows no action.
+            SubEnvironmentError: if an observation is no finite numbers.
         """
         policy = self._policy
         if self._acted is None:
@@ -68,7 +69,8 @@ class SlotActor:
             if self._kept:
                 policy.explorer.restart(self._kept, is_first)
         self._rows = policy.observations.layout.rows(obs, extras)
-        check_masks(policy, self._rows, is_over, lengths, self._env)
+        check_observations(policy.observations, self._rows, lengths, self._place)
+        check_masks(policy, self._rows, is_over, lengths, self._place.env)
         self._before = reset_state(self._state, is_first)
         self._acted = policy.act(
             self._rows, self._explore, self._generator, self._before, self._kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from numbers import Real
 from typing import Any
 
@@ -22,7 +23,9 @@ class AlgorithmCallbacks:
 
     def __init__(self, algorithm: Any, config: AlgorithmConfig, metrics: CustomMetrics):
         self.hooks = CallbackSet(config)
-        self._algorithm, self._metrics = algorithm, metrics
+        # In a circle of references an algorithm, its buffers and networks included, would outlive
+        # its last user until Python's collector happens to come by.
+        self._algorithm, self._metrics = weakref.ref(algorithm), metrics
         self._logger = MetricsLogger()
         self._added: dict[str, Any] = {}  # to results, as it was last
 
@@ -32,7 +35,7 @@ class AlgorithmCallbacks:
             self._run(call, arguments)
 
     def _run(self, call: Call, arguments: dict[str, Any]) -> None:
-        call({"algorithm": self._algorithm, "metrics_logger": self._logger, **arguments})
+        call({"algorithm": self._algorithm(), "metrics_logger": self._logger, **arguments})
         self._metrics.add(self._logger.take())
 
     def end_iteration(self, result: dict[str, Any]) -> None:

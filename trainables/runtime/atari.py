@@ -10,7 +10,7 @@ next life. So values learn that a life is worth something, and later lives are s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import gymnasium as gym
@@ -74,16 +74,20 @@ class AtariGame:
 
     Attributes:
         env_id: E.g. "ALE/Pong-v5".
+        arguments: Of the game, where `env_config` does not give them.
     """
 
     env_id: str
+    arguments: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, context: dict[str, Any]) -> gym.Env:
         """One slot: what an `EnvContext` describes."""
         register(self.env_id)
         arguments = dict(context)
         if not arguments.pop(PREPROCESS, True):
+            arguments = {**self.arguments, **arguments}
             return gym.make(self.env_id, disable_env_checker=True, **arguments)
+        arguments = self._preprocessed(arguments)
         p = Preprocessing.taken_from(arguments)
         env = gym.make(self.env_id, frameskip=1, disable_env_checker=True, **arguments)
         env = AtariPreprocessing(
@@ -107,6 +111,7 @@ class AtariGame:
         arguments = dict(env_config)
         if not arguments.pop(PREPROCESS, True):
             return None
+        arguments = self._preprocessed(arguments)
         import torch  # not above: a slot in a process of its own does without
 
         p = Preprocessing.taken_from(arguments)
@@ -121,6 +126,10 @@ class AtariGame:
             **arguments,
         )
         return AtariGames(games, p.episodic_life)
+
+    def _preprocessed(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Arguments where `Preprocessing` says how many frames are skipped, whatever the id."""
+        return {**{k: v for k, v in self.arguments.items() if k != "frameskip"}, **given}
 
 
 def _with_channel(obs: np.ndarray) -> np.ndarray:

@@ -275,8 +275,7 @@ class CallbackSet:
                     self._add(hook, name, getattr(made, method))
         for hook in HOOKS:
             for entry in entries(config[hook]):
-                function = resolve_callable(entry) if isinstance(entry, str) else entry
-                self._add(hook, f"{hook} = {callable_name(function)}", function)
+                self._calls.setdefault(hook, []).append(hook_call(hook, entry))
 
     def _add(self, hook: str, name: str, function: Callable[..., Any]) -> None:
         self._calls.setdefault(hook, []).append(_call(hook, name, function))
@@ -299,10 +298,32 @@ class CallbackSet:
         return self._calls.get(hook, ())
 
 
-def _made(entry: Any) -> Callbacks:
+def callbacks_type(entry: Any) -> type[Callbacks]:
+    """The class that an entry of `callbacks_class` is, or names.
+
+    Raises:
+        ConfigError: if there is no such class, or it is of another kind.
+    """
     found = resolve_callable(entry) if isinstance(entry, str) else entry
     if not (isinstance(found, type) and issubclass(found, Callbacks)):
         raise ConfigError(f"callbacks_class = {entry!r} is no subclass of trainables.Callbacks")
+    return found
+
+
+def hook_call(hook: str, entry: Any) -> Call:
+    """The function that an entry of a single hook is, or names, and how it is called.
+
+    Raises:
+        ConfigError: if there is no such function, or the hook does not give what it needs.
+    """
+    found = resolve_callable(entry) if isinstance(entry, str) else entry
+    if not callable(found):
+        raise ConfigError(f"{hook} = {entry!r} is no function")
+    return _call(hook, f"{hook} = {callable_name(found)}", found)
+
+
+def _made(entry: Any) -> Callbacks:
+    found = callbacks_type(entry)
     try:
         return found()
     except ConfigError:
@@ -320,7 +341,11 @@ def _call(hook: str, name: str, function: Callable[..., Any]) -> Call:
     """
     offered = list(inspect.signature(getattr(Callbacks, hook)).parameters)[1:-1]
     arguments, takes_all = {}, False
-    for parameter in inspect.signature(function).parameters.values():
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of some functions that are written in C
+        raise ConfigError(f"callback {name} does not say what arguments it takes") from None
+    for parameter in parameters:
         if parameter.kind is parameter.VAR_KEYWORD:
             takes_all = True
             continue

@@ -12,10 +12,21 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 
 from trainables.core.settings import ConfigError
 
 _STEPS = 3
+
+
+def check_vector_env(env: VectorEnv, name: str, mask_key: str = "action_mask") -> None:
+    """`check_env` for a class of vector environments: its arrays hold a row for each slot.
+
+    Raises:
+        ConfigError: naming the environment and the first thing that is wrong.
+    """
+    with _named(name), _global_randomness_kept():
+        _check_vector(env, mask_key)
 
 
 def check_env(env: gym.Env, name: str, mask_key: str = "action_mask") -> None:
@@ -34,9 +45,18 @@ def check_env(env: gym.Env, name: str, mask_key: str = "action_mask") -> None:
     Raises:
         ConfigError: naming the environment and the first thing that is wrong.
     """
+    with _named(name), _global_randomness_kept():
+        _check(env, mask_key)
+
+
+class _WrongError(Exception):
+    """What is wrong, in words."""
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
     try:
-        with _global_randomness_kept():
-            _check(env, mask_key)
+        yield
     except _WrongError as error:
         raise ConfigError(
             f"env {name!r} does not keep to gymnasium's API: {error} "
@@ -44,8 +64,31 @@ def check_env(env: gym.Env, name: str, mask_key: str = "action_mask") -> None:
         ) from error.__cause__
 
 
-class _WrongError(Exception):
-    """What is wrong, in words."""
+def _check_vector(env: VectorEnv, mask_key: str) -> None:
+    first = env.reset(seed=0)
+    _check_reset(env, first)
+    if isinstance(first[0], dict) and mask_key in first[0]:
+        return  # which actions are allowed is each slot's own matter
+    actions = copy.deepcopy(env.action_space)
+    actions.seed(0)
+    resets = np.zeros(env.num_envs, bool)
+    for _ in range(_STEPS):
+        result = env.step(actions.sample())
+        if not isinstance(result, tuple) or len(result) != 5:
+            raise _WrongError(f"step returns {_shown(result)}, not a tuple of 5")
+        _check_observation(env, result[0], "step")
+        names = ("reward", "terminated", "truncated")
+        for what, values, kinds in zip(names, result[1:4], ("biuf", "b", "b"), strict=True):
+            array = np.asarray(values)
+            if array.shape != (env.num_envs,) or array.dtype.kind not in kinds:
+                raise _WrongError(
+                    f"step's {what} is {_shown(values)}, not a "
+                    f"{'bool' if kinds == 'b' else 'number'} for each of {env.num_envs} slots"
+                )
+        is_finite = np.isfinite(np.asarray(result[1], float))
+        if not (is_finite | resets).all():  # nobody is rewarded where a slot only resets
+            raise _WrongError(f"step's reward is {np.asarray(result[1])}")
+        resets = np.asarray(result[2]) | np.asarray(result[3])
 
 
 def _check(env: gym.Env, mask_key: str) -> None:
@@ -83,7 +126,7 @@ def _allowed_action(actions: spaces.Space, obs: Any, mask_key: str) -> Any:
     return actions.sample(mask=allowed) if allowed.any() else None
 
 
-def _check_reset(env: gym.Env, result: Any) -> None:
+def _check_reset(env: gym.Env | VectorEnv, result: Any) -> None:
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
         raise _WrongError(f"reset returns {_shown(result)}, not (observation, info)")
     _check_observation(env, result[0], "reset")
@@ -117,7 +160,7 @@ def _is_scalar(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "biuf"
 
 
-def _check_observation(env: gym.Env, obs: Any, method: str) -> None:
+def _check_observation(env: gym.Env | VectorEnv, obs: Any, method: str) -> None:
     wrong = _why_outside(env.observation_space, obs, "")
     if wrong is not None:
         raise _WrongError(f"{method}'s observation{wrong}")

@@ -15,14 +15,19 @@ from trainables.core.playing import Player
 from trainables.core.policy import Policy
 from trainables.core.recurrent_state import reset_state, stacked_states, state_arrays
 from trainables.core.settings import ConfigError
+from trainables.core.state_shapes import like
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.custom_metrics import Logged, MetricsLogger, extend
 from trainables.runtime.env_state import get_env_state, set_env_state
 from trainables.runtime.envs import EnvContext, EnvName, env_name
 from trainables.runtime.episode_hooks import episode_hooks
+from trainables.runtime.finite_rows import Place, check_observations, check_rewards
 from trainables.runtime.remote_envs import RemoteVectorEnv
 from trainables.runtime.sub_environment import RESTARTS
 from trainables.runtime.tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
+from trainables.runtime.whole_episodes import WholeEpisodes
+
+_STEPS_AT_ONCE = 16  # that are stepped before a look at whether enough episodes are over
 
 
 class Episodes:
@@ -88,8 +93,10 @@ class EnvRunner:
         self.config, self.policy, self.worker_index = config, policy, worker_index
         self.env, self.num_envs = env, env.num_envs
         self.weights_version = 0
+        self._place = Place(config.env, f"env runner {worker_index}")
         self._num_restarts = 0  # those counted so far
         self._layout = policy.observations.layout
+        self._whole = self._whole_episodes()
         self._generator = torch.Generator(policy.device)
         self.callbacks, self._logger = CallbackSet(config), MetricsLogger()
         self._hooks = episode_hooks(self.callbacks, self._logger, policy, env, self)
@@ -103,6 +110,8 @@ class EnvRunner:
         self._obs = self._layout.empty((self.num_envs,))
         first, infos = reset_with_infos(self.env, env_seed)
         self._layout.write(self._obs, first)
+        starts = np.zeros(self.num_envs, np.int64)
+        check_observations(self.policy.observations, self._obs, starts, self._place)
         if self._hooks is not None:
             self._hooks.was_reset(first, infos)
         self._is_first = np.ones(self.num_envs, dtype=bool)  # the slot's next row begins an episode
@@ -112,13 +121,40 @@ class EnvRunner:
         self._follows = False  # whether the next rollout goes on where the last one ended
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        if self._whole is not None:
+            self._whole.clear()
+
+    def _whole_episodes(self) -> WholeEpisodes | None:
+        """What holds running episodes back, if only whole ones are wanted."""
+        config = self.config
+        if config.batch_mode == "truncate_episodes":
+            return None
+        return WholeEpisodes(
+            self.num_envs,
+            self._layout,
+            config.state_stride if self.policy.is_recurrent else 0,
+            config.max_env_steps_without_episode,
+            env_name(config.env),
+        )
 
     def sample(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
-        """Step every slot `num_steps` times.
+        """Step every slot `num_steps` times, or until as many steps are in whole episodes.
 
         Returns:
             A rollout `[T, N]` by module id, and the episodes that ended in it.
         """
+        if self._whole is None:
+            rollout, episodes = self._fragment(num_steps)
+            return self._sampled(rollout, episodes)
+        episodes = Episodes()
+        while not self._whole.is_enough(num_steps * self.num_envs):
+            fragment, ended = self._fragment(min(num_steps, _STEPS_AT_ONCE))
+            self._whole.add(fragment)
+            episodes.extend(ended)
+        return self._sampled(self._whole.take(), episodes)
+
+    def _fragment(self, num_steps: int) -> tuple[Rollout, Episodes]:
+        """Step every slot `num_steps` times; a rollout `[T, N]`, and the episodes that ended."""
         columns = Recording(self.policy, num_steps, self.num_envs, self.config.uses_logp)
         # By names of their own: the loop looks at them several times a step.
         obs, actions, inputs = columns.obs, columns.actions, columns.inputs
@@ -149,15 +185,17 @@ class EnvRunner:
             if RESTARTS in infos:
                 self._drop_episodes(valid[t], infos[RESTARTS] > 0)
             self._is_first = ~valid[t]
+            rewards[t][self._is_first] = 0.0  # nobody acted, whatever an environment gives
             extras = self.policy.observations.extras(acted.actions, rewards[t], self._is_first)
             self._layout.write(obs[t + 1], next_obs, extras)
+            self._check_row(obs[t + 1], rewards[t], valid[t])
             if explored:
                 explorer.restart(explored, self._is_first)
             self._track_episodes(rewards[t], valid[t], terminated[t] | truncated[t], episodes)
             if hooks is not None:
                 hooks.act(acted.env_actions)
                 hooks.row(next_obs, rewards[t], terminated[t], truncated[t], infos, valid[t])
-        return self._sampled(self._rollout(columns, states), episodes)
+        return self._rollout(columns, states), episodes
 
     def _sampled(self, rollout: Rollout, episodes: Episodes) -> tuple[dict[str, Rollout], Episodes]:
         """What `sample` returns."""
@@ -202,6 +240,13 @@ class EnvRunner:
             self._moments.update(self.policy.observations.vector_features(seen))
         return rollout
 
+    def _check_row(self, obs: np.ndarray, rewards: np.ndarray, valid: np.ndarray) -> None:
+        """Raise if the slots' environments gave what is no finite number."""
+        check_rewards(rewards, self._lengths, self._place)
+        observations = self.policy.observations
+        if observations.not_finite(obs) is not None:
+            check_observations(observations, obs, self._lengths + valid, self._place)
+
     def _drop_episodes(self, valid: np.ndarray, replaced: np.ndarray) -> None:
         """Slots whose environments were replaced: nothing is known of this row's action.
 
@@ -221,7 +266,7 @@ class EnvRunner:
     def _track_episodes(
         self, rewards: np.ndarray, valid: np.ndarray, done: np.ndarray, episodes: Episodes
     ) -> None:
-        self._returns += rewards  # a row that only resets has reward 0
+        self._returns += rewards
         self._lengths += valid
         if done.any():
             ended = done & (self._lengths > 0)  # else an environment that was over when it reset
@@ -233,8 +278,8 @@ class EnvRunner:
 
     def _state_stride(self, num_steps: int) -> int:
         """Rows from one stored state to the next, 0 of a policy that has none."""
-        if self.policy.is_recurrent:
-            return self.config.state_stride
+        if self.policy.is_recurrent:  # where episodes begin is not known in advance
+            return self.config.state_stride if self._whole is None else 1
         return num_steps if self.policy.has_state else 0  # the frames before the first row
 
     def take_filter_moments(self) -> RunningMoments:
@@ -270,6 +315,7 @@ class EnvRunner:
             "explored": state_arrays(self._explored),
             "follows": self._follows,
             "moments": self._moments.get_state(),
+            **({} if self._whole is None else {"whole_episodes": self._whole.get_state()}),
         }
 
     def set_state(self, state: dict[str, Any]) -> bool:
@@ -282,23 +328,31 @@ class EnvRunner:
         self._moments.set_state(state["moments"])
         if state["env"] is None or len(state["resets_next"]) != self.num_envs:
             return False
+        if ("whole_episodes" in state) != (self._whole is not None):
+            return False  # of what runs, the beginning is not known
         if state["generator"].shape != self._generator.get_state().shape:
             return False  # a GPU's generator cannot go on on a CPU, nor the other way round
         self._generator.set_state(state["generator"])
         set_env_state(self.env, state["env"])
-        self._obs = self._layout.from_state(state["obs"])
-        self._resets_next = np.array(state["resets_next"])
-        self._is_first = np.array(state["is_first"])
+        self._obs = like(self._obs, self._layout.from_state(state["obs"]), "obs")
+        self._resets_next = like(self._resets_next, state["resets_next"], "resets_next")
+        self._is_first = like(self._is_first, state["is_first"], "is_first")
         self._state = {
-            name: torch.as_tensor(np.array(part), device=self.policy.device)
-            for name, part in state["recurrent"].items()
+            name: torch.as_tensor(
+                like(part.numpy(force=True), state["recurrent"][name], name),
+                device=self.policy.device,
+            )
+            for name, part in self.policy.initial_state(self.num_envs).items()
         }
-        self._returns = np.array(state["returns"])
-        self._lengths = np.array(state["lengths"])
+        self._returns = like(self._returns, state["returns"], "returns")
+        self._lengths = like(self._lengths, state["lengths"], "lengths")
         for name, kept in state.get("explored", {}).items():
             if name in self._explored:
-                self._explored[name] = torch.from_numpy(np.array(kept))
+                own = self._explored[name].numpy(force=True)
+                self._explored[name] = torch.from_numpy(like(own, kept, name))
         self._follows = bool(state.get("follows", False))  # a seam is always right
+        if self._whole is not None:
+            self._whole.set_state(state["whole_episodes"])
         if self._hooks is not None:
             self._hooks.forget()  # what callbacks know of the running episodes was not saved
         return True

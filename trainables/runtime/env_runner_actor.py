@@ -171,6 +171,17 @@ def make_env_runner(
     return _runner_class(config.env_runner_cls, fitting)(config, policy, env, seed, worker_index)
 
 
+def check_runner_class(config: AlgorithmConfig) -> None:
+    """See that `env_runner_cls` can sample, before there is an environment.
+
+    Raises:
+        ConfigError: if it is no class that fits.
+    """
+    _runner_class(
+        config.env_runner_cls, RemoteEnvRunner if config.remote_worker_envs else EnvRunner
+    )
+
+
 def _runner_class(given: str | type | None, fitting: type[EnvRunner]) -> type[EnvRunner]:
     if given is None:
         return fitting

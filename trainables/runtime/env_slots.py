@@ -57,7 +57,9 @@ class EnvOptions:
     Attributes:
         check: Check the first slot of an environment that is not gymnasium's own.
         mask_key: The key of a Dict observation that says which actions are allowed.
-        restart: Replace a slot's environment that raises, instead of ending.
+        restart: Replace a slot's environment that raises, or whose rewards are no finite numbers,
+            instead of ending.
+        finite: Whether observations must be finite numbers, too; connectors may make such of them.
         remote: Step every slot in a process of its own.
         window: Show the first slot in a window.
         video: Record episodes of the first slot, or of the first ones.
@@ -66,6 +68,7 @@ class EnvOptions:
     check: bool = False
     mask_key: str = "action_mask"
     restart: bool = False
+    finite: bool = True
     remote: bool = False
     window: bool = False
     video: Video | None = None
@@ -127,8 +130,7 @@ class SlotMaker:
     @property
     def is_stock(self) -> bool:
         """Whether it is one of gymnasium's own or of a known package: these need no check."""
-        entry = self.creator.entry_point if isinstance(self.creator, EnvSpec) else None
-        return isinstance(entry, str) and entry.startswith(_KNOWN_PACKAGES)
+        return isinstance(self.creator, EnvSpec) and is_of_known_package(self.creator)
 
     def context(self) -> EnvContext:
         """A new context: an environment may change its own."""
@@ -185,6 +187,11 @@ class SlotMaker:
                 arguments["max_episode_steps"] = context["max_episode_steps"]
         # Gymnasium's checker warns; `check_env` raises one error.
         return {"disable_env_checker": True, **arguments}
+
+
+def is_of_known_package(spec: EnvSpec) -> bool:
+    """Whether an environment is one of gymnasium's own or of a known package."""
+    return isinstance(spec.entry_point, str) and spec.entry_point.startswith(_KNOWN_PACKAGES)
 
 
 def _call(creator: Callable[..., Any], context: EnvContext) -> Any:

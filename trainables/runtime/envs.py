@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from trainables.core.checkpoint import CheckpointError, callable_name, resolve_callable
+from trainables.core.checkpoint import callable_name, resolve_callable
 from trainables.core.settings import ConfigError
 from trainables.runtime import classic, toys  # noqa: F401  # register environments
 from trainables.runtime.atari import AtariGame
+from trainables.runtime.env_checks import check_vector_env
 from trainables.runtime.env_slots import EnvContext, EnvOptions, SlotMaker
-from trainables.runtime.known_envs import known_creator
+from trainables.runtime.known_envs import known_creator, missing_library
 from trainables.runtime.native_video import FilmedCartPole, can_film
 from trainables.runtime.sub_environment import SubEnvironmentError
 from trainables.runtime.video import Video
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["EnvContext", "EnvName", "EnvOptions", "env_name", "make_vector_env"]
 
 EnvName = str | type | Callable[..., Any] | None
+
+
+class EnvMakingError(ConfigError):
+    """An environment could not be made; of what it needs outside, another attempt may find more."""
 
 
 def env_name(env: EnvName) -> str:
@@ -74,12 +80,15 @@ def make_vector_env(
     except (ConfigError, SubEnvironmentError):
         raise
     except Exception as error:  # whatever a user's constructor raises is theirs to read
+        missing = missing_library(env) if isinstance(error, DependencyNotInstalled) else None
+        if missing is not None:
+            raise missing from error
         if options.renders and "render_mode" in str(error):
             what = "render_env" if options.video is None else options.video.asked_by
             raise ConfigError(
                 f"{what}: env {env_name(env)!r} cannot be drawn: it takes no render_mode ({error})"
             ) from error
-        raise ConfigError(
+        raise EnvMakingError(
             f"env {env_name(env)!r} cannot be made with env_config={env_config!r}: "
             f"{type(error).__name__}: {error}"
         ) from error
@@ -112,6 +121,7 @@ def training_options(
         check=worker_index == 0 and not config.disable_env_checking,
         mask_key=config.action_mask_key,
         restart=samples and config.restart_failed_sub_environments,
+        finite=config.env_to_module_connector is None,
         remote=samples and config.remote_worker_envs,
         window=shows and config.render_env,
         video=video,
@@ -127,6 +137,7 @@ def evaluation_options(
         video = Video(video_folder, f"evaluation-{iteration:06d}-episode-", last=0)
     return EnvOptions(
         restart=config.restart_failed_sub_environments,
+        finite=config.env_to_module_connector is None,
         remote=config.remote_worker_envs,
         video=video,
     )
@@ -138,7 +149,14 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
     if isinstance(creator, type) and issubclass(creator, VectorEnv):
         _check_vector_options(first.name, options)
         vector_class: Any = creator
-        return vector_class(num_envs=num_envs, **first.env_config)
+        made: VectorEnv = vector_class(num_envs=num_envs, **first.env_config)
+        if options.check:
+            try:
+                check_vector_env(made, first.name, options.mask_key)
+            except BaseException:
+                made.close()
+                raise
+        return made
     # The native vector environment does not render, and its slots cannot be replaced.
     stays_whole = not options.needs_single_slots and "render_mode" not in first.env_config
     if stays_whole and isinstance(creator, AtariGame):
@@ -255,33 +273,11 @@ def _tune_creator(name: str) -> Callable[..., Any] | None:
     return _global_registry.get(ENV_CREATOR, name)
 
 
+def is_tune_name(env: str) -> bool:
+    """Whether a name was given to `tune.register_env`, which goes before gymnasium's ids."""
+    return _tune_creator(env) is not None
+
+
 def is_name_safe(env: str) -> bool:
     """Whether resolving an environment's name imports nothing that the name itself chooses."""
-    return ":" not in env or env.startswith("envpool:") or _tune_creator(env) is not None
-
-
-def trusted_task_fn(task_fn: Any, trust: Collection[str], what: str) -> None:
-    """Check that the `env_task_fn` that a checkpoint names may be imported.
-
-    Raises:
-        CheckpointError: if it is not in `trust`.
-    """
-    if isinstance(task_fn, str) and task_fn not in trust:
-        raise CheckpointError(
-            f"{what} names the env_task_fn {task_fn!r}, whose module would be imported; if you "
-            f"trust it, pass trust=[{task_fn!r}]"
-        )
-
-
-def trusted_env(env: EnvName, trust: Collection[str], what: str) -> None:
-    """Check that an environment that a checkpoint names may be made.
-
-    Raises:
-        CheckpointError: if making it would import a module that the name chooses and that is not
-            in `trust`.
-    """
-    if isinstance(env, str) and not is_name_safe(env) and env not in trust:
-        raise CheckpointError(
-            f"{what} names the environment {env!r}, whose module would be imported; if you trust "
-            f"it, pass trust=[{env!r}]"
-        )
+    return ":" not in env or env.startswith("envpool:") or is_tune_name(env)

@@ -25,6 +25,7 @@ from trainables.runtime.episode_hooks import episode_hooks
 from trainables.runtime.episode_log import Outcome, PlayedStep, Watch
 from trainables.runtime.evaluation_plan import EvaluationPlan, part_seed
 from trainables.runtime.evaluation_result import EvaluationResult
+from trainables.runtime.finite_rows import Place, check_rewards
 from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sub_environment import RESTARTS
 from trainables.runtime.video import Video, end_video
@@ -158,7 +159,8 @@ def play_episodes(
     num_slots = vector_env.num_envs
     env_seed, action_seed = seed.spawn(2)
     _check_spaces(policy, vector_env.single_observation_space, vector_env.single_action_space)
-    actor = SlotActor(policy, num_slots, env, action_seed, explore)
+    place = Place(env, "an evaluation")
+    actor = SlotActor(policy, num_slots, place, action_seed, explore)
     seeds, share = reset_seeds(vector_env, env_seed)
     obs, infos = reset_with_infos(vector_env, env_seed)
     logger = MetricsLogger()
@@ -176,11 +178,12 @@ def play_episodes(
     is_first, is_over = np.ones(num_slots, bool), np.zeros(num_slots, bool)
     rewards, runs = np.zeros(num_slots), np.ones(num_slots, bool)
     returns, lengths = np.zeros(num_slots), np.zeros(num_slots, np.int64)
+    steps = lengths  # also of episodes that have just ended
     outcomes: list[Outcome | None] = [None] * num_slots
     while runs.any():
         if stopped():
             return None
-        actions = actor.act(obs, rewards, is_first, is_over, lengths)
+        actions = actor.act(obs, rewards, is_first, is_over, steps)
         seen = copy.deepcopy(obs) if step_watches else None  # some are written over in place
         obs, rewards, terminated, truncated, infos = vector_env.step(actions)
         if RESTARTS in infos:  # an episode whose environment was replaced counts nowhere
@@ -188,8 +191,11 @@ def play_episodes(
             returns[replaced], lengths[replaced] = 0.0, 0
             is_over = is_over | replaced
         is_first = is_over
+        rewards = np.where(is_first, 0.0, rewards)  # nobody acted, whatever an environment gives
+        check_rewards(rewards, lengths, place)
         returns += rewards
         lengths += ~is_first
+        steps = lengths.copy()
         if hooks is not None:
             hooks.act(actions)
             hooks.row(obs, rewards, terminated, truncated, infos, ~is_first)

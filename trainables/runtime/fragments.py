@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from trainables.core.batch import Rollout
 from trainables.core.records import ObservationLayout
+from trainables.core.rollout_state import rollout_of_state, rollout_state
 from trainables.runtime.env_runner import Episodes
 from trainables.runtime.env_runner_group import Sample
 
@@ -86,26 +85,16 @@ def sample_state(sample: Sample, layouts: dict[str, ObservationLayout]) -> dict[
         "num_env_steps": sample.num_env_steps,
         "weights_version": sample.weights_version,
         "rollouts": {
-            module_id: _columns(rollout) | {"obs": layouts[module_id].to_state(rollout.obs)}
+            module_id: rollout_state(rollout, layouts[module_id])
             for module_id, rollout in sample.fetch().items()
         },
     }
 
 
-def _columns(rollout: Rollout) -> dict[str, Any]:
-    return {field.name: _copy(getattr(rollout, field.name)) for field in fields(rollout)}
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: part.copy() for name, part in value.items()}
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
 def sample_of_state(state: dict[str, Any], layouts: dict[str, ObservationLayout]) -> Sample:
     """The sample of `sample_state`."""
     rollouts = {
-        module_id: Rollout(**(columns | {"obs": layouts[module_id].from_state(columns["obs"])}))
+        module_id: rollout_of_state(columns, layouts[module_id])
         for module_id, columns in state["rollouts"].items()
     }
     given = (state["index"], state["num_env_steps"], Episodes(), state["weights_version"])

@@ -55,6 +55,7 @@ def recorded(
             acted = policy.act(rows, True, generator, reset_state(state, is_first))
             obs, rewards, terminated, truncated, _ = vector_env.step(acted.env_actions)
             state, is_first = acted.state, resets_next
+            rewards = np.where(is_first, 0.0, rewards)
             extras = policy.observations.extras(acted.actions, rewards, is_first)
             rows = layout.rows(obs, extras)
             resets_next = terminated | truncated

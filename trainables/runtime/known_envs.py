@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from trainables.core.atari import present_id
 from trainables.core.settings import ConfigError
 
 
@@ -34,7 +35,7 @@ def _grid_world(env_id: str) -> Callable[..., gym.Env]:
 def _atari_game(env_id: str) -> Callable[..., gym.Env]:
     from trainables.runtime.atari import AtariGame
 
-    return AtariGame(env_id)
+    return AtariGame(*present_id(env_id))
 
 
 # By what their ids begin with.
@@ -46,6 +47,27 @@ PACKAGES: dict[str, Package] = {
 }
 
 
+# Of gymnasium's own environments that need a library, by the part of gymnasium that they lie in:
+# the library, and the extra of this project that installs it.
+_OF_GYMNASIUM = {"mujoco": ("MuJoCo", "mujoco"), "box2d": ("Box2D", "box2d")}
+
+
+def missing_library(env_id: object) -> ConfigError | None:
+    """The error for one of gymnasium's environments whose library is not installed; else None."""
+    spec = gym.registry.get(env_id) if isinstance(env_id, str) else None
+    entry = spec.entry_point if spec is not None else None
+    parts = entry.split(".") if isinstance(entry, str) else []
+    found = [_OF_GYMNASIUM[part] for part in parts if part in _OF_GYMNASIUM]
+    return _not_installed(str(env_id), *found[0]) if found else None
+
+
+def _not_installed(env_id: str, library: str, extra: str) -> ConfigError:
+    return ConfigError(
+        f"env {env_id!r} needs the library {library}, which is not installed: "
+        f"pip install 'tunescape[{extra}]'"
+    )
+
+
 def known_creator(env_id: str) -> Callable[..., gym.Env] | None:
     """Import the package of an id, if it is a known one.
 
@@ -55,10 +77,11 @@ def known_creator(env_id: str) -> Callable[..., gym.Env] | None:
     Raises:
         ConfigError: if the package is not installed.
     """
-    package = register(env_id)
+    present, _ = present_id(env_id)
+    package = register(present)
     if package is None:
         return None
-    return package.creator(env_id) if package.creator and env_id in gym.registry else None
+    return package.creator(env_id) if package.creator and present in gym.registry else None
 
 
 def register(env_id: str) -> Package | None:
@@ -80,9 +103,6 @@ def _import(env_id: str, package: Package) -> None:
         library = package.module.partition(".")[0]
         if error.name != library:  # something else is broken
             raise
-        raise ConfigError(
-            f"env {env_id!r} needs the library {library}, which is not installed: "
-            f"pip install 'tunescape[{package.extra}]'"
-        ) from None
+        raise _not_installed(env_id, library, package.extra) from None
     if env_id not in gym.registry and hasattr(module, "register_envs"):
         module.register_envs()

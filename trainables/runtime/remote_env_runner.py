@@ -28,7 +28,7 @@ class RemoteEnvRunner(EnvRunner):
 
     env: RemoteVectorEnv
 
-    def sample(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
+    def _fragment(self, num_steps: int) -> tuple[Rollout, Episodes]:
         columns = Recording(self.policy, num_steps, self.num_envs, self.config.uses_logp)
         obs, actions, inputs = columns.obs, columns.actions, columns.inputs
         episodes = Episodes()
@@ -82,19 +82,20 @@ class RemoteEnvRunner(EnvRunner):
             self._is_first = np.where(ready, ~is_valid, self._is_first)
             if explored:
                 explorer.restart(explored, ready & self._is_first)
+            extras = self.policy.observations.extras(taken, polled.rewards, self._is_first)
+            new = self._layout.rows(polled.obs, extras)
+            now = now.copy()
+            now[ready] = new[ready]
+            self._check_row(now, polled.rewards, is_valid)
             resets_next = np.where(ready, done, self._resets_next)
             self._track_episodes(polled.rewards, is_valid, done, episodes)
             self._resets_next = resets_next
             if hooks is not None:
                 hooks.row(*polled[1:], valid=is_valid, ready=ready)
-            extras = self.policy.observations.extras(taken, polled.rewards, self._is_first)
-            new = self._layout.rows(polled.obs, extras)
-            now = now.copy()
-            now[ready] = new[ready]
             obs[at + 1, ready] = new[ready]
             clock += ready
             acts = ready & (clock < num_steps)
-        return self._sampled(self._rollout(columns, states), episodes)
+        return self._rollout(columns, states), episodes
 
     def _store_states(
         self, states: list[dict[str, np.ndarray]], slots: np.ndarray, index: np.ndarray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,15 @@ class ReplayBuffer:
         ids, valid = self._ring.write(rollout)
         if self._priorities is not None:
             self._priorities.add(ids, valid)
+
+    def add_episodes(self, rollout: Rollout) -> None:
+        """Write a rollout `[T, N]` of whole episodes: how long they are, nobody knows in advance.
+
+        Of one that is longer than the buffer has room for, the newest rows stay.
+        """
+        length, most = len(rollout.rewards), self._num_positions - 1
+        for first in range(0, length, most):
+            self.add(_rows(rollout, first, min(first + most, length)))
 
     def add_column(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         """Keep another value of each row: 0 until `update` writes it; samples carry it.
@@ -366,6 +376,16 @@ def _described(states: StateLayout | None) -> str:
 
 
 _SAMPLE_COLUMNS = ("ids", "obs", "next_obs", "discounts", "n_steps", "weights", "priorities")
+
+
+def _rows(rollout: Rollout, first: int, last: int) -> Rollout:
+    """The rows from `first` to before `last`, which go on where those before them end."""
+    by_row = ("actions", "rewards", "terminated", "truncated", "logp", "valid", "continues")
+    columns: dict[str, Any] = {name: getattr(rollout, name)[first:last] for name in by_row}
+    columns["obs"] = rollout.obs[first : last + 1]
+    if rollout.states is not None and rollout.state_stride == 1:  # others are not kept
+        columns["states"] = {name: part[first:last] for name, part in rollout.states.items()}
+    return replace(rollout, **columns, follows=rollout.follows | (first > 0))
 
 
 def _numpy_dtype(dtype: torch.dtype) -> np.dtype:

@@ -19,7 +19,7 @@ RESTARTS = "sub_environment_restarts"
 
 
 class SubEnvironmentError(RuntimeError):
-    """A slot's environment raised in `step` or `reset`."""
+    """A slot's environment raised in `step` or `reset`, or gave what is no finite number."""
 
 
 class Maker(Protocol):
@@ -34,9 +34,9 @@ class Maker(Protocol):
 
 
 class SubEnvironment(gym.Wrapper):
-    """An environment that can be replaced by a fresh one when it raises.
+    """An environment that can be replaced by a fresh one when it raises, or gives no numbers.
 
-    A step that raises gives the first observation of a fresh environment's first episode, reward 0,
+    A step that fails gives the first observation of a fresh environment's first episode, reward 0,
     neither terminated nor truncated, and `info[RESTARTS]`. So it looks like a row that only resets,
     and what the action did is unknown: the row is not to be trained on.
 
@@ -65,13 +65,18 @@ class SubEnvironment(gym.Wrapper):
         if seed is not None:
             self._seeds = np.random.SeedSequence(seed)
         try:
-            return self.env.reset(seed=seed, options=options)
+            result = self.env.reset(seed=seed, options=options)
+            if self._restart:  # else as it is: `check_env` says what is wrong with its form
+                self._check(result[0])
         except Exception as error:
             return self._replace("reset", error)
+        return result
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         try:
             result = self.env.step(action)
+            if self._restart:
+                self._check(result[0], result[1])
         except Exception as error:
             obs, info = self._replace("step", error)
             return obs, 0.0, False, False, info
@@ -114,7 +119,19 @@ class SubEnvironment(gym.Wrapper):
         if self._task is not None:
             set_task(self.env, self._task)
         self.env.action_space.seed(action_seed)
-        return self.env.reset(seed=reset_seed)
+        obs, info = self.env.reset(seed=reset_seed)
+        self._check(obs)
+        return obs, info
+
+    def _check(self, obs: Any, reward: Any = 0.0) -> None:
+        """Raise where numbers are not finite: it is replaced then.
+
+        Where it is not, whoever steps the slots looks at all of them at once.
+        """
+        if not np.isfinite(reward):
+            raise ValueError(f"it gave the reward {reward}")
+        if self._maker.options.finite and not _is_finite(obs):
+            raise ValueError("it gave an observation that is not finite")
 
     # ------------------------------------------------------------------ state
 
@@ -142,6 +159,15 @@ def layers(env: Any, kind: type) -> list[Any]:
             found.append(env)
         env = env.env
     return found
+
+
+def _is_finite(obs: Any) -> bool:
+    if isinstance(obs, dict):
+        return all(_is_finite(part) for part in obs.values())
+    if isinstance(obs, (tuple, list)):
+        return all(_is_finite(part) for part in obs)
+    values = np.asarray(obs)
+    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
 
 
 def _said(error: BaseException) -> str:

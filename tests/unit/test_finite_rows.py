@@ -1,0 +1,239 @@
+"""NaN and infinity from an environment: named before anything is made of them, or replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from fakes import EncodingVectorEnv
+
+from trainables import DQNConfig, PPOConfig
+from trainables.core.batch import Rollout
+from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError
+from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.envs import EnvOptions, make_vector_env
+from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.remote_env_runner import RemoteEnvRunner
+from trainables.runtime.sub_environment import SubEnvironmentError
+
+BAD = (np.nan, np.inf, -np.inf)
+
+
+class BadSlotEnv(gym.Env):
+    """Episodes of 4 steps; in slot 1 something is wrong from the second one on.
+
+    Args:
+        env_config: `what`: reward, where or first; `value`: instead; `at`: the step that is wrong;
+            `reward`: of the others.
+    """
+
+    observation_space = gym.spaces.Dict(
+        {
+            "where": gym.spaces.Box(-np.inf, np.inf, (3,), np.float32),
+            "what": gym.spaces.Discrete(8),
+            "bytes": gym.spaces.Box(0, 255, (2,), np.uint8),
+        }
+    )
+    action_space = gym.spaces.Discrete(2)
+    made = 0
+
+    def __init__(self, env_config: Any):
+        self.what, self.value = env_config.get("what"), env_config.get("value", np.nan)
+        self.at, self.reward = env_config.get("at", 3), env_config.get("reward", 1e30)
+        self.is_bad = env_config.vector_index == 1 and BadSlotEnv.made < 2
+        BadSlotEnv.made += 1
+        self.episode = -1
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t, self.episode = 0, self.episode + 1
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        self.t += 1
+        reward = self.value if self._is_now("reward") else self.reward
+        return self._obs(), reward, self.t == 4, False, {}
+
+    def _is_now(self, what: str) -> bool:
+        return self.is_bad and self.what == what and self.episode == 1 and self.t == self.at
+
+    def _obs(self) -> dict[str, Any]:
+        where = np.full(3, 1e30, np.float32)
+        if self._is_now("where"):
+            where[2] = self.value
+        return {"where": where, "what": self.t, "bytes": np.zeros(2, np.uint8)}
+
+
+@pytest.fixture(autouse=True)
+def count_from_zero() -> None:
+    BadSlotEnv.made = 0
+
+
+def runner_of(options: EnvOptions | None = None, num_envs: int = 3, **config: Any) -> EnvRunner:
+    options = options or EnvOptions()
+    env = make_vector_env(BadSlotEnv, config, num_envs, options=options)
+    policy = Policy(
+        env.single_observation_space,
+        env.single_action_space,
+        {"fcnet_hiddens": [4]},
+        observation_filter="MeanStdFilter",
+        seed=0,
+    )
+    kind = RemoteEnvRunner if options.remote else EnvRunner
+    settings = PPOConfig().environment(BadSlotEnv).env_runners(remote_worker_envs=options.remote)
+    return kind(settings, policy, env, np.random.SeedSequence(0), 2)
+
+
+SAYS = r"^env 'test_finite_rows:BadSlotEnv', slot 1 of env runner 2: "
+
+
+@pytest.mark.parametrize(("value", "remote"), [*((v, False) for v in BAD), (np.nan, True)])
+def test_a_reward_is_named(value: float, remote: bool) -> None:
+    runner = runner_of(EnvOptions(remote=remote), what="reward", value=value)
+    try:
+        runner.sample(5)
+        what = rf"the reward of step 3 of its episode is {value}; nothing was learned"
+        with pytest.raises(SubEnvironmentError, match=SAYS + what):
+            runner.sample(5)
+    finally:
+        runner.stop()
+    assert runner._moments.count == 15  # the filter has learned of the good rollout alone
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "remote"),
+    [(np.nan, 0, False), (np.inf, 2, False), (-np.inf, 4, False), (np.nan, 4, True)],
+)
+def test_an_observation_is_named(value: float, at: int, remote: bool) -> None:
+    """The first one of an episode, one amid it, and its last."""
+    runner = runner_of(EnvOptions(remote=remote), what="where", value=value, at=at)
+    what = rf"the observation after step {at} of its episode is {value} at 'where' \[2\]; nothing"
+    try:
+        with pytest.raises(SubEnvironmentError, match=SAYS + what):
+            runner.sample(20)
+    finally:
+        runner.stop()
+
+
+class NanAtOnce(EncodingVectorEnv):
+    """Slot 2's very first observation."""
+
+    def _obs(self) -> np.ndarray:
+        obs = super()._obs()
+        obs[2, 1] = np.nan
+        return obs
+
+
+def test_the_first_observation_of_all() -> None:
+    env = NanAtOnce()
+    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    with pytest.raises(SubEnvironmentError, match=r"slot 2 .* after step 0 .* is nan at \[1\]"):
+        EnvRunner(PPOConfig(), policy, env, np.random.SeedSequence(0))
+
+
+def test_what_is_finite_passes() -> None:
+    """Also where sums and squares of it are not: 1e30 in float32."""
+    rollouts, episodes = runner_of().sample(20)
+    assert rollouts["default_policy"].num_env_steps == 48
+    assert episodes.lengths == [4] * 12
+
+
+@pytest.mark.parametrize("config_class", [PPOConfig, DQNConfig])
+@pytest.mark.parametrize("what", ["reward", "where"])
+def test_neither_weights_nor_filter_nor_replay_are_touched(config_class: Any, what: str) -> None:
+    config = config_class().environment(BadSlotEnv, env_config={"what": what}).debugging(seed=0)
+    config.env_runners(
+        num_envs_per_env_runner=2,
+        rollout_fragment_length=20,
+        observation_filter="MeanStdFilter" if config_class is PPOConfig else "NoFilter",
+    )
+    if config_class is PPOConfig:
+        config.training(train_batch_size_per_learner=40, minibatch_size=40)
+    with config.build() as algorithm:
+        before = algorithm.get_policy().get_state()
+        with pytest.raises(SubEnvironmentError, match="slot 1 of env runner 0"):
+            algorithm.train()
+        after = algorithm.get_policy().get_state()
+        for name, weight in before["weights"].items():
+            np.testing.assert_array_equal(weight, after["weights"][name])
+        assert str(before.get("filter")) == str(after.get("filter"))
+        assert config_class is PPOConfig or algorithm.replays["default_policy"].num_steps == 0
+
+
+@pytest.mark.parametrize(("what", "at"), [("reward", 4), ("reward", 2), ("where", 1)])
+def test_evaluations_name_it_too(what: str, at: int) -> None:
+    env = make_vector_env(BadSlotEnv, {}, 1)
+    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    config = {"what": what, "at": at}
+    BadSlotEnv.made = 0
+    says = rf"slot 1 of an evaluation: the .* step {at} of its episode is nan"
+    with pytest.raises(SubEnvironmentError, match=says):
+        evaluate_policy(policy, BadSlotEnvAtOnce, config, num_episodes=2, num_envs=2)
+
+
+class BadSlotEnvAtOnce(BadSlotEnv):
+    """The first episode is the wrong one."""
+
+    def __init__(self, env_config: Any):
+        super().__init__(env_config)
+        self.episode = 0
+
+
+# ------------------------------------------------------------------ replaced, or made numbers of
+
+
+@pytest.mark.parametrize(
+    ("what", "at", "remote"),
+    [("reward", 2, False), ("where", 2, False), ("where", 0, False), ("where", 2, True)],
+)
+def test_an_environment_that_does_so_can_be_replaced(what: str, at: int, remote: bool) -> None:
+    runner = runner_of(EnvOptions(restart=True, remote=remote), what=what, at=at)
+    try:
+        rollouts, episodes = runner.sample(20)
+    finally:
+        runner.stop()
+    rollout = rollouts["default_policy"]
+    assert episodes.num_restarts >= 1
+    assert np.isfinite(rollout.rewards).all() and np.isfinite(rollout.obs["where"]).all()
+    assert set(episodes.lengths) == {4}
+
+
+def without_infinity(obs: Any) -> Any:
+    return torch.cat([obs["where"].clamp(-1, 1).nan_to_num(2.0), obs["bytes"] / 255], -1)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_connectors_may_make_numbers_of_observations(restart: bool) -> None:
+    config = PPOConfig().environment(
+        BadSlotEnv, env_config={"what": "where", "value": np.inf, "reward": 1}
+    )
+    config.env_runners(
+        num_envs_per_env_runner=2,
+        rollout_fragment_length=20,
+        env_to_module_connector=without_infinity,
+        observation_filter="MeanStdFilter",
+    ).fault_tolerance(restart_failed_sub_environments=restart)
+    config.training(train_batch_size_per_learner=40, minibatch_size=40)
+    with config.build() as algorithm:
+        result = algorithm.train()
+        assert np.isfinite(result["learner/default_policy/total_loss"])
+        assert not result.get("num_sub_environment_restarts", 0)
+
+
+def infinite_bonus(rollout: Rollout, policy: Policy) -> Rollout:
+    rollout.rewards = rollout.rewards / np.zeros_like(rollout.rewards)
+    return rollout
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_a_learner_connector_is_named() -> None:
+    env = EncodingVectorEnv()
+    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    rollout = EnvRunner(PPOConfig(), policy, env, np.random.SeedSequence(0)).sample(5)[0]
+    with pytest.raises(ConfigError, match="infinite_bonus gave rewards that are no finite numbers"):
+        LearnerConnectors(infinite_bonus)(rollout["default_policy"], policy)

@@ -1,0 +1,134 @@
+"""Whatever a vector environment gives on a row that only resets, nobody was rewarded there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from fakes import EncodingVectorEnv
+
+from trainables import DefaultCallbacks, DQNConfig, PPOConfig
+from trainables.core.batch import Rollout
+from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.policy import Policy
+from trainables.runtime.callbacks import CallbackSet
+from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.graph_recording import recorded
+
+TRIANGULAR = {3.0, 6.0, 15.0}  # the returns of episodes of 2, 3 and 5 steps
+
+
+class RewardsResets(EncodingVectorEnv):
+    """It gives another reward on rows that only reset; the final observation comes before them."""
+
+    def __init__(self, num_envs: int = 3, reward: float = 5.6):
+        super().__init__(num_envs)
+        self.reward = reward
+
+    def step(self, actions: np.ndarray) -> tuple[Any, ...]:
+        resets = self.done.copy()
+        obs, rewards, *rest = super().step(actions)
+        return obs, np.where(resets, self.reward, rewards), *rest
+
+
+class Sees(DefaultCallbacks):
+    """What hooks of episodes are told."""
+
+    returns: list[float]
+
+    def on_episode_start(self, *, episode: Any, **kwargs: Any) -> None:
+        Sees.returns.append(episode.total_reward)
+
+    def on_episode_end(self, *, episode: Any, **kwargs: Any) -> None:
+        Sees.returns.append(episode.total_reward)
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    Sees.returns = []
+
+
+rewards_given = pytest.mark.parametrize("reward", [5.6, np.nan, -np.inf])
+
+
+@rewards_given
+def test_neither_columns_nor_returns_have_them(reward: float) -> None:
+    env = RewardsResets(reward=reward)
+    model = {"use_lstm": True, "lstm_use_prev_reward": True}
+    policy = Policy(env.single_observation_space, env.single_action_space, model, seed=0)
+    config = PPOConfig().training(model=model).callbacks(Sees)
+    runner = EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    for num_steps in (7, 1, 12):
+        rollouts, episodes = runner.sample(num_steps)
+        rollout = rollouts["default_policy"]
+        assert (rollout.rewards[~rollout.valid] == 0).all()
+        before = rollout.obs["@prev_reward"][1:, :, 0]  # what led to each observation
+        np.testing.assert_array_equal(before, rollout.rewards)
+        assert set(episodes.returns) <= TRIANGULAR
+    assert set(Sees.returns) == TRIANGULAR | {0.0}
+
+
+@rewards_given
+@pytest.mark.parametrize("config_class", [PPOConfig, DQNConfig])
+def test_training_is_that_of_an_environment_that_gives_none(
+    config_class: Any, reward: float
+) -> None:
+    results = []
+    for env_config in ({"reward": reward}, {"reward": 0.0}):
+        config = config_class().environment(RewardsResets, env_config=env_config).debugging(seed=0)
+        config.env_runners(num_envs_per_env_runner=3)
+        if config_class is PPOConfig:
+            config.training(train_batch_size_per_learner=120, minibatch_size=60)
+        else:
+            config.training(num_steps_sampled_before_learning_starts=12, n_step=3)
+        with config.build() as algorithm:
+            algorithm.train()
+            weights = algorithm.get_policy().get_weights()
+        results.append(weights)
+    for name, weight in results[0].items():
+        np.testing.assert_array_equal(weight, results[1][name])
+
+
+@rewards_given
+def test_an_evaluation_has_none(reward: float) -> None:
+    env = RewardsResets()
+    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    played = evaluate_policy(
+        policy,
+        RewardsResets,
+        {"reward": reward},
+        num_episodes=9,
+        num_envs=3,
+        callbacks=CallbackSet(PPOConfig().callbacks(Sees)),
+    )
+    assert set(played.returns) == TRIANGULAR
+    assert set(Sees.returns) == TRIANGULAR | {0.0}
+
+
+def test_a_recording_has_none() -> None:
+    env = RewardsResets()
+    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    recording = recorded(policy, RewardsResets, {"reward": np.nan}, num_observations=60)
+    assert (recording.rewards[recording.is_first] == 0).all()
+    assert np.isfinite(recording.rewards).all()
+
+
+def bonus_everywhere(rollout: Rollout, policy: Policy) -> Rollout:
+    rollout.rewards = rollout.rewards + np.float32(1.5)
+    return rollout
+
+
+def test_a_learner_connector_gives_none() -> None:
+    runner = EnvRunner(
+        PPOConfig(),
+        policy := Policy(gym.spaces.Box(-1, 1e6, (4,), np.float32), gym.spaces.Discrete(2)),
+        EncodingVectorEnv(),
+        np.random.SeedSequence(0),
+    )
+    rollout = runner.sample(12)[0]["default_policy"]
+    given = rollout.rewards.copy()
+    made = LearnerConnectors(bonus_everywhere)(rollout, policy)
+    np.testing.assert_array_equal(made.rewards, np.where(rollout.valid, given + 1.5, 0))

@@ -1,0 +1,199 @@
+"""A2C: synchronous advantage actor-critic (Mnih et al., 2016, arXiv 1602.01783)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor
+
+from trainables.algorithm import Algorithm
+from trainables.core.advantages import (
+    AdvantageConfig,
+    advantage_scale,
+    explained_by_values,
+    with_advantages,
+)
+from trainables.core.batch import Batch, Rollout
+from trainables.core.distributions import Distribution
+from trainables.core.learner import LossFn, Metrics
+from trainables.core.modules import ModuleOutput, PolicyModule
+from trainables.core.policy import Policy
+from trainables.core.sequences import num_items, unrolled
+from trainables.core.settings import ConfigError, setting
+from trainables.runtime.learner_worker import LearnerWorker
+
+_ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"
+
+
+@dataclass
+class A2CConfig(AdvantageConfig):
+    """Settings of A2C.
+
+    The paper's actors do not wait for each other, and each step is of one actor's 5 steps; here all
+    slots make one batch. Its optimiser is `optimizer={"type": "rmsprop", "decay": 0.99}`.
+    """
+
+    without: ClassVar[dict[str, str]] = {
+        "num_epochs": _ONE_STEP,
+        "minibatch_size": _ONE_STEP,
+        "shuffle_batch_per_epoch": _ONE_STEP,
+        "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
+    }
+
+    vf_loss_coeff: float = setting(0.5, "training", "weight of the value loss", ge=0)
+    entropy_coeff: float | list[Any] = setting(
+        0.01, "training", "weight of the entropy bonus, beta", ge=0, schedule=True
+    )
+    normalize_advantages: bool = setting(
+        False, "training", "advantages of a train batch get mean 0 and standard deviation 1"
+    )
+    microbatch_size: int | None = setting(
+        None,
+        "training",
+        "rows whose gradients are computed at a time, on each learner, and added up to the one of "
+        "the train batch, so that it may be larger than a GPU's memory; None: all",
+        ge=1,
+        fixed="it does not change how a trial learns",
+    )
+    # What differs from the base class by default.
+    lr: float | list[Any] = setting(
+        7e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
+    )
+    lambda_: float = setting(
+        1.0, "training", "GAE lambda; 1, the paper's: rewards to the end of the rollout", ge=0, le=1
+    )
+    train_batch_size_per_learner: int = setting(
+        128, "training", "environment steps of a gradient step", ge=1
+    )
+    grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
+    min_sample_timesteps_per_iteration: int | None = setting(
+        2000, "reporting", "environment steps that train() samples at least", ge=0
+    )
+
+    @property
+    def algo_class(self) -> type[A2C]:
+        return A2C
+
+    def validate(self) -> None:
+        super().validate()
+        size, batch = self.microbatch_size, self.train_batch_size_per_learner
+        if size is not None and size > batch:
+            raise ConfigError(
+                f"microbatch_size = {size} is larger than a learner's train batch of {batch} steps "
+                "(train_batch_size_per_learner)"
+            )
+
+
+class A2C(Algorithm):
+    """One gradient step on the advantages of a rollout, then a fresh one."""
+
+    config_class = A2CConfig
+    config: A2CConfig
+
+    def training_step(self) -> dict[str, float]:
+        rollouts = self.sample()  # {module id: Rollout [T, N]}
+        lr, coefficients = self.scheduled(self.config.lr), self._coefficients()
+        with self.timers("learn"):
+            results = self.learners.run(a2c_update, rollouts, lr, coefficients)
+        self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
+        self.sync_weights()
+        present = {"curr_lr": lr, "curr_entropy_coeff": coefficients.entropy}
+        return {
+            f"learner/{module_id}/{name}": value
+            for module_id, result in results.items()
+            for name, value in {**result, **present}.items()
+        }
+
+    def _coefficients(self) -> A2CCoefficients:
+        config = self.config
+        return A2CCoefficients(
+            value=config.vf_loss_coeff if config.use_critic else 0.0,
+            entropy=self.scheduled(config.entropy_coeff),
+        )
+
+    @classmethod
+    def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
+        return {"microbatch_size": num_items(config.microbatch_size, config.state_stride)}
+
+
+def a2c_update(
+    worker: LearnerWorker, rollouts: dict[str, Rollout], lr: float, coefficients: A2CCoefficients
+) -> dict[str, dict[str, float]]:
+    """One gradient step on fresh samples.
+
+    Args:
+        worker: What is trained.
+        rollouts: `[T, N]` by module id; of several learners each has slots of its own.
+        lr: Learning rate.
+        coefficients: Of the loss.
+
+    Returns:
+        What the loss reports, and how well values fitted, by module id.
+    """
+    config: A2CConfig = worker.config
+    worker.set_lr(lr)
+    results = {}
+    for module_id, rollout in rollouts.items():
+        policy = worker.policies[module_id]
+        batch = with_advantages(
+            rollout, policy, config, worker.ranks, rows_at_once=config.microbatch_size
+        )
+        ids = batch.pop("ids", None)
+        scale = advantage_scale(batch, config, worker.ranks)
+        if config.normalize_advantages:
+            batch["advantages"] = scale.normalized(batch["advantages"])
+        results[module_id] = worker.learners[module_id].update(
+            batch, make_loss(policy, coefficients), ids=ids
+        )
+        results[module_id]["advantage_std"] = scale.std
+        if config.use_critic:
+            results[module_id]["vf_explained_var"] = explained_by_values(batch, worker.ranks)
+    return results
+
+
+def make_loss(policy: Policy, coefficients: A2CCoefficients) -> LossFn:
+    """`a2c_loss` of a policy's module and a batch."""
+    distribution = policy.distribution
+    return lambda module, batch: a2c_loss(*unrolled(module, batch), distribution, coefficients)
+
+
+class A2CCoefficients(NamedTuple):
+    """The numbers in the loss of one iteration."""
+
+    value: float
+    entropy: float
+
+
+def a2c_loss(
+    output: ModuleOutput,
+    batch: Batch,
+    distribution: Distribution,
+    coefficients: A2CCoefficients,
+) -> tuple[Tensor, Metrics]:
+    """`-log pi(a|s) A - beta H(pi(s)) + c (R - V(s))^2` (algorithm S3), the mean over rows.
+
+    Args:
+        output: Of the module on the batch: `dist_inputs [B, …]`, `values [B]`.
+        batch: actions, advantages A and value_targets R, `[B, …]`.
+        distribution: Of the actions.
+        coefficients: c and beta.
+
+    Returns:
+        The scalar loss, and detached scalars to report.
+    """
+    logp, entropy = distribution.logp_and_entropy(output.dist_inputs, batch["actions"])
+    policy_loss = -(logp * batch["advantages"]).mean()
+    value_loss = (output.values - batch["value_targets"]).square().mean()
+    mean_entropy = entropy.mean()
+    loss = policy_loss
+    if coefficients.entropy:  # else no gradient flows through it
+        loss = loss - coefficients.entropy * mean_entropy
+    if coefficients.value:
+        loss = loss + coefficients.value * value_loss
+    return loss, {
+        "total_loss": loss.detach(),
+        "policy_loss": policy_loss.detach(),
+        "vf_loss": value_loss.detach(),
+        "entropy": mean_entropy.detach(),
+    }
