@@ -1,7 +1,7 @@
 """Specs from URLs: `tunescape train file https://…/cartpole-ppo.yaml`.
 
-A spec is data, but it names modules that are imported (`trainable: module:Class`): run only those
-that you trust. What comes from a URL cannot read files or environment variables of this machine.
+What comes from a URL is somebody else's: what it may set is a list (`experiments.remote_checks`),
+and it cannot take in files or environment variables of this machine.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import http.client
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from experiments.spec_compose import KEYWORDS
 from search_spaces.documents import Document, KeyPath, SpecError, parse
-from search_spaces.loader import names_file
 
 MAX_BYTES = 1_000_000
 TIMEOUT_S = 20.0
@@ -148,38 +146,3 @@ def _refuse_local(document: Document, path: KeyPath, value: Any) -> None:
             _refuse_local(document, (*path, index), item)
     elif isinstance(value, str) and "${env:" in value:
         raise document.error(path, f"{value!r}: a spec from a URL cannot read the environment")
-
-
-def refuse_files(document: Document) -> None:
-    """Refuse keys of a spec from a URL that name files of this machine.
-
-    It is a check of each sweep, after its matrix is expanded. What the command line sets may name
-    files.
-
-    Raises:
-        SpecError: A key names a file.
-    """
-    for path, text in _files(document.data):
-        if not any(path[:end] in document.settings for end in range(1, len(path) + 1)):
-            key = ".".join(map(str, path))
-            raise document.error(
-                path,
-                f"{key} = {text!r}: a spec from a URL cannot read files of this machine; "
-                "if you mean to, set it with --set",
-            )
-
-
-def _files(data: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Each file that a spec, which need not be well-formed, has a search or scheduler read."""
-    space = data.get("search_space")
-    base = space.get("base") if isinstance(space, dict) else None
-    for path, name in ((("search_space",), space), (("search_space", "base"), base)):
-        if isinstance(name, str) and names_file(name):
-            yield path, name
-    scheduler, search = data.get("scheduler"), data.get("search")
-    if isinstance(scheduler, dict) and isinstance(scheduler.get("sweep"), str):
-        yield ("scheduler", "sweep"), scheduler["sweep"]
-    sources = search.get("warm_start") if isinstance(search, dict) else None
-    for number, source in enumerate(sources if isinstance(sources, list) else []):
-        if isinstance(source, dict) and isinstance(source.get("folder"), str):
-            yield ("search", "warm_start", number, "folder"), source["folder"]

@@ -1,8 +1,9 @@
 """YAML documents that remember the line of every key, so that an error can point at it.
 
 Differences from `yaml.safe_load`: a key that occurs twice is an error (YAML keeps the last one
-silently), `3e-4` is a number (YAML 1.1 reads a string), and an alias that contains itself is
-refused. No tag builds anything but plain Python values.
+silently), an alias that contains itself is refused, and plain scalars mean what
+`search_spaces.yaml_values` says. Numbers fit a double, texts hold no control characters, and no tag
+builds anything but plain Python values.
 """
 
 from __future__ import annotations
@@ -16,34 +17,27 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from search_spaces.yaml_limits import MAX_KEY, LimitError, check_limits, read_text
+from search_spaces.yaml_values import Loader, why_ambiguous
+
 KeyPath = tuple[str | int, ...]
 
-# YAML 1.2's floats: unlike YAML 1.1's, the point and the exponent's sign may be missing.
-_FLOAT = re.compile(
-    r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?"
-    r"|[0-9][0-9_]*[eE][-+]?[0-9]+"
-    r"|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?"
-    r"|\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
-)
+_TAG = "tag:yaml.org,2002:"
+_PLAIN_TAGS = (f"{_TAG}map", f"{_TAG}seq")
+_SCALAR_TAGS = tuple(f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null"))
+_LONGEST_INT = 1100  # characters: the largest double in binary; Python reads 4,300 digits
+_UNREADABLE = yaml.reader.Reader.NON_PRINTABLE
+# YAML allows these in quotes, as escapes; no file's name or setting holds one.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
-
-_PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+LONGEST_MESSAGE = 4000  # characters
 
 
 class SpecError(ValueError):
     """What a user wrote in a spec, a search space or on the command line cannot be used."""
 
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with YAML 1.2's floats."""
-
-
-# The resolvers that begin with YAML 1.1's float pattern are replaced, not extended.
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:float"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+0123456789."))
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class Place(NamedTuple):
@@ -145,9 +139,11 @@ def load_document(path: str | Path) -> Document:
     """
     source = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(Path(path))
     except FileNotFoundError:
         raise SpecError(f"{source}: no such file{_sibling_hint(Path(path))}") from None
+    except LimitError as error:
+        raise SpecError(f"{source}: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SpecError(f"{source}: cannot be read: {reason}") from None
@@ -162,10 +158,15 @@ def parse(text: str, source: str) -> tuple[Any, dict[KeyPath, Place]]:
     """Parse YAML text to plain Python values and the place of each key.
 
     Raises:
-        SpecError: The text is not YAML, has a duplicate key, an object tag or a cyclic alias.
+        SpecError: The text is not YAML, has a duplicate key, an object tag, a cyclic alias, a
+            number that no double holds, or a control character.
     """
-    loader = _Loader(text)
+    if found := _UNREADABLE.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise SpecError(f"{source}:{line}: not valid YAML: control character {found[0]!r}")
+    _check_limits(text, source)
     lines: dict[KeyPath, Place] = {}
+    loader = Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
@@ -173,11 +174,26 @@ def parse(text: str, source: str) -> tuple[Any, dict[KeyPath, Place]]:
         return _build(loader, node, (), lines, source, ()), lines
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{source}:{mark.line + 1}" if mark is not None else source
+        last = text.count("\n") + 1  # the parser's end of the text may be a line further
+        place = f"{source}:{min(mark.line + 1, last)}" if mark is not None else source
         problem = getattr(error, "problem", None) or str(error)
         raise SpecError(f"{place}: not valid YAML: {problem}") from None
     finally:
         loader.dispose()
+
+
+def _check_limits(text: str, source: str) -> None:
+    try:
+        check_limits(text, Loader)
+    except LimitError as error:
+        raise SpecError(f"{source}:{error.line}: {error}") from None
+    except yaml.YAMLError:
+        pass  # reading it says what is wrong
+
+
+def shortened(text: str) -> str:
+    """The text without its middle if it is too long for a message: values may be megabytes."""
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:500]} … {text[-500:]}"
 
 
 def nearest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -187,7 +203,7 @@ def nearest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def _build(
-    loader: _Loader,
+    loader: Loader,
     node: yaml.Node,
     path: KeyPath,
     lines: dict[KeyPath, Place],
@@ -197,14 +213,20 @@ def _build(
     if id(node) in ancestors:
         raise SpecError(f"{source}:{node.start_mark.line + 1}: an alias contains itself")
     ancestors = (*ancestors, id(node))
-    if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
+    if isinstance(node, yaml.ScalarNode):
+        return _scalar(loader, node, source)
+    if node.tag not in _PLAIN_TAGS:
         raise SpecError(f"{source}:{node.start_mark.line + 1}: not valid YAML: tag {node.tag!r}")
     if isinstance(node, yaml.MappingNode):
-        seen = [_key(loader, key, source) for key, _ in node.value if not _is_merge(key)]
-        for index, key in enumerate(seen):
-            if key in seen[:index]:
-                line = [k for k, _ in node.value if not _is_merge(k)][index].start_mark.line + 1
+        seen: set[str] = set()
+        for key_node, _ in node.value:
+            if _is_merge(key_node):
+                continue
+            key = _key(loader, key_node, source)
+            if key in seen:
+                line = key_node.start_mark.line + 1
                 raise SpecError(f"{source}:{line}: the key {key!r} is given twice")
+            seen.add(key)
         loader.flatten_mapping(node)
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
@@ -212,24 +234,58 @@ def _build(
             lines[(*path, key)] = Place(source, key_node.start_mark.line + 1)
             result[key] = _build(loader, value_node, (*path, key), lines, source, ancestors)
         return result
-    if isinstance(node, yaml.SequenceNode):
-        items = []
-        for index, item in enumerate(node.value):
-            lines[(*path, index)] = Place(source, item.start_mark.line + 1)
-            items.append(_build(loader, item, (*path, index), lines, source, ancestors))
-        return items
-    return loader.construct_object(node)
+    items = []
+    for index, item in enumerate(node.value):
+        lines[(*path, index)] = Place(source, item.start_mark.line + 1)
+        items.append(_build(loader, item, (*path, index), lines, source, ancestors))
+    return items
+
+
+def _scalar(loader: Loader, node: yaml.ScalarNode, source: str) -> Any:
+    """A text, a number, a truth value or None.
+
+    Raises:
+        SpecError: The node's text is not what its tag says, or no value that anything here takes.
+    """
+    where, shown = f"{source}:{node.start_mark.line + 1}", repr(_shortened(node.value))
+    kind = node.tag.removeprefix(_TAG)
+    if why := why_ambiguous(node):
+        raise SpecError(f"{where}: {why}")
+    if node.tag not in _SCALAR_TAGS:
+        raise SpecError(f"{where}: not valid YAML: tag {node.tag!r} of {shown}")
+    try:
+        if kind == "int" and len(node.value) > _LONGEST_INT:
+            raise OverflowError
+        value = loader.construct_object(node)
+        if kind == "int":
+            float(value)
+    except OverflowError:
+        raise SpecError(f"{where}: the number {shown} is too large; allowed: below 1e308") from None
+    except (ValueError, LookupError):
+        raise SpecError(f"{where}: not valid YAML: {shown} is no {kind}") from None
+    if isinstance(value, str) and (found := _CONTROL.search(value)):
+        raise SpecError(f"{where}: the text {shown} holds the control character {found[0]!r}")
+    return value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 50 else f"{text[:40]}… ({len(text):,} characters)"
 
 
 def _is_merge(node: yaml.Node) -> bool:
-    return bool(node.tag == "tag:yaml.org,2002:merge")
+    return bool(node.tag == f"{_TAG}merge")
 
 
-def _key(loader: _Loader, node: yaml.Node, source: str) -> str:
-    key = loader.construct_object(node) if isinstance(node, yaml.ScalarNode) else None
+def _key(loader: Loader, node: yaml.Node, source: str) -> str:
+    key = _scalar(loader, node, source) if isinstance(node, yaml.ScalarNode) else None
     if not isinstance(key, str):
         line = node.start_mark.line + 1
         raise SpecError(f"{source}:{line}: the key {key!r} is not text; put it in quotes")
+    if len(key) > MAX_KEY:
+        line = node.start_mark.line + 1
+        raise SpecError(
+            f"{source}:{line}: the key {key[:20]!r}… has more than {MAX_KEY} characters"
+        )
     return key
 
 

@@ -18,6 +18,11 @@ import numpy as np
 
 from search_spaces.documents import SpecError, nearest
 
+MAX_LISTED = 100_000
+"""Values of a domain that are listed at most, e.g. for a grid search."""
+_MOST_VALUES = 2**53  # each of them a double
+_LARGEST_EXPONENT = 62  # of a power of two that is a setting
+
 
 @dataclass(frozen=True)
 class Transform:
@@ -87,7 +92,7 @@ class Domain(ABC):
 
     @property
     def finite(self) -> list[Any] | None:
-        """Every searched value if they are listed, else None."""
+        """Every searched value if there are at most `MAX_LISTED`, else None."""
         return None
 
     def value(self, searched: Any) -> Any:
@@ -165,6 +170,8 @@ class QUniform(Uniform):
         step = arguments[2]
         if not _is_number(step) or step <= 0:
             raise SpecError(f"the step of quniform must be a number > 0, not {step!r}")
+        if not (high - low) / step < _MOST_VALUES:
+            raise SpecError(f"quniform: {arguments} has more than {_MOST_VALUES:g} steps")
         if abs((high - low) / step - round((high - low) / step)) > 1e-9:
             raise SpecError(
                 f"quniform: {arguments} does not end on a step; "
@@ -192,8 +199,10 @@ class QUniform(Uniform):
         return value if self.whole else float(round(value, 12))
 
     @property
-    def finite(self) -> list[Any]:
+    def finite(self) -> list[Any] | None:
         """See `Domain.finite`."""
+        if self.count > MAX_LISTED:
+            return None
         return [self.at(index) for index in range(self.count)]
 
     def arguments(self) -> list[Any]:
@@ -229,9 +238,9 @@ class RandInt(Domain):
         return [self.low, self.high - 1]
 
     @property
-    def finite(self) -> list[Any]:
+    def finite(self) -> list[Any] | None:
         """See `Domain.finite`."""
-        return list(range(self.low, self.high))
+        return list(range(self.low, self.high)) if self.high - self.low <= MAX_LISTED else None
 
 
 @dataclass(frozen=True)
@@ -337,13 +346,20 @@ def parse_domain(entry: Mapping[str, Any]) -> Domain:
             f"transform {transform.name} needs whole numbers: use randint, lograndint, "
             f"choice or grid instead of {domain.kind}"
         )
-    return domain.parse(list(arguments), transform)
+    parsed = domain.parse(list(arguments), transform)
+    if transform and transform.integers:
+        for exponent in parsed.probes():
+            if abs(exponent) > _LARGEST_EXPONENT:
+                raise SpecError(
+                    f"transform {transform.name}: {exponent} is above {_LARGEST_EXPONENT}"
+                )
+    return parsed
 
 
 def _transform(name: Any) -> Transform | None:
     if name is None:
         return None
-    if name not in TRANSFORMS:
+    if not isinstance(name, str) or name not in TRANSFORMS:
         hint = nearest(name, TRANSFORMS)
         raise SpecError(f"unknown transform {name!r}; allowed: {', '.join(TRANSFORMS)}{hint}")
     return TRANSFORMS[name]
@@ -360,6 +376,8 @@ def _bounds(
             what = "a whole number" if integers else "a finite number"
             raise SpecError(f"{kind} = {arguments}: {number!r} is not {what}")
     low, high = arguments
+    if integers and max(abs(low), abs(high)) > _MOST_VALUES:
+        raise SpecError(f"{kind} = {arguments}: its bounds must lie within +-{_MOST_VALUES:g}")
     if positive and low <= 0:
         raise SpecError(f"{kind} = {arguments}: a logarithmic range starts above 0")
     if low >= high:
@@ -368,7 +386,12 @@ def _bounds(
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer above all doubles
+        return False
 
 
 def _is_whole(value: Any) -> bool:

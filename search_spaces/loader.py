@@ -109,11 +109,6 @@ def load_space(name_or_path: str) -> SearchSpace:
     return load_preset(name_or_path).space
 
 
-def names_file(name_or_path: str) -> bool:
-    """Whether `load_space` would read a file of the user's."""
-    return Path(_split(name_or_path)[0]).suffix in _SUFFIXES
-
-
 def _split(name_or_path: str) -> tuple[str, str]:
     """The space's name or path, and the preset's name."""
     text = str(name_or_path)

@@ -45,8 +45,8 @@ def _domain(domain: Domain) -> Any:
         return tune.choice([domain.value(v) for v in domain.values])
     if domain.transform is None and domain.kind in native:
         return native[domain.kind](*domain.arguments())
-    if domain.kind == "randint":  # with a transform: still a domain that searchers accept
-        return tune.choice([domain.value(searched) for searched in domain.finite or ()])
+    if domain.kind == "randint" and domain.finite:  # with a transform: searchers still accept it
+        return tune.choice([domain.value(searched) for searched in domain.finite])
     return tune.sample_from(_Sampler(domain))
 
 

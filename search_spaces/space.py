@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from search_spaces.conditions import (
     settle,
 )
 from search_spaces.documents import Document, SpecError, nearest
-from search_spaces.domains import DOMAINS, KINDS, Domain, Grid, is_domain, parse_domain
+from search_spaces.domains import DOMAINS, KINDS, MAX_LISTED, Domain, Grid, is_domain, parse_domain
 
 if TYPE_CHECKING:
     from search_spaces.define_by_run import DefineByRun
@@ -213,7 +214,7 @@ class SearchSpace:
             if parameter.domain.finite is None:
                 raise SpecError(
                     f"{parameter.key}: a grid search cannot list {parameter.domain.kind}; "
-                    "use grid, choice, quniform or randint"
+                    f"use grid, choice, quniform or randint with at most {MAX_LISTED:,} values"
                 )
         listed = {p.path for p in chosen}
         chosen = [
@@ -221,6 +222,11 @@ class SearchSpace:
             if p.path in listed
         ]  # fmt: skip
         yield from _combinations(chosen, {}, {})
+
+    def most_grid_points(self, *, whole: bool = False) -> int:
+        """How many `grid_points` there are at most: as many as if no setting had a condition."""
+        chosen = [p for p in self.parameters if whole or isinstance(p.domain, Grid)]
+        return math.prod(len(p.domain.finite or (None,)) for p in chosen)
 
     def probes(self) -> Iterator[tuple[Parameter, dict[str, Any]]]:
         """Each parameter with config dicts whose validity implies that of all its values."""

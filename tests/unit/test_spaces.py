@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -64,6 +65,7 @@ def test_json_round_trip(space: gym.Space) -> None:
         Dict([(1, Discrete(2)), ("1", Discrete(3))]),
         Dict(),
         Tuple([]),
+        MultiDiscrete([11] * 20),  # 10^21 combinations of 220 choices
     ],
 )
 def test_json_of_rare_spaces(space: gym.Space) -> None:
@@ -194,3 +196,26 @@ def test_wrong_observations_of_plain_spaces() -> None:
     two = Dict(a=Discrete(2), b=Discrete(2))
     with pytest.raises(ConfigError, match="at 'b' has 3 rows, the leaves before it 2"):
         check_observation(two, {"a": np.zeros(2), "b": np.zeros(3)}, batched=True)
+
+
+_LARGE = {"type": "Box", "low": 0, "high": 1, "shape": [10**7], "dtype": "float32"}
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {**_LARGE, "shape": [10**8]},
+        {"type": "Tuple", "spaces": [_LARGE] * 20},
+        {"type": "Dict", "spaces": [["a", {"type": "Dict", "spaces": [["b", _LARGE]] * 20}]]},
+        {"type": "MultiBinary", "n": [10**5, 10**5]},
+        {**_LARGE, "shape": [10], "dtype": "U1000000"},
+        {**_LARGE, "shape": [10], "dtype": "S1000000"},
+        {"type": "MultiDiscrete", "nvec": [2], "start": [0], "dtype": "V1000000"},
+        {"type": "Discrete", "n": 2, "start": 0, "dtype": "O"},
+    ],
+)
+def test_a_space_that_would_take_any_memory_is_refused_at_once(description: dict[str, Any]) -> None:
+    start = time.monotonic()
+    with pytest.raises(ConfigError, match=r"a space of .* is not allowed; allowed"):
+        space_from_json(description)
+    assert time.monotonic() - start < 1
