@@ -6,19 +6,41 @@ needs, and every error that its user can mend is one message on stderr and exit 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
+from typer.core import TyperGroup
+
+from experiments.stop_signals import interrupted_status, received, stop_signals
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+# What is wrong with a path that somebody gave, rather than with the machine.
+_OF_PATHS = (
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM),
+    *(errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
+)
+
+
+class _Commands(TyperGroup):
+    """The commands; one that is cut off says how it goes on, and by what it was cut off."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            _end(str(stop))
+
 
 app = typer.Typer(
+    cls=_Commands,
     help="Hyperparameter experiments in reinforcement learning.",
     no_args_is_help=True,
     add_completion=False,
@@ -57,6 +79,21 @@ DryRunOption = Annotated[
 ]
 
 
+def _show_version(asked: bool) -> None:
+    """Of what is installed: nothing is imported for it."""
+    if not asked:
+        return
+    from importlib import metadata
+
+    for name in ("tunescape", "ray", "torch"):
+        try:
+            typer.echo(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+            typer.echo(f"{name} not installed")
+    typer.echo(f"Python {sys.version.partition(' ')[0]}")
+    raise typer.Exit
+
+
 @app.callback()
 def _options(
     verbose: Annotated[
@@ -68,6 +105,12 @@ def _options(
             help="Tune's log; -vv: also workers' output, tracebacks.",
         ),
     ] = 0,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show versions and exit."
+        ),
+    ] = False,
 ) -> None:
     global _verbosity
     _verbosity = max(_verbosity, verbose)
@@ -326,7 +369,7 @@ def evaluate(
         write_episodes(evaluation, output)
     show_files(evaluation, _errors(), output, trace)
     if evaluation.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
+        raise typer.Exit(interrupted_status())
 
 
 @app.command()
@@ -560,12 +603,13 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON schema of specs, with which editors complete and check them."""
+    from analysis.home import expanded
     from experiments.json_schema import schema_text
 
     if output is None:
         typer.echo(schema_text(), nl=False)
     else:
-        output.write_text(schema_text(), encoding="utf-8")
+        expanded(output).write_text(schema_text(), encoding="utf-8")
 
 
 @app.command()
@@ -589,20 +633,21 @@ def main() -> None:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        app(args=arguments, prog_name="tunescape")
-    except KeyboardInterrupt:
-        _fail("interrupted", EXIT_INTERRUPTED)
+        with stop_signals():
+            app(args=arguments, prog_name="tunescape")
     except Exception as error:
         if _verbosity >= 2:
-            raise
+            traceback.print_exc()
         if _is_users(error):
-            _fail(str(error), EXIT_USAGE)
+            _fail(str(error), getattr(error, "exit_status", EXIT_USAGE))
+        if isinstance(error, OSError) and error.filename is not None and error.errno in _OF_PATHS:
+            _fail(f"{os.fsdecode(error.filename)}: {error.strerror}", EXIT_USAGE)
         _fail(f"{type(error).__name__}: {error} (-vv shows the traceback)", EXIT_FAILED)
 
 
 def _is_users(error: Exception) -> bool:
     """Whether the error is about what the user gave us, and says so by itself."""
-    from analysis.rows import ResultsError
+    from analysis.errors import ResultsError
     from experiments.errors import ExperimentError, SpecError
     from trainables.core.settings import ConfigError
 
@@ -641,7 +686,25 @@ def _take_verbosity(arguments: list[str]) -> list[str]:
     return rest
 
 
-def _fail(message: str, status: int) -> None:
+def _end(message: str) -> NoReturn:
+    """End a command that was cut off."""
+    signal = received()
+    cause = f"Interrupted by {signal.name}" if signal else "Interrupted"
+    text = f"{cause}: {message}" if message else cause
+    _errors().print(text, highlight=False, markup=False, soft_wrap=True)
+    raise SystemExit(interrupted_status())
+
+
+def _end_kept(folder: Path) -> NoReturn:
+    """End a sweep or matrix that was cut off, and saved."""
+    from experiments.paths import saved_line
+
+    if received():
+        _end(saved_line(folder))
+    raise SystemExit(interrupted_status())  # after Ctrl-C what came out was shown
+
+
+def _fail(message: str, status: int) -> NoReturn:
     from rich.console import Console
 
     console = Console(stderr=True, soft_wrap=True)
@@ -679,8 +742,8 @@ def _run(spec: Any) -> None:
 def _finish(outcome: Any, spec: Any) -> None:
     _show_outcome(outcome, spec)
     if outcome.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
-    if outcome.all_failed:
+        _end_kept(outcome.folder)
+    if not outcome.succeeded:
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -693,9 +756,10 @@ def _run_matrix(specs: list[Any]) -> None:
 def _finish_matrix(matrix: Any) -> None:
     from experiments.matrix_table import show_comparison
 
-    show_comparison(matrix, _output())
+    if not (matrix.interrupted and received()):
+        show_comparison(matrix, _output())
     if matrix.interrupted:
-        raise typer.Exit(EXIT_INTERRUPTED)
+        _end_kept(matrix.folder)
     if matrix.any_failed:
         raise typer.Exit(EXIT_FAILED)
 

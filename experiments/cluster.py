@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.errors import PreflightError
+from experiments.ray_names import check_address
+from experiments.ray_watch import watched_ray
 from experiments.schema import Resources
+from experiments.stop_signals import kept_from_ray
 
 # Why each is set, in this process and, through Ray, in its workers:
 _ENVIRONMENT = {
@@ -76,12 +79,11 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    if (resources.address or "").startswith("ray://"):
-        raise PreflightError(
-            f"resources.address = {resources.address!r} is not supported: the sweep's folder and "
-            "its tracking are where its driver runs; run the command on a node of the cluster, "
-            "e.g. with `ray exec` or `ray job submit`, with --address auto"
-        )
+    try:
+        if resources.address is not None:  # `--address` of a resume comes unchecked
+            check_address(resources.address)
+    except ValueError as error:
+        raise PreflightError(f"resources.address = {resources.address!r}: {error}") from None
     options: dict[str, Any] = {"log_to_driver": verbosity >= 2, "logging_level": logging.ERROR}
     if resources.address is None:
         options |= {
@@ -94,11 +96,16 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
     else:
         options["address"] = resources.address
     try:
-        ray.init(**options)
+        with kept_from_ray():
+            ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = resources.address or "this machine"
         cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PreflightError(f"Ray on {where} cannot be used: {cause}") from error
+    if resources.address is None:
+        with watched_ray():
+            yield
+        return
     try:
         yield
     finally:

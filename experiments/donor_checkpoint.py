@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
+
+from experiments.result_rows import ROWS_UNTIL, row_identity
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -21,13 +24,16 @@ PREFIX = "exploit_"
 _KEPT = 2  # the one before the newest may be what the last save of the sweep refers to
 
 
-def adopt_donor(trial: Trial, checkpoint: _TrainingResult, number: int) -> _TrainingResult:
+def adopt_donor(
+    trial: Trial, checkpoint: _TrainingResult, number: int, last: Mapping[str, Any]
+) -> _TrainingResult:
     """Copy a donor's checkpoint into a trial's folder, by hard links where there are any.
 
     Args:
         trial: Goes on from it.
         checkpoint: Of the donor, with its result.
         number: Of the exploit, unique in the sweep.
+        last: The trial's own last result.
     """
     source, storage = checkpoint.checkpoint, trial.storage
     assert source is not None
@@ -39,7 +45,7 @@ def adopt_donor(trial: Trial, checkpoint: _TrainingResult, number: int) -> _Trai
     for old in sorted(folder.glob(f"{PREFIX}*"))[:-_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     copied = Checkpoint(str(target), filesystem=storage.storage_filesystem)
-    return _TrainingResult(copied, dict(checkpoint.metrics))
+    return _TrainingResult(copied, {**checkpoint.metrics, ROWS_UNTIL: row_identity(last)})
 
 
 def _link(source: str, target: str) -> Any:

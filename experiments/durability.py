@@ -26,6 +26,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 
 from analysis.rows import flatten
 from experiments import checkpoint_journal, resumption
+from experiments.failure_guard import FailureGuard
 from experiments.scheduler_state import (
     dump_state,
     extend_rungs,
@@ -35,6 +36,7 @@ from experiments.scheduler_state import (
 )
 from experiments.snapshot import SnapshotSyncer, reconcile
 from experiments.state_file import StateWriter
+from experiments.sweep_end import end_if_not_its_fault
 from experiments.trial_info import PRUNED, read_json_lines, trial_folder
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class _Durable:
             super().on_trial_add(tune_controller, trial)  # type: ignore[misc]
 
     def on_trial_error(self, tune_controller: TuneController, trial: Trial) -> None:
+        end_if_not_its_fault(trial)
         self._keeper.forget(trial)
         super().on_trial_error(tune_controller, trial)  # type: ignore[misc]
 
@@ -140,6 +143,8 @@ def _new_durable(base: type) -> Any:
 class SweepKeeper(tune.Callback):
     """Saves the sweep's state, the scheduler's included, whenever something happened to a trial.
 
+    It also ends a sweep that cannot succeed, see `experiments.failure_guard`.
+
     Args:
         scheduler: the scheduler made by `durable`.
     """
@@ -156,6 +161,7 @@ class SweepKeeper(tune.Callback):
         self._waiting: list[Trial] = []  # trials that go on once there is room for them
         self._criteria: dict[str, dict[str, float]] = {}  # of unfinished trials, before the resume
         self._controller: TuneController | None = None
+        self._guard: FailureGuard | None = None
         self._syncer: SnapshotSyncer | None = None
         self._in_save: set[str] = set()  # trials, with their folders, in the last save
         self._dirty = True  # something happened to a trial since the last save
@@ -165,7 +171,7 @@ class SweepKeeper(tune.Callback):
         self._save_time_s = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        of_process = {"_controller": None, "_syncer": None, "_changes": None}
+        of_process = {"_controller": None, "_guard": None, "_syncer": None, "_changes": None}
         empty: dict[str, Any] = {"_waiting": [], "_criteria": {}}
         return {**self.__dict__, **of_process, **empty, "_last_save": float("-inf")}
 
@@ -247,6 +253,7 @@ class SweepKeeper(tune.Callback):
         if self._controller is controller:
             return
         self._controller = controller
+        self._guard = FailureGuard(controller)
         self._take_over_sync(controller)
         if self._resuming:
             self._resuming = False
@@ -255,6 +262,14 @@ class SweepKeeper(tune.Callback):
                 if not trial.is_finished() and trial not in self._waiting:
                     self._resume_trial(controller, trial)
             self._reopen_trials(controller)
+            self._leave_at_rest(controller)
+
+    def _leave_at_rest(self, controller: TuneController) -> None:
+        """Trials that wait for others at a barrier stay there: Tune starts all that are pending."""
+        is_at_rest = getattr(self.scheduler, "is_at_rest", lambda trial: False)
+        for trial in controller.get_trials():
+            if trial.status == Trial.PENDING and is_at_rest(trial):
+                controller._set_trial_status(trial, Trial.PAUSED)
 
     def _take_over_sync(self, controller: TuneController) -> None:
         manager = controller._checkpoint_manager
@@ -446,6 +461,9 @@ class SweepKeeper(tune.Callback):
         # The one place where no event is half handled: trials, searcher and scheduler agree.
         if self._controller is None:
             return
+        if self._guard is not None and self._guard.is_doomed:
+            self._save(self._controller)
+            self._guard.stop()
         if self._waiting:
             self._start_waiting(self._controller)
         spacing = _SPACING_AFTER_END if self._trial_ended else _SPACING

@@ -141,8 +141,8 @@ def evaluate_folder(
     environment, env_config, as_trained = _environment(
         policy, source.folder, env, env_config, trust
     )
-    explore = bool(as_trained.get("explore", False)) if explore is None else explore
-    num_envs = num_envs or as_trained.get("num_envs") or NUM_ENVS
+    explore = as_trained["explore"] if explore is None else explore
+    num_envs = num_envs or as_trained["num_envs_per_env_runner"]
     log = EpisodeLog()
     watches: list[Watch] = [log]
     left_out: list[str] = []
@@ -210,21 +210,27 @@ def _environment(
     trust: Collection[str],
 ) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
     """The environment, what it is made with, and what the training's evaluations did."""
-    from trainables.runtime.envs import is_name_safe
+    from trainables.core.config import AlgorithmConfig
+    from trainables.core.trust import doubts_of, refuse
+    from trainables.runtime.env_trust import ENVIRONMENT, environment_doubts
 
     as_trained: dict[str, Any] = policy.metadata.get("evaluation") or policy.metadata
     known = as_trained.get("env")
     environment = env if env is not None else known
     if not environment:
         raise ExperimentError(f"{folder} does not say on which environment: name it with --env")
-    if env is None and environment not in trust and not is_name_safe(environment):
-        raise ExperimentError(
-            f"{folder} names the environment {environment!r}, whose module would be imported; "
-            f"if you trust it, pass --env {environment}"
-        )
-    if environment == known:
-        env_config = {**(as_trained.get("env_config") or {}), **(env_config or {})}
-    return str(environment), env_config or None, as_trained
+    slots = as_trained.get("num_envs")
+    told: dict[str, Any] = {
+        "env": environment,
+        "env_config": (as_trained.get("env_config") or {}) if environment == known else {},
+        "explore": as_trained.get("explore", False),
+        "num_envs_per_env_runner": NUM_ENVS if slots is None else slots,
+    }
+    told = AlgorithmConfig.check(told)
+    doubts = [*doubts_of(AlgorithmConfig, told, besides=ENVIRONMENT), *environment_doubts(told)]
+    refuse(doubts, [*trust, environment] if env is not None else trust, str(folder))
+    env_config = {**told["env_config"], **(env_config or {})}
+    return str(environment), env_config or None, told
 
 
 def _notes(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.home import expanded
 from experiments.errors import ExperimentError
 from experiments.paths import BEST_FOLDER, FINAL_FILE, SPEC_FILE, shown_path
 from search_spaces.documents import nearest
@@ -67,7 +68,7 @@ def export_policy(
             f"--format {format} is unknown; known: {', '.join(FORMATS)}{nearest(format, FORMATS)}"
         )
     writer: str | Writer = _mlflow_writer(trust) if format == "mlflow" else format
-    folder = folder.expanduser()
+    folder = expanded(folder)
     is_sweep = (folder / SPEC_FILE).is_file() or is_sweep_folder(folder)
     if checkpoint is not None and (metric or mode):
         raise ExperimentError("--metric and --mode choose a checkpoint: leave out --checkpoint")
@@ -96,7 +97,7 @@ def export_policy(
         output = output or (best if format == "policy" else folder / f"best-{format}")
     if output is not None:
         _spare_winner(output)
-    is_best = output is not None and output.expanduser().resolve() == best.resolve()
+    is_best = output is not None and expanded(output).resolve() == best.resolve()
     is_there = (best / "policy.json").is_file() and not (is_best and format == "policy")
     if is_sweep and output is not None and checkpoint is None and (is_chosen or not is_there):
         by = objective_of(folder)
@@ -166,7 +167,7 @@ def _has_winner(folder: Path) -> bool:
 
 def _spare_winner(output: Path) -> None:
     """Refuse a final's winner as a place for another policy."""
-    target = output.expanduser().resolve()
+    target = expanded(output).resolve()
     if target.name == BEST_FOLDER and _has_winner(target.parent):
         raise ExperimentError(
             f"{target} is for the policy of the final's winner; choose another folder with -o"
@@ -176,8 +177,8 @@ def _spare_winner(output: Path) -> None:
 def _inside(folder: Path, checkpoint: Path) -> Path:
     """A checkpoint of a sweep, named as in `export.json` or by any path."""
     inside = folder / checkpoint
-    if inside.is_dir() or checkpoint.expanduser().is_dir():
-        return inside if inside.is_dir() else checkpoint.expanduser()
+    if inside.is_dir() or expanded(checkpoint).is_dir():
+        return inside if inside.is_dir() else expanded(checkpoint)
     names = [f"{p.parent.name}/{p.name}" for p in sorted(folder.glob("*/checkpoint_*"))]
     raise ExperimentError(
         f"--checkpoint {checkpoint}: there is no such folder in {folder}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ import numpy as np
 from analysis.held_out import Candidate, add_runs, candidates, winner, winner_caution
 from analysis.records import load_sweep
 from analysis.statistics import interval_caution
+from experiments.errors import DoomedError
 from experiments.paths import FINAL_FILE, SPEC_FILE
 from experiments.scheduler_schema import FifoScheduler
 from experiments.schema import SweepSpec
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from experiments.runner import Outcome
 
 FOLDER = "final"
+_NAME = re.compile(rf"{FOLDER}(-\d+)?")
 PICTURE_FILE = "final.png"
 
 _STREAM = 0x46494E41  # sets the held-out seeds apart from all that is drawn from the same seed
@@ -91,29 +94,36 @@ def run_final(
     paths = [parameter.path for parameter in spec_space(spec).parameters]
     found = candidates(load_sweep(results), metric, mode, spec.final.top, paths)
     outcomes: list[Outcome] = []
+    lost: list[tuple[str, str]] = []
     folders = _existing(folder)
     for known in folders:
         # The sweep may have been given a longer budget since.
         before = read_spec(known / SPEC_FILE).stop
         longer = {k: v for k, v in spec.stop.items() if v != before.get(k)}
         if longer or not _is_finished(known, retry_errored):
-            again = resume_sweep(
-                known,
-                stop=longer,
-                retry_errored=retry_errored,
-                console=console,
-                verbosity=verbosity,
-            )
-            outcomes.append(again)
+            try:
+                again = resume_sweep(
+                    known,
+                    stop=longer,
+                    retry_errored=retry_errored,
+                    console=console,
+                    verbosity=verbosity,
+                )
+                outcomes.append(again)
+            except DoomedError as error:  # the search's own results are there all the same
+                lost += error.failures
     if not any(outcome.interrupted for outcome in outcomes) and (
         missing := _not_in(found, folders)
     ):
         name = FOLDER if not folders else f"{FOLDER}-{len(folders) + 1}"
         nested = final_spec(spec, missing, name, linked_to)
-        outcomes.append(run_sweep(nested, console=console, verbosity=verbosity))
+        try:
+            outcomes.append(run_sweep(nested, console=console, verbosity=verbosity))
+        except DoomedError as error:
+            lost += error.failures
     finals = [load_sweep(known) for known in _existing(folder)]
     add_runs(found, finals, metric, paths)
-    return _judged(spec, found, folder, outcomes)
+    return _judged(spec, found, folder, outcomes, lost)
 
 
 def held_out_seeds(spec: SweepSpec) -> list[int]:
@@ -162,7 +172,8 @@ def _existing(folder: Path) -> list[Path]:
     """The folders of finals that were begun; one that Tune had not saved yet is removed."""
     begun = []
     for path in sorted(folder.glob(f"{FOLDER}*"), key=lambda path: (len(path.name), path.name)):
-        if not (path.is_dir() and (path / SPEC_FILE).is_file()):
+        is_named_so = _NAME.fullmatch(path.name)  # others are not a sweep's to remove
+        if not (is_named_so and path.is_dir() and (path / SPEC_FILE).is_file()):
             continue
         if any(path.glob("experiment_state-*.json")):
             begun.append(path)
@@ -192,6 +203,7 @@ def _judged(
     found: list[Candidate],
     folder: Path,
     outcomes: list[Outcome],
+    lost: list[tuple[str, str]],
 ) -> Final:
     """Write the report and the picture."""
     from analysis.held_out_plot import plot_held_out
@@ -205,7 +217,7 @@ def _judged(
     picture = None
     if best is not None:
         picture = plot_held_out(found, spec.objective.metric, folder / PICTURE_FILE, chosen=best)
-    failures = [failure for outcome in outcomes for failure in outcome.failures]
+    failures = [*lost, *(failure for outcome in outcomes for failure in outcome.failures)]
     return Final(found, best, seeds, report, picture, failures, interrupted)
 
 

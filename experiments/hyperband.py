@@ -161,6 +161,13 @@ class HyperBand(FIFOScheduler):
         bracket.scores[trial] = -math.inf if math.isnan(score) else score
         return TrialScheduler.PAUSE
 
+    def is_at_rest(self, trial: Trial) -> bool:
+        """Whether a trial waits at its rung, and is saved there; see `PopulationTraining`."""
+        bracket, saved = self._bracket_of[trial], trial.latest_checkpoint_result
+        if trial not in bracket.scores or saved is None:
+            return False
+        return bool(saved.metrics.get(self._time_attr, 0) >= bracket.rung)
+
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         """Halve the brackets that are complete; then the first trial that does not wait."""
         for bracket in self._brackets:

@@ -17,12 +17,14 @@ after its values: `<name>/CartPole-v1-ppo`.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.schema import SweepSpec
+from experiments.sections import shown_count
 from experiments.spec_compose import merge
 from search_spaces.documents import Document, KeyPath, nearest
 
@@ -30,6 +32,9 @@ KEY = "matrix"
 EXCLUDE = "exclude"
 SHORT = {"env": "config.env"}
 FIXED = ("name", "storage", "resources")  # of the matrix as a whole
+MAX_SWEEPS = 500
+MAX_WRITTEN = 1_000_000
+"""Keys and items of all the sweeps' specs together."""
 _SELF_EXPLAINING = ("config.env", "trainable", "search", "scheduler", "search_space")
 
 
@@ -65,6 +70,7 @@ def expand_matrix(document: Document) -> list[Document]:
     matrix = document.data[KEY]
     if not isinstance(matrix, dict):
         raise document.error((KEY,), f"{KEY} = {matrix!r} is not a mapping of keys to lists")
+    _check_size(document, matrix)
     axes = [_axis(document, key, values) for key, values in matrix.items() if key != EXCLUDE]
     if not axes:
         raise document.error((KEY,), f"{KEY} has no key; write e.g. trainable: [PPO, DQN]")
@@ -83,6 +89,24 @@ def expand_matrix(document: Document) -> list[Document]:
     if not found:
         raise document.error((KEY, EXCLUDE), f"{KEY}.{EXCLUDE} leaves no combination")
     return found
+
+
+def _check_size(document: Document, matrix: dict[str, Any]) -> None:
+    """Refuse more sweeps than a matrix may have, before any is made."""
+    listed = [values for key, values in matrix.items() if key != EXCLUDE]
+    count = math.prod(len(values) for values in listed if isinstance(values, (list, dict)))
+    if count > MAX_SWEEPS:
+        raise document.error(
+            (KEY,),
+            f"{KEY}: its keys have {shown_count(count)} combinations; allowed: at most "
+            f"{MAX_SWEEPS:,}, those under {EXCLUDE} included",
+        )
+    if count * len(document.lines) > MAX_WRITTEN:
+        raise document.error(
+            (KEY,),
+            f"{KEY}: {count:,} combinations of a spec with {len(document.lines):,} keys and items; "
+            f"allowed: at most {MAX_WRITTEN:,} in all",
+        )
 
 
 def _axis(document: Document, key: str, values: Any) -> Axis:

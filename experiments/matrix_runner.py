@@ -7,20 +7,22 @@ which says what is left to do after a kill.
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cluster import local_node, ray_session, sweep_environment
+from experiments.errors import MachineFailed
 from experiments.matrix_state import Matrix, Row, load_matrix, save_matrix
-from experiments.paths import sweep_dir
-from experiments.preflight import check_resources, check_storage
+from experiments.paths import SPEC_FILE, saved_line, sweep_dir
+from experiments.preflight import check_places, check_resources, check_storage
+from experiments.ray_watch import closed_without_ray
 from experiments.runner import Outcome, resume_sweep, run_sweep
 from experiments.schema import ENV_STEPS, SweepSpec
 from experiments.seed_plan import sweep_trainable
 from experiments.spec import spec_space
+from experiments.stop_signals import received, stop_signals
 from experiments.sweep_lock import sweep_lock
 from experiments.terminal import make_console
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 After = Callable[[Outcome, SweepSpec], None]
 
 
+@stop_signals()
 @sweep_environment()
 def run_matrix(
     specs: Sequence[SweepSpec],
@@ -55,6 +58,8 @@ def run_matrix(
             trainable = sweep_trainable(spec)
             check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
     check_storage(folder.parent, folder)
+    for spec in specs:
+        check_places(spec)
     with sweep_lock(folder):
         check_storage(folder.parent, folder)  # another may have begun it since
         matrix = Matrix(folder, {spec.name.rpartition("/")[2]: spec for spec in specs})
@@ -63,6 +68,7 @@ def run_matrix(
         return _run_all(matrix, console=console, verbosity=verbosity, after=after)
 
 
+@stop_signals()
 @sweep_environment()
 def resume_matrix(
     folder: str | Path,
@@ -115,7 +121,8 @@ def _run_all(
     resources = next(iter(matrix.specs.values())).resources
     if address:  # of this resume alone: the specs, which are saved, keep theirs
         resources = resources.model_copy(update={"address": address})
-    with ray_session(resources, verbosity=verbosity):
+    session = ray_session(resources, verbosity=verbosity)
+    with session, closed_without_ray(matrix.folder):
         for number, (name, spec) in enumerate(matrix.specs.items(), start=1):
             row = matrix.rows[name]
             if row.status in ("finished", "failed"):
@@ -126,6 +133,10 @@ def _run_all(
                 outcome = _run_one(
                     spec, retry_errored=retry_errored, console=console, verbosity=verbosity
                 )
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(saved_line(matrix.folder)) from None
+            except MachineFailed as error:
+                raise MachineFailed(error.cause, saved_line(matrix.folder)) from error
             except Exception as error:  # whatever one sweep met, the others have their chance
                 if verbosity >= 2:
                     raise
@@ -144,13 +155,10 @@ def _run_all(
 
 def _run_one(spec: SweepSpec, *, retry_errored: bool, console: Console, verbosity: int) -> Outcome:
     folder = sweep_dir(spec)
-    if any(folder.glob("experiment_state-*.json")):
+    if (folder / SPEC_FILE).is_file():
         return resume_sweep(
             folder, retry_errored=retry_errored, console=console, verbosity=verbosity
         )
-    if folder.is_dir() and not any(folder.glob("*/result.json")):
-        with sweep_lock(folder):  # somebody may just have begun it by itself
-            shutil.rmtree(folder)  # cut off before a trial had a result: there is nothing to lose
     return run_sweep(spec, console=console, verbosity=verbosity)
 
 
@@ -164,8 +172,12 @@ def _fill(row: Row, outcome: Outcome, spec: SweepSpec) -> None:
     row.trials, row.failed = outcome.num_trials, len(outcome.failures)
     row.status = "interrupted" if outcome.interrupted else "finished"
     row.note, row.value, row.measure, row.trial, row.env_steps = "", None, "", "", None
+    if outcome.interrupted and received():  # who ends the process counts the seconds
+        return
+    if not outcome.succeeded and not outcome.interrupted:
+        row.status, row.note = "failed", outcome.note
     if outcome.all_failed:
-        row.status, row.note = "failed", outcome.failures[0][1]
+        row.note = outcome.failures[0][1]
         return
     try:
         board = leaderboard(outcome.results, spec.objective.metric, spec.objective.mode)

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
+from analysis.home import expanded
 from experiments.errors import SweepError
 from experiments.schema import SweepSpec
 from experiments.spec import make_spec, spec_data
 from search_spaces.documents import load_document
+from search_spaces.yaml_values import dump_yaml
 
 MATRIX_FILE = "matrix.yaml"
 COMPARISON_FILE = "comparison.csv"
@@ -73,12 +73,12 @@ class Matrix:
 
 def is_matrix(folder: str | Path) -> bool:
     """Whether a folder is that of a matrix."""
-    return (Path(folder).expanduser() / MATRIX_FILE).is_file()
+    return (expanded(folder) / MATRIX_FILE).is_file()
 
 
 def load_matrix(folder: str | Path) -> Matrix:
     """Read a matrix's folder, wherever it lies now."""
-    path = Path(folder).expanduser().absolute()
+    path = expanded(folder).absolute()
     document = load_document(path / MATRIX_FILE)
     try:
         specs, rows = {}, {}
@@ -98,7 +98,7 @@ def save_matrix(matrix: Matrix) -> None:
         name: {"row": asdict(matrix.rows[name]), "spec": spec_data(spec)}
         for name, spec in matrix.specs.items()
     }
-    text = yaml.safe_dump({"sweeps": sweeps}, sort_keys=False, allow_unicode=True)
+    text = dump_yaml({"sweeps": sweeps})
     _replace(matrix.folder / MATRIX_FILE, text)
     table = io.StringIO()
     writer = csv.DictWriter(table, ["sweep", *Row.__dataclass_fields__], lineterminator="\n")

@@ -44,6 +44,22 @@ LEGACY = {
 }
 """Older names of the same numbers."""
 
+_CALLED_HERE = {
+    **dict.fromkeys(
+        ("total_timesteps", "global_step", "timesteps", "n_timesteps"),
+        "num_env_steps_sampled_lifetime",
+    ),
+    **dict.fromkeys(
+        ("rollout/ep_rew_mean", "ep_rew_mean", "charts/episodic_return", "episodic_return"),
+        "episode_return_mean",
+    ),
+    **dict.fromkeys(
+        ("rollout/ep_len_mean", "ep_len_mean", "charts/episodic_length"), "episode_len_mean"
+    ),
+    "eval/mean_reward": "evaluation/episode_return_mean",
+}
+"""What Stable-Baselines3 and CleanRL call some of them: hints, which are not accepted."""
+
 _EVALUATION = "evaluation/"
 _LEGACY_PREFIXES = ("env_runners/", "sampler_results/")
 
@@ -76,6 +92,8 @@ def canonical_metric(name: str, trainable: Any = None) -> str:
         return found
     if name in known:
         return name
+    if ours and name in _CALLED_HERE:
+        raise SpecError(f"unknown metric {name!r}; here it is {_CALLED_HERE[name]}")
     names = ", ".join([*known, *(f"{family}…" for family in FAMILIES)])
     hint = nearest(name, [*known, *LEGACY])
     raise SpecError(f"unknown metric {name!r}; allowed: {names}{hint}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from analysis.credentials import scrubbed
+from analysis.home import expanded
 from analysis.lineage import LINEAGE_FILE
 from analysis.reachable import check_tracking
 from analysis.records import is_mlflow
@@ -149,7 +150,7 @@ def check_log_of_sweep(folder: Path) -> SweepSpec:
         raise ExperimentError(f"{folder} is in MLflow: give the sweep's folder, e.g. runs/<name>")
     spec = load_sweep_spec(folder)
     if not spec.mlflow.enabled:
-        folder = folder.expanduser().absolute()
+        folder = expanded(folder).absolute()
         raise ExperimentError(f"{folder}: mlflow.enabled is false in its {SPEC_FILE}")
     if problem := check_tracking(tracking_uri(spec)):
         raise ExperimentError(problem)
@@ -170,7 +171,7 @@ def log_artifacts_of_sweep(folder: Path) -> str:
             this sweep.
     """
     spec = check_log_of_sweep(folder)
-    folder = folder.expanduser().absolute()
+    folder = expanded(folder).absolute()
     uri = tracking_uri(spec)
     client = connect(uri)
     shown = f"MLflow experiment {spec.mlflow.experiment_name!r} at {scrubbed(uri)}"

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.credentials import scrubbed
+from analysis.store_files import sqlite_file, why_not_mlflow
+from experiments.errors import PreflightError
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
@@ -57,7 +59,13 @@ def be_quiet() -> None:
 
 
 def connect(tracking_uri: str) -> MlflowClient:
-    """Returns a client for `tracking_uri`; makes or migrates an SQLite schema, once and quietly."""
+    """Returns a client for `tracking_uri`; makes or migrates an SQLite schema, once and quietly.
+
+    Raises:
+        PreflightError: The URI's file or folder holds something else than MLflow's data. It is
+            left as it is.
+    """
+    check_store(tracking_uri)
     be_quiet()
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -67,20 +75,24 @@ def connect(tracking_uri: str) -> MlflowClient:
     from mlflow.tracking import MlflowClient
 
     # MLflow sets levels of its own on import.
-    for noisy in ("alembic", "mlflow.store.db.utils"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    path = _sqlite_path(tracking_uri)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    # It prints a traceback of each error that it raises, too: a full disk's would be hundreds.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+    path = sqlite_file(tracking_uri)
     if path is not None and not path.exists():
         _make_database(path)
     return MlflowClient(tracking_uri=tracking_uri)
 
 
-def _sqlite_path(tracking_uri: str) -> Path | None:
-    """Returns the file of an SQLite tracking URI; None for any other."""
-    scheme, slashes, path = tracking_uri.partition(":///")
-    if scheme != "sqlite" or not slashes or path in ("", ":memory:"):
-        return None
-    return Path(path.partition("?")[0])
+def check_store(tracking_uri: str) -> None:
+    """Sees that a tracking store on this machine is MLflow's, or is not there. Writes nothing.
+
+    Raises:
+        PreflightError: Its file or folder holds something else.
+    """
+    problem = why_not_mlflow(tracking_uri)
+    if problem is not None:
+        raise PreflightError(f"MLflow's tracking URI: {problem}; it is left as it is")
 
 
 def _make_database(path: Path) -> None:

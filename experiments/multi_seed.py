@@ -202,7 +202,9 @@ class MultiSeed(RestoresFolders, tune.Trainable):
             "results": self._results,
             "paces": self._paces,
         }
-        save_state(folder, _STATE, state)
+        # Each seed's JSON files hold the digests of its others.
+        inside = [seed_folder(folder, seed) for seed in self.seeds] + [folder / POLICIES]
+        save_state(folder, _STATE, state, [file for i in inside for file in i.rglob("*.json")])
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Read what `save_checkpoint` wrote: each seed goes on from the same seed.

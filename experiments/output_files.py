@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from analysis.home import expanded
 from experiments.errors import ExperimentError
 
 
@@ -20,14 +21,22 @@ def check_writable(path: Path, option: str) -> None:
     Raises:
         ExperimentError: It is a folder, or its folder cannot be written.
     """
-    path = path.expanduser().absolute()
+    path = expanded(path).absolute()
     if path.is_dir():
         raise ExperimentError(f"{option} {path}: that is a folder; name a file")
-    folder = next(above for above in path.parents if above.exists())
+    problem = why_not_writable(path)
+    if problem is not None:
+        raise ExperimentError(f"{option} {path}: {problem}")
+
+
+def why_not_writable(path: Path) -> str | None:
+    """Why a file or folder cannot be made in the nearest folder above it; None if it can."""
+    try:
+        folder = next(above for above in path.parents if above.exists())
+    except OSError as error:  # a name that is too long
+        return str(error.strerror)
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".tunescape-"):
-            pass
+            return None
     except OSError as error:
-        raise ExperimentError(
-            f"{option} {path}: {folder} cannot be written ({error.strerror})"
-        ) from None
+        return f"{folder} cannot be written ({error.strerror})"

@@ -6,20 +6,13 @@ others with the reason that is written here.
 
 from __future__ import annotations
 
+from analysis.schedulers import POPULATION, STOPPING
+from analysis.searches import LEARNING
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.search_schema import SEARCHES
 
-LEARNING = ("tpe", "cmaes", "gp", "nsga2", "nsga3")
-"""Searches that learn from ended trials."""
-
 FINISHED_ONLY = ("cmaes", "gp", "nsga2", "nsga3")
-"""Of these, those that learn nothing from a trial that was stopped early."""
-
-STOPPING = ("asha", "hyperband", "median_stopping")
-"""Schedulers that stop trials early."""
-
-POPULATION = ("pbt", "pb2")
-"""Schedulers that change the settings of trials in mid-run."""
+"""Searches that learn from ended trials, but nothing from a trial that was stopped early."""
 
 ONE_OBJECTIVE = tuple(name for name in SCHEDULERS if name not in ("fifo", "pbt_replay"))
 """Schedulers that compare trials, by one objective."""

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from analysis.home import expanded
 from experiments.errors import SpecError
 from experiments.schema import SweepSpec
 
@@ -29,7 +30,7 @@ def storage_dir(spec: SweepSpec) -> Path:
             f"storage = {spec.storage!r}: remote storage is not supported; use a folder that "
             "all nodes share, e.g. a mounted bucket (experiments/cluster.md)"
         )
-    return Path(spec.storage).expanduser().absolute()
+    return expanded(spec.storage).absolute()
 
 
 def sweep_dir(spec: SweepSpec) -> Path:
@@ -60,8 +61,8 @@ def absolute_location(text: str) -> str:
     """
     sqlite = re.fullmatch(r"(sqlite(?:\+\w+)?:///)(.+)", text)
     if sqlite is not None:
-        return f"{sqlite[1]}{Path(sqlite[2]).expanduser().absolute()}"
-    return text if urlsplit(text).scheme else str(Path(text).expanduser().absolute())
+        return f"{sqlite[1]}{expanded(sqlite[2]).absolute()}"
+    return text if urlsplit(text).scheme else str(expanded(text).absolute())
 
 
 def default_tracking_uri(storage: Path) -> str:
@@ -87,3 +88,9 @@ def shown_path(path: Path) -> str:
 def command_line(name: str, folder: Path, *options: str) -> str:
     """A command of tunescape on a folder, to be pasted into a shell."""
     return shlex.join(["tunescape", name, shown_path(folder), *options])
+
+
+def saved_line(folder: Path) -> str:
+    """What is left of a sweep or matrix that was cut off, and how it goes on."""
+    resume = command_line("resume", folder)
+    return f"everything that was finished is kept: `{resume}` continues it"

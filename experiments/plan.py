@@ -9,7 +9,7 @@ import numpy as np
 from analysis.credentials import scrubbed
 from experiments.cluster import local_node
 from experiments.paths import sweep_dir, tracking_uri
-from experiments.preflight import check_resources, trial_resources
+from experiments.preflight import check_places, check_resources, check_unused, trial_resources
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
 from experiments.seed_plan import sweep_trainable
@@ -26,8 +26,9 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     """Print the complete spec, the resources, the folders and some configurations.
 
     Raises:
-        PreflightError: This machine could not run a trial (a cluster is not asked), or the search
-            cannot learn from what `warm_start` names.
+        PreflightError: This machine could not run a trial (a cluster is not asked), a place to
+            which the sweep writes is not its own or cannot be written, or the search cannot learn
+            from what `warm_start` names.
     """
     from experiments.final import held_out_seeds
     from experiments.search import total_trials
@@ -38,6 +39,8 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     trainable = sweep_trainable(spec)
     if spec.resources.address is None:
         check_resources(trainable, spec, space, [local_node(spec.resources)])
+    check_places(spec)
+    check_unused(sweep_dir(spec))
     lines = [
         dump_spec(spec).rstrip(),
         "",
@@ -71,11 +74,13 @@ def show_plans(specs: list[SweepSpec], console: Console) -> None:
         space = spec_space(spec)
         if spec.resources.address is None:
             check_resources(trainable, spec, space, [local_node(spec.resources)])
+        check_places(spec)
         lines.append(
             f"{spec.name}: {total_trials(spec, space)} trials of {spec.trainable} by "
             f"{spec.search.algorithm} search, {max_concurrent_trials(spec, trainable)} at a time, "
             f"each with {shown(trial_resources(trainable, spec, space))}"
         )
+    check_unused(sweep_dir(specs[0]).parent)
     lines.append(f"# folder: {sweep_dir(specs[0]).parent}")
     lines.append("# `tunescape show` prints each sweep's complete spec")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.home import expanded
 from experiments.errors import ExperimentError, SpecError
 from experiments.paths import BEST_FOLDER, SPEC_FILE, shown_path
 
@@ -55,7 +56,7 @@ def find_policy(folder: Path) -> PolicySource:
         ExperimentError: There is no such folder.
         ResultsError: It is none of these, or has no checkpoint.
     """
-    folder = folder.expanduser()
+    folder = expanded(folder)
     # The two that are asked for most, before what is slow to import.
     if (folder / "policy.json").is_file():
         return PolicySource(folder)

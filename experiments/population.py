@@ -110,8 +110,8 @@ class PopulationTraining(FIFOScheduler):
             return TrialScheduler.CONTINUE
         controller = _plain(tune_controller)
         budget, member = result[self._time_attr], self._members[trial]
-        if member.waits:
-            return TrialScheduler.PAUSE  # a resumed sweep starts all trials
+        if member.waits:  # a kill came before it was saved where it waits: there again
+            return TrialScheduler.CONTINUE if budget < member.budget else TrialScheduler.PAUSE
         if budget < max(self._burn_in, member.budget + self._interval):
             return TrialScheduler.CONTINUE
         score = self._sign * float(result[self._metric])
@@ -127,11 +127,21 @@ class PopulationTraining(FIFOScheduler):
         member.has_checkpoint = is_best
         if is_best:
             controller._schedule_trial_save(trial, result=result)
-        elif is_worst and self._exploit(controller, trial):
+        elif is_worst and self._exploit(controller, trial, result):
             return TrialScheduler.NOOP
         others = (other.status for other in controller.get_trials())
         wait = any(status in (Trial.PENDING, Trial.PAUSED) for status in others)
         return TrialScheduler.PAUSE if wait else TrialScheduler.CONTINUE
+
+    def is_at_rest(self, trial: Trial) -> bool:
+        """Whether a trial waits for others, and is saved where it waits.
+
+        A resumed sweep leaves it there; Tune would start it.
+        """
+        member, saved = self._members[trial], trial.latest_checkpoint_result
+        if not member.waits or saved is None:
+            return False
+        return bool(saved.metrics.get(self._time_attr, 0) >= member.budget)
 
     def explore(self, trial: Trial, donor: Trial) -> dict[str, Any]:
         """The configuration of a trial that goes on from a donor's checkpoint."""
@@ -180,8 +190,11 @@ class PopulationTraining(FIFOScheduler):
 
     # ------------------------------------------------------------------ exploit and explore
 
-    def _exploit(self, controller: TuneController, trial: Trial) -> bool:
-        """Put a trial in the place of one of the best; tells whether one had a checkpoint."""
+    def _exploit(self, controller: TuneController, trial: Trial, last: Mapping[str, Any]) -> bool:
+        """Put a trial in the place of one of the best; tells whether one had a checkpoint.
+
+        Its own last result is where its file goes on.
+        """
         donors = [d for d in self._better(trial) if self._members[d].has_checkpoint]
         if not donors:
             return False
@@ -189,7 +202,7 @@ class PopulationTraining(FIFOScheduler):
         checkpoint = _newest_checkpoint(donor)
         if checkpoint is None:
             return False
-        adopted = adopt_donor(trial, checkpoint, self._num_exploits)
+        adopted = adopt_donor(trial, checkpoint, self._num_exploits, last)
         self._num_exploits += 1
         if trial.status != Trial.PAUSED:
             controller.pause_trial(trial, should_checkpoint=False)
@@ -256,7 +269,7 @@ class PopulationTraining(FIFOScheduler):
             self._members[trial].has_checkpoint = is_best  # to pause was to save
         for trial, (is_worst, is_best) in standing.items():
             if is_worst and not is_best:
-                self._exploit(controller, trial)
+                self._exploit(controller, trial, trial.last_result)
         for trial in alive:
             self._members[trial].waits = False
 

@@ -7,28 +7,66 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis.store_files import OPTUNA_TABLES, sqlite_file, why_not_database, why_not_journal
 from experiments.errors import PreflightError
-from experiments.paths import command_line
+from experiments.mlflow_store import check_store
+from experiments.output_files import why_not_writable
+from experiments.paths import (
+    absolute_location,
+    command_line,
+    storage_dir,
+    sweep_dir,
+    tracking_uri,
+)
 from experiments.schema import SweepSpec
+from experiments.search_schema import OptunaSection
 from experiments.shared_storage import nodes_without
 from experiments.sweep_lock import LOCK_FILE
 from search_spaces.space import SearchSpace
 from trainables.runtime.feasibility import InfeasibleError, check_cluster, check_nodes
 
 
-def check_storage(storage: Path, sweep_dir: Path) -> None:
+def check_places(spec: SweepSpec) -> None:
+    """See that every place on this machine to which a sweep writes is its own. Nothing is left.
+
+    Raises:
+        PreflightError: A place cannot be written, or holds something else.
+    """
+    storage, sweep = storage_dir(spec), sweep_dir(spec)
+    problem = why_not_writable(sweep)
+    if problem is not None:
+        raise PreflightError(
+            f"the storage folder {storage}: {problem}; choose another with --storage"
+        )
+    if spec.mlflow.enabled:
+        check_store(tracking_uri(spec))
+    if isinstance(spec.search, OptunaSection) and spec.search.study_storage is not None:
+        check_study_file(spec.search.study_storage)
+
+
+def check_study_file(storage: str) -> None:
+    """See that a study storage on this machine is Optuna's, or is not there. Writes nothing.
+
+    Raises:
+        PreflightError: Its file holds something else.
+    """
+    location = absolute_location(storage)
+    path = sqlite_file(location)
+    if path is not None:
+        problem = why_not_database(path, OPTUNA_TABLES, "Optuna")
+    else:
+        problem = why_not_journal(Path(location)) if "://" not in location else None
+    if problem is not None:
+        raise PreflightError(f"search.study_storage: {problem}; it is left as it is")
+
+
+def check_storage(storage: Path, folder: Path) -> None:
     """Make the storage folder, and see that files can be written and no sweep is overwritten.
 
     Raises:
         PreflightError: It cannot be written, or the sweep's folder holds something already.
     """
-    if sweep_dir.exists() and (
-        not sweep_dir.is_dir() or any(path.name != LOCK_FILE for path in sweep_dir.iterdir())
-    ):
-        raise PreflightError(
-            f"{sweep_dir} exists already and is never overwritten: continue that sweep with "
-            f"`{command_line('resume', sweep_dir)}`, or choose another name with --name"
-        )
+    check_unused(folder)
     try:
         storage.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=storage, prefix=".tunescape-"):
@@ -38,6 +76,17 @@ def check_storage(storage: Path, sweep_dir: Path) -> None:
             f"the storage folder {storage} cannot be written: {error.strerror}; "
             "choose another with --storage"
         ) from None
+
+
+def check_unused(folder: Path) -> None:
+    """See that a sweep's folder holds nothing."""
+    if folder.exists() and (
+        not folder.is_dir() or any(path.name != LOCK_FILE for path in folder.iterdir())
+    ):
+        raise PreflightError(
+            f"{folder} exists already and is never overwritten: continue that sweep with "
+            f"`{command_line('resume', folder)}`, or choose another name with --name"
+        )
 
 
 def check_resources(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
+from analysis.home import expanded
 from experiments.metrics import canonical_metric
 from experiments.mutation import holds
 from experiments.scheduler_schema import PbtReplayScheduler
@@ -62,7 +62,7 @@ def _read_sweep(document: Document, scheduler: PbtReplayScheduler) -> None:
         raise document.error(
             _PLACE, "scheduler: pbt_replay needs the folder of a PBT sweep, sweep: runs/<name>"
         )
-    folder = Path(scheduler.sweep).expanduser()
+    folder = expanded(scheduler.sweep)
     place = (*_PLACE, "sweep")
     try:
         exploits = read_lineage(folder)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.home import expanded
 from experiments.errors import ExperimentError
 from experiments.metrics import LEGACY
 from experiments.paths import REPORT_FILE, shown_path
@@ -82,8 +83,8 @@ def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
         raise ExperimentError(
             f"--log-to-mlflow takes one sweep, whose run gets the page, not {len(folders)}"
         )
-    page = folders[0].expanduser().absolute() / REPORT_FILE
-    if out is not None and out.expanduser().absolute() != page:
+    page = expanded(folders[0]).absolute() / REPORT_FILE
+    if out is not None and expanded(out).absolute() != page:
         raise ExperimentError(f"--log-to-mlflow logs {page}: leave --output {out} out")
     check_log_of_sweep(folders[0])
     return page

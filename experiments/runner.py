@@ -12,22 +12,34 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from analysis.home import expanded
 from analysis.reachable import check_tracking
+from analysis.schedulers import POPULATION, compares_settings
 from experiments.cluster import local_node, ray_session, sweep_environment
+from experiments.disk_space import full_disk
 from experiments.environment_file import note_environment
-from experiments.errors import ExperimentError, PreflightError, SweepError
+from experiments.errors import (
+    ExperimentError,
+    MachineFailed,
+    PreflightError,
+    SweepError,
+    SweepStopped,
+)
 from experiments.extension import extended, write_spec
-from experiments.pairs import POPULATION, STOPPING
-from experiments.paths import SPEC_FILE, command_line, storage_dir, sweep_dir, tracking_uri
-from experiments.preflight import check_resources, check_shared, check_storage
+from experiments.paths import SPEC_FILE, saved_line, storage_dir, sweep_dir, tracking_uri
+from experiments.preflight import check_places, check_resources, check_shared, check_storage
+from experiments.progress_text import value_of
+from experiments.ray_watch import closed_without_ray, lost_ray
 from experiments.report_command import report_at_end
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
-from experiments.search_schema import OptunaSection
 from experiments.seed_plan import sweep_trainable
 from experiments.snapshot import reconcile
 from experiments.spec import load_spec, read_spec, spec_space
+from experiments.stop_signals import interrupted_status, received, stop_signals
 from experiments.sweep_lock import sweep_lock
+from experiments.trainable import resolve_trainable
+from experiments.unsaved_sweep import remove_unsaved
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -46,7 +58,7 @@ class Outcome:
     Attributes:
         results: Tune's results.
         folder: The sweep's folder.
-        interrupted: Whether Ctrl-C cut it off.
+        interrupted: Whether Ctrl-C, or a signal, cut it off.
         failures: Trial id and cause of each trial that failed.
         num_trials: Trials that were begun.
         best: The exported policy, if there is one.
@@ -59,6 +71,7 @@ class Outcome:
         final: What the held-out seeds said, if the spec has a `final`.
         model: URI of the best policy as an MLflow model, by its registered name if it has one.
         report: The page about all of it, if it could be written.
+        succeeded: Whether there is what the sweep was for: see `_succeeded`.
     """
 
     results: ResultGrid
@@ -76,6 +89,7 @@ class Outcome:
     final: Final | None = None
     model: str = ""
     report: Path | None = None
+    succeeded: bool = False
 
     @property
     def all_failed(self) -> bool:
@@ -92,8 +106,9 @@ def run(spec: SweepSpec) -> ResultGrid:
     Raises:
         SpecError: The spec asks for what is not supported.
         PreflightError: The machine, the storage or the cluster cannot run it.
+        SystemExit: SIGTERM or SIGHUP ended it; what was reached is saved.
     """
-    return run_sweep(spec).results
+    return _results(run_sweep(spec))
 
 
 def resume(
@@ -121,17 +136,27 @@ def resume(
     Raises:
         SweepError: The folder holds no sweep that can be continued as asked, or the sweep is
             running in another process.
+        SystemExit: SIGTERM or SIGHUP ended it; what was reached is saved.
     """
-    return resume_sweep(
+    outcome = resume_sweep(
         folder,
         num_samples=num_samples,
         stop=stop,
         retry_errored=retry_errored,
         restart_errored=restart_errored,
         address=address,
-    ).results
+    )
+    return _results(outcome)
 
 
+def _results(outcome: Outcome) -> ResultGrid:
+    """Tune's results; ends the process if a signal asked for that."""
+    if outcome.interrupted and received():
+        raise SystemExit(interrupted_status())
+    return outcome.results
+
+
+@stop_signals()
 @sweep_environment()
 def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int = 0) -> Outcome:
     """Like `run`, with how the sweep ended.
@@ -150,6 +175,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     console = console or _default_console()
     if spec.resources.address is None and not ray.is_initialized():  # known before it is started
         check_resources(sweep_trainable(spec), spec, spec_space(spec), [local_node(spec.resources)])
+    check_places(spec)
     check_storage(storage_dir(spec), sweep_dir(spec))
     reachable = _check_tracking(spec, console)
     history = load_history(spec, spec_space(spec))
@@ -171,6 +197,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
             return _fit(spec, sweep, sweep_dir(spec), _Ways(console, verbosity))
 
 
+@stop_signals()
 @sweep_environment()
 def resume_sweep(
     folder: str | Path,
@@ -202,16 +229,14 @@ def resume_sweep(
         raise SweepError("failed trials either go on (retry_errored) or start anew, not both")
     errored: Errored = "retry" if retry_errored else "restart" if restart_errored else "keep"
     console = console or _default_console()
-    path = Path(folder).expanduser().absolute()
+    path = expanded(folder).absolute()
     saved = load_sweep_spec(path, check=True)
     spec = extended(saved, num_samples, stop)
+    if _was_never_saved(path):
+        if address:
+            spec.resources.address = address
+        return run_sweep(spec, console=console, verbosity=verbosity)
     with sweep_lock(path):
-        reconcile(path)
-        if not any(path.glob("experiment_state-*.json")):
-            raise SweepError(
-                f"{path}: the sweep was cut off before Tune saved anything; "
-                f"delete the folder and run {path / SPEC_FILE} again"
-            )
         resources = spec.resources.model_copy(update={"address": address} if address else {})
         reachable = _check_tracking(spec, console)
         study = study_copy(spec, resumed=True)
@@ -224,6 +249,16 @@ def resume_sweep(
             unused.pop_all()
             with RefuseRestart():
                 return _fit(spec, sweep, path, _Ways(console, verbosity, errored != "keep"))
+
+
+def _was_never_saved(folder: Path) -> bool:
+    """Whether a sweep was cut off before Tune saved anything; what there is of it is removed."""
+    with sweep_lock(folder):
+        reconcile(folder)
+        if any(folder.glob("experiment_state-*.json")):
+            return False
+        remove_unsaved(folder)
+        return True
 
 
 def _check_cluster(spec: SweepSpec) -> None:
@@ -241,7 +276,7 @@ def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
     Raises:
         SweepError: It is not a sweep's folder, or was renamed to what no sweep can be called.
     """
-    folder = folder.expanduser().absolute()
+    folder = expanded(folder).absolute()
     if not folder.is_dir():
         raise SweepError(f"{folder}: no such folder; expected that of a sweep, e.g. runs/<name>")
     if not (folder / SPEC_FILE).is_file():
@@ -279,39 +314,59 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
     import ray
 
     status = "KILLED"
-    note_environment(folder, ray.cluster_resources())
-    try:
-        results, interrupted = _interruptible(sweep.tuner.fit)
-        outcome = _outcome(results, folder, interrupted)
-        if spec.final is not None and not outcome.interrupted and not outcome.all_failed:
-            _hold_final(spec, sweep, outcome, ways)
-        status = "KILLED" if outcome.interrupted else "FAILED" if outcome.all_failed else "FINISHED"
-        if not outcome.all_failed:
-            _export(spec, sweep, outcome)
-            _draw(spec, outcome)
-            _draw_effects(spec, outcome)
-            _draw_lineage(spec, outcome)
-            _write_pareto(spec, outcome)
-        outcome.report = report_at_end(folder) if outcome.num_trials else None
-        if sweep.mlflow is not None:
-            sweep.mlflow.log_results(str(folder))
-            sweep.mlflow.close(status)  # waits until all is written, the model too
-            outcome.model = sweep.mlflow.model_uri
-        return outcome
-    except ExperimentError:
-        status = "FAILED"
-        raise
-    except Exception as error:
-        status = "FAILED"
-        raise SweepError(
-            f"the sweep stopped: {_first_cause(error)}; its finished trials are kept: "
-            f"`{command_line('resume', folder)}` continues it"
-        ) from error
-    finally:
+
+    def close() -> None:
         if sweep.study is not None:
             sweep.study.close()
         if sweep.mlflow is not None:
             sweep.mlflow.close(status)
+
+    note_environment(folder, ray.cluster_resources())
+    with closed_without_ray(folder, close):
+        try:
+            results, interrupted = _interruptible(sweep.tuner.fit)
+            if interrupted and lost_ray():
+                raise KeyboardInterrupt
+            outcome = _outcome(results, folder, interrupted)
+            if spec.final is not None and not outcome.interrupted and not outcome.all_failed:
+                _hold_final(spec, sweep, outcome, ways)
+            if outcome.interrupted and received():
+                return outcome  # who ends the process counts the seconds: pictures can wait
+            if not outcome.all_failed:
+                _export(spec, sweep, outcome)
+            outcome.succeeded = _succeeded(spec, outcome)
+            status = _mlflow_status(outcome)
+            if not outcome.all_failed:
+                _draw(spec, outcome)
+                _draw_effects(spec, outcome)
+                _draw_lineage(spec, outcome)
+                _write_pareto(spec, outcome)
+            outcome.report = report_at_end(folder) if outcome.num_trials else None
+            if sweep.mlflow is not None:
+                sweep.mlflow.log_results(str(folder))
+                sweep.mlflow.close(status)  # waits until all is written, the model too
+                outcome.model = sweep.mlflow.model_uri
+            return outcome
+        except KeyboardInterrupt:
+            status = "KILLED"
+            if lost_ray() and not received():
+                raise MachineFailed(lost_ray(), saved_line(folder)) from None
+            raise KeyboardInterrupt(saved_line(folder)) from None
+        except MachineFailed as error:  # of the final
+            status = "KILLED"
+            raise MachineFailed(error.cause, saved_line(folder)) from error
+        except ExperimentError:
+            status = "FAILED"
+            raise
+        except Exception as error:
+            status = "FAILED"
+            cause = _first_cause(error)
+            if failed := lost_ray() or full_disk([cause], folder):
+                status = "KILLED"
+                raise MachineFailed(failed, saved_line(folder)) from error
+            raise SweepStopped(f"the sweep stopped: {cause}; {saved_line(folder)}") from error
+        finally:
+            close()
 
 
 def _hold_final(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome, ways: _Ways) -> None:
@@ -352,6 +407,36 @@ def _outcome(results: ResultGrid, folder: Path, interrupted: bool) -> Outcome:
     trials = list(results._experiment_analysis.trials or [])
     failures = [(trial.trial_id, error_cause(trial)) for trial in trials if trial.status == "ERROR"]
     return Outcome(results, folder, interrupted, failures, len(trials))
+
+
+def _succeeded(spec: SweepSpec, outcome: Outcome) -> bool:
+    """Whether a sweep left what it was run for.
+
+    That is a policy in `best/`, and the winner of a final if the spec has one. Where no policy is
+    to be had, of a trainable of one's own or without checkpoints, it is a finished trial whose
+    objective is a number.
+    """
+    if outcome.interrupted or (spec.final and not (outcome.final and outcome.final.winner)):
+        return False
+    if outcome.best is not None or _leaves_policies(spec):
+        return outcome.best is not None
+    return any(
+        trial.status == "TERMINATED" and value_of(trial, spec.objective.metric) is not None
+        for trial in outcome.results._experiment_analysis.trials or []
+    )
+
+
+def _leaves_policies(spec: SweepSpec) -> bool:
+    from trainables.algorithm import Algorithm
+
+    saves = spec.checkpoint.at_end or spec.checkpoint.frequency > 0
+    return saves and issubclass(resolve_trainable(spec.trainable), Algorithm)
+
+
+def _mlflow_status(outcome: Outcome) -> str:
+    if outcome.interrupted:
+        return "KILLED"
+    return "FINISHED" if outcome.succeeded else "FAILED"
 
 
 def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
@@ -417,9 +502,7 @@ def _draw(spec: SweepSpec, outcome: Outcome) -> None:
 
 def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
     """Draw what each setting with few levels did to the objective, where the sweep can tell."""
-    # A search that learns tries good levels more often; in a population levels change in mid-run;
-    # and of trials that were stopped early the ends are at different budgets.
-    if isinstance(spec.search, OptunaSection) or not _runs_to_the_end(spec):
+    if not compares_settings(spec.model_dump()):
         return
     from analysis import ResultsError, effects_frame, plot_effects
     from experiments.paths import EFFECTS_FILE
@@ -431,12 +514,6 @@ def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
             outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
     except ResultsError:  # no result; why is told with the leaderboard
         return
-
-
-def _runs_to_the_end(spec: SweepSpec) -> bool:
-    """Whether every trial keeps its settings and has the whole budget."""
-    decides = getattr(spec.scheduler, "base", spec.scheduler.algorithm)
-    return decides not in (*STOPPING, *POPULATION)
 
 
 def _draw_lineage(spec: SweepSpec, outcome: Outcome) -> None:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.pairs import ONE_OBJECTIVE, POPULATION, why_not
+from analysis.schedulers import POPULATION
+from experiments.pairs import ONE_OBJECTIVE, why_not
 from experiments.replay_checks import complete_replay
 from experiments.scheduler_schema import (
     AshaScheduler,

@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag, field_validator
 
 from experiments.sections import (
     ENV_STEPS,
+    FilePath,
     PositiveFloat,
     PositiveInt,
     Probability,
@@ -42,7 +43,7 @@ class AshaScheduler(_Timed):
     """Budget that every trial gets; by default `max_t / reduction_factor ** 2`."""
     reduction_factor: ReductionFactor = 4
     """One in so many trials goes on at each rung."""
-    brackets: PositiveInt = 1
+    brackets: Annotated[int, Field(gt=0, le=100)] = 1
 
 
 class HyperBandScheduler(_Timed):
@@ -112,7 +113,7 @@ class PbtReplayScheduler(Section):
     """Repeat the schedule of settings that the winner of a PBT sweep went through."""
 
     algorithm: Literal["pbt_replay"] = "pbt_replay"
-    sweep: str | None = None
+    sweep: FilePath | None = None
     """Folder of the PBT sweep, `runs/<name>`; read once, when the spec is."""
     trial: str | None = None
     """Which trial's schedule; by default that of the trial with the best last result."""

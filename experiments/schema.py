@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator
 
+from experiments.ray_names import check_address, check_resources_given
 from experiments.scheduler_schema import FifoScheduler, Scheduler
 from experiments.search_schema import RandomSearch, Search
-from experiments.sections import ENV_STEPS, PositiveInt, Section, Seed
+from experiments.sections import (
+    ENV_STEPS,
+    MAX_NAME,
+    MAX_SEEDS,
+    Count,
+    FilePath,
+    PositiveInt,
+    Section,
+    Seed,
+)
 
 __all__ = ["ENV_STEPS", "SweepSpec"]
 
@@ -36,20 +45,31 @@ class Resources(Section):
 
     address: str | None = None
     """A running cluster to join (`ip:port`, or `auto`); by default a Ray on this machine."""
-    num_cpus: PositiveInt | None = None
+    num_cpus: Count | None = None
     """CPUs of the Ray on this machine; by default all of them."""
-    num_gpus: Annotated[int, Field(ge=0)] | None = None
+    num_gpus: Annotated[int, Field(ge=0, le=10_000)] | None = None
     custom: dict[str, Annotated[float, Field(gt=0)]] = {}
     """Custom resources of the Ray on this machine, e.g. `{simulator: 4}`."""
     reuse_actors: bool = True
     """Whether a trial takes over the process of a finished one: milliseconds, not seconds."""
+
+    @field_validator("address")
+    @classmethod
+    def _joinable(cls, address: str | None) -> str | None:
+        return None if address is None else check_address(address)
+
+    @field_validator("custom")
+    @classmethod
+    def _nobody_elses(cls, custom: dict[str, float]) -> dict[str, float]:
+        check_resources_given(custom)
+        return custom
 
 
 class Mlflow(Section):
     """Tracking. By default `mlflow.db` (SQLite) in the storage folder."""
 
     enabled: bool = True
-    tracking_uri: str | None = None
+    tracking_uri: FilePath | None = None
     experiment_name: str = "tunescape"
     required: bool = False
     """Whether a tracking server that cannot be reached stops the sweep before it begins."""
@@ -67,8 +87,8 @@ class Mlflow(Section):
 class Seeds(Section):
     """Several seeds of every configuration, as one trial that is judged by all of them."""
 
-    values: Annotated[list[Seed], Field(min_length=1)]
-    parallel: PositiveInt | Literal["auto"] = "auto"
+    values: Annotated[list[Seed], Field(min_length=1, max_length=MAX_SEEDS)]
+    parallel: Count | Literal["auto"] = "auto"
     """Seeds that train at the same time, each with a trial's resources; `auto`: as many as the
     CPUs allow when there are fewer trials than the machine could run at a time."""
 
@@ -76,9 +96,9 @@ class Seeds(Section):
 class Final(Section):
     """The best configurations run again on seeds that the search has not seen."""
 
-    top: PositiveInt = 3
+    top: Annotated[int, Field(gt=0, le=1000)] = 3
     """How many configurations."""
-    seeds: Annotated[int, Field(ge=2)] = 10
+    seeds: Annotated[int, Field(ge=2, le=MAX_SEEDS)] = 10
     """How many held-out seeds each."""
 
 
@@ -102,8 +122,8 @@ class SweepSpec(Section):
     """Several objectives, instead of one; `objective` is then the first of them."""
     stop: dict[str, float | int] = {}
     """A trial ends when a metric reaches the value."""
-    num_samples: PositiveInt = 1
-    max_concurrent: PositiveInt | None = None
+    num_samples: Count = 1
+    max_concurrent: Count | None = None
     """Trials at a time; by default as many as the CPUs allow."""
     time_budget_s: Annotated[float, Field(gt=0)] | None = None
     """Wall-clock budget of the whole sweep, seconds."""
@@ -115,7 +135,7 @@ class SweepSpec(Section):
     final: Final | None = None
     resources: Resources = Resources()
     checkpoint: Checkpointing = Checkpointing()
-    storage: str = "runs"
+    storage: FilePath = "runs"
     """Folder that holds the sweep's folder, `<storage>/<name>`."""
     mlflow: Mlflow = Mlflow()
     loggers: list[Literal["json", "csv", "tensorboard"]] = ["json"]
@@ -128,17 +148,11 @@ class SweepSpec(Section):
     @classmethod
     def _folder_name(cls, name: str) -> str:
         part = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+        if len(name) > MAX_NAME:  # of a folder, with what Tune puts beneath it
+            raise ValueError(f"it has {len(name)} characters; at most {MAX_NAME}")
         if not re.fullmatch(f"{part}(/{part}){{0,2}}", name):
             raise ValueError(
                 "use letters, digits, '_', '-', '+' and '.'; it names a folder, or with '/' "
                 "a folder in a group's"
             )
         return name
-
-    @field_validator("stop")
-    @classmethod
-    def _finite_numbers(cls, stop: dict[str, float]) -> dict[str, float]:
-        for metric, value in stop.items():
-            if math.isnan(value):
-                raise ValueError(f"{metric} = nan never holds")
-        return stop

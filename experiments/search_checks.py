@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.credentials import scrubbed
+from analysis.store_files import why_no_tracking_uri
 from experiments.schema import SweepSpec
 from experiments.search_schema import (
     CmaesSearch,
@@ -17,6 +18,7 @@ from experiments.search_schema import (
     OptunaSection,
     TpeSearch,
 )
+from experiments.sections import MAX_TRIALS, shown_count
 from experiments.spec_references import writes_secret
 from search_spaces.conditions import SpaceKeyError
 from search_spaces.documents import Document, KeyPath, SpecError
@@ -43,6 +45,7 @@ def check_search(
         SpecError: The algorithm cannot search this space, or one of its options is wrong.
     """
     search = spec.search
+    _check_trials(document, spec, space)
     _check_objectives(document, spec)
     if isinstance(search, OptunaSection):
         _check_optuna(document, spec, space)
@@ -95,6 +98,17 @@ def _random_settings(spec: SweepSpec, space: SearchSpace) -> list[str]:
     return [
         f"{search.algorithm} draws {kinds} at random ({names}); tpe learns about them too"
     ]  # fmt: skip
+
+
+def _check_trials(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
+    """Refuse more trials than a sweep may have, before any combination is listed."""
+    points = space.most_grid_points(whole=isinstance(spec.search, GridSearch))
+    if spec.num_samples * points > MAX_TRIALS:
+        raise document.error(
+            ("search_space",),
+            f"search_space: its grids have {shown_count(points)} combinations, each run "
+            f"num_samples = {spec.num_samples} times; allowed: at most {MAX_TRIALS:,} trials",
+        )
 
 
 def _check_objectives(document: Document, spec: SweepSpec) -> None:
@@ -154,6 +168,11 @@ def _check_warm_start(document: Document, spec: SweepSpec, search: LearningSecti
             raise document.error(
                 (*place, "tracking_uri"),
                 f"search: warm_start[{number}]: tracking_uri belongs to mlflow_experiment",
+            )
+        problem = why_no_tracking_uri(source.tracking_uri or "")
+        if problem is not None:
+            raise document.error(
+                (*place, "tracking_uri"), f"search: warm_start[{number}]: tracking_uri: {problem}"
             )
         reference = spec._references.get(f"search.warm_start.{number}.tracking_uri")
         if writes_secret(source.tracking_uri, reference):

@@ -6,17 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from experiments.sections import PositiveInt, Probability, Section, tag_of
+from experiments.sections import MAX_TRIALS, Count, FilePath, Probability, Section, tag_of
 
 
 class WarmStart(Section):
     """Trials of an earlier sweep that the search learns from before it makes its first one."""
 
-    folder: str | None = None
+    folder: FilePath | None = None
     """The earlier sweep's folder, `runs/<name>`."""
     mlflow_experiment: str | None = None
     """Or an MLflow experiment: every finished trial in it."""
-    tracking_uri: str | None = None
+    tracking_uri: FilePath | None = None
     """Where that experiment is; by default where this sweep is tracked."""
 
 
@@ -40,7 +40,7 @@ class RandomSearch(_Search):
 class OptunaSection(_Search):
     """What all of Optuna's samplers share."""
 
-    study_storage: str | None = None
+    study_storage: FilePath | None = None
     """Where a copy of the study is kept for optuna-dashboard: a database
     (`sqlite:///runs/optuna.db`), or the path of a journal file."""
     study_name: str | None = None
@@ -57,9 +57,9 @@ class TpeSearch(LearningSection):
     """Tree-structured Parzen estimator (Bergstra et al., 2011)."""
 
     algorithm: Literal["tpe"] = "tpe"
-    n_startup_trials: Annotated[int, Field(ge=0)] = 10
+    n_startup_trials: Annotated[int, Field(ge=0, le=MAX_TRIALS)] = 10
     """Random trials before the estimator takes over."""
-    n_ei_candidates: PositiveInt = 24
+    n_ei_candidates: Count = 24
     multivariate: bool | None = None
     """Whether settings are modelled jointly (Falkner et al., 2018); by default for one metric."""
     group: bool | None = None
@@ -76,9 +76,9 @@ class CmaesSearch(LearningSection):
     """
 
     algorithm: Literal["cmaes"] = "cmaes"
-    n_startup_trials: PositiveInt = 1
+    n_startup_trials: Count = 1
     """Random trials before the first distribution, which spans the space."""
-    population_size: Annotated[int, Field(ge=4)] | None = None
+    population_size: Annotated[int, Field(ge=4, le=MAX_TRIALS)] | None = None
     """Trials of a generation, half of which make the next; by default 4 + 3 ln(settings)."""
 
 
@@ -89,7 +89,7 @@ class GpSearch(LearningSection):
     """
 
     algorithm: Literal["gp"] = "gp"
-    n_startup_trials: PositiveInt = 10
+    n_startup_trials: Count = 10
     """Random trials before the first model."""
     deterministic_objective: bool = False
     """Whether the same configuration always has the same value, so that no noise is modelled."""
@@ -106,7 +106,7 @@ class SobolSearch(OptunaSection):
 
 
 class _Evolution(LearningSection):
-    population_size: Annotated[int, Field(ge=2)] | None = None
+    population_size: Annotated[int, Field(ge=2, le=MAX_TRIALS)] | None = None
     """Trials of a generation, the first of which is random; by default a fifth of `num_samples`,
     from 4 to 50."""
     mutation_prob: Probability | None = None

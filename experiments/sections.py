@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from analysis.home import expanded
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
+
+MAX_TRIALS = 100_000
+"""Trials of a sweep: Tune keeps some 14 kB of each."""
+MAX_SEEDS = 1000
+MAX_NAME = 200
+"""Characters of a sweep's name, which names a folder."""
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(gt=0, le=MAX_TRIALS)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def _has_home(path: str) -> str:
+    expanded(path)  # an error here names the line, one later does not
+    return path
+
+
+FilePath = Annotated[str, Field(min_length=1), AfterValidator(_has_home)]
+"""A path as it was written, or a URI; `~user` must be a user here."""
 
 
 class Section(BaseModel):
@@ -21,8 +40,14 @@ class Section(BaseModel):
         extra="forbid",
         validate_assignment=True,
         validate_default=True,
+        allow_inf_nan=False,
         use_attribute_docstrings=True,  # they are what editors show (`experiments.json_schema`)
     )
+
+
+def shown_count(count: int) -> str:
+    """A whole number for a message, also one of thousands of digits."""
+    return f"{count:,}" if count < 10**12 else f"about 10^{int(math.log10(count))}"
 
 
 def tag_of(value: Any) -> str:

@@ -19,6 +19,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from experiments.trial_info import numeric_metrics
 from trainables.core.checkpoint import load_state, save_state
+from trainables.core.settings import ConfigError
 
 _DICT_STATE = "trainable"  # the state of a trainable whose `save_checkpoint` returns a dict
 # Of the trial, not of a seed: its own process adds them.
@@ -176,7 +177,8 @@ class SeedHosts:
         try:
             return ray.get(call)
         except ray.exceptions.RayTaskError as error:
-            raise SeedError(str(error.cause)) from error
+            kind = type(error.cause) if isinstance(error.cause, ConfigError) else SeedError
+            raise kind(str(error.cause)) from error
         except ray.exceptions.RayActorError as error:
             seeds = ", ".join(map(str, self._seeds[index]))
             raise SeedError(f"the process of the seeds {seeds} died") from error
@@ -187,6 +189,8 @@ def naming(seed: int) -> Iterator[None]:
     """Whatever fails within names the seed that it failed for."""
     try:
         yield
+    except ConfigError as error:  # stays one: another attempt would not mend it
+        raise type(error)(f"seed {seed}: {error}") from error
     except Exception as error:
         raise SeedError(f"seed {seed}: {type(error).__name__}: {error}") from error
 

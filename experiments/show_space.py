@@ -141,8 +141,9 @@ def _drawn(domain: Domain) -> str:
         values = [domain.value(searched) for searched in domain.values]
         return f"tune.{'grid_search' if isinstance(domain, Grid) else 'choice'}({values!r})"
     # Tune's own quniform rounds, which makes both ends rarer.
-    if domain.kind == "quniform" or (domain.kind == "randint" and domain.transform):
-        return f"tune.choice({[domain.value(searched) for searched in domain.finite or ()]!r})"
+    is_listed = domain.kind == "quniform" or (domain.kind == "randint" and domain.transform)
+    if is_listed and domain.finite:
+        return f"tune.choice({[domain.value(searched) for searched in domain.finite]!r})"
     native = f"tune.{domain.kind}({', '.join(map(repr, domain.arguments()))})"
     if domain.transform is None:
         return native

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
+from experiments.env_checks import check_env
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
-from experiments.remote_spec import is_url, load_remote_document, name_of, refuse_files
+from experiments.remote_spec import is_url, load_remote_document, name_of
 from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
 from experiments.search_checks import check_search
 from experiments.seed_checks import check_final, check_seeds
 from experiments.spec_checks import (
     check_config,
-    check_env,
     check_mlflow,
     check_space,
     check_together,
@@ -50,6 +49,7 @@ from experiments.spec_shape import (
 )
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
+from search_spaces.yaml_values import dump_yaml
 
 __all__ = [
     "check_document",
@@ -143,7 +143,7 @@ def dump_spec(spec: SweepSpec) -> str:
     It holds the values of environment variables, except for keys that may be credentials
     (`experiments.spec_references.CREDENTIALS`): those are references as they were written.
     """
-    return yaml.safe_dump(spec_data(spec), sort_keys=False, allow_unicode=True)
+    return dump_yaml(spec_data(spec))
 
 
 def spec_data(spec: SweepSpec) -> dict[str, Any]:
@@ -170,9 +170,12 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
             (KEY,), "a matrix is several sweeps: use `tunescape run`, or load_specs in Python"
         )
     expand_shorthands(document)
+    is_foreign = is_url(document.source)
+    if is_foreign:
+        from experiments.remote_checks import refuse_foreign, refuse_foreign_values
+
+        refuse_foreign(document)
     require_known_keys(document)
-    if is_url(document.source):
-        refuse_files(document)
     base = take_space_by_name(document)
     require_mapping(document, "config")
     require_mapping(document, "search_space")
@@ -182,6 +185,9 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
 
     searched = take_grids_from_config(document)
     inline = SearchSpace.parse_document(document, ("search_space",))
+    if is_foreign:
+        written = (("search_space", inline), ("config", searched))
+        refuse_foreign_values(document, config_class, written)
     if config_class is not None:
         data["config"] = check_config(document, config_class)
         inline = check_space(document, inline, config_class)

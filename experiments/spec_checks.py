@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from analysis.store_files import why_no_tracking_uri
 from experiments.metrics import canonical_metric
 from experiments.schema import SweepSpec
 from experiments.spec_references import writes_secret
@@ -71,30 +72,6 @@ def _blame(value: Any, path: KeyPath, message: str) -> KeyPath:
             if repr(key) in message or message.startswith(f"{key} ") or f".{key} " in message:
                 return _blame(inner, (*path, key), message)
     return path
-
-
-def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
-    """Make each environment once, here, unless the trials run on another machine."""
-    envs: list[tuple[KeyPath, Any]] = []
-    if spec.config.get("env") is not None:
-        envs.append((("config", "env"), spec.config["env"]))
-    for parameter in space.parameters:
-        if parameter.path == ("env",):
-            values = parameter.domain.probes()
-            envs.extend((("search_space", "env"), value) for value in values)
-    if not envs:
-        raise document.error(
-            ("config",), f"config.env is missing: {spec.trainable} needs an environment"
-        )
-    if spec.resources.address is not None:
-        return
-    from trainables.runtime.envs import make_vector_env
-
-    for place, env in envs:
-        try:
-            make_vector_env(env, spec.config.get("env_config")).close()
-        except ValueError as error:
-            raise document.error(place, f"{'.'.join(map(str, place))}: {error}") from None
 
 
 def check_space(
@@ -178,26 +155,42 @@ def check_together(
     document: Document, spec: SweepSpec, space: SearchSpace, config_class: Any
 ) -> None:
     """Settings that only fail in combination: at least one drawn configuration must be valid."""
+    check_code = _code_check(config_class)
     generator = np.random.default_rng(spec.seed or 0)
     grid = next(space.grid_points())
     problem = ""
     for _ in range(_DRAWS if space else 1):
         drawn = space.config(space.sample(generator, grid))
         try:
-            config_class.from_dict(_deep_merge(spec.config, drawn)).validate()
+            config = config_class.from_dict(deep_merge(spec.config, drawn))
+            config.validate()
+            if spec.resources.address is None:  # else it may be there that the code is
+                check_code(config)
             return
         except ValueError as error:
             problem = str(error)
     every = f" (so is each of {_DRAWS} configurations drawn from the space)" if space else ""
-    raise document.error(("config",), f"config: {problem}{every}")
+    raise document.error(_blame(spec.config, ("config",), problem), f"config: {problem}{every}")
 
 
-def _deep_merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _code_check(config_class: Any) -> Callable[[Any], None]:
+    """What looks at the code that a config names; of a trainable of one's own there is nothing."""
+    from trainables.core.config import AlgorithmConfig
+
+    if not issubclass(config_class, AlgorithmConfig):
+        return lambda _: None
+    from trainables.runtime.named_code import check_named_code
+
+    return check_named_code
+
+
+def deep_merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """One nested config with another's settings put in."""
     result = dict(base)
     for key, value in other.items():
         mine = result.get(key)
         both = isinstance(mine, Mapping) and isinstance(value, Mapping)
-        result[key] = _deep_merge(mine, value) if both else value  # type: ignore[arg-type]
+        result[key] = deep_merge(mine, value) if both else value  # type: ignore[arg-type]
     return result
 
 
@@ -258,6 +251,9 @@ def check_mlflow(document: Document, spec: SweepSpec) -> None:
 
     And a model that is not logged cannot be registered.
     """
+    problem = why_no_tracking_uri(spec.mlflow.tracking_uri or "")
+    if problem is not None:
+        raise document.error(("mlflow", "tracking_uri"), f"mlflow.tracking_uri: {problem}")
     if writes_secret(spec.mlflow.tracking_uri, spec._references.get("mlflow.tracking_uri")):
         raise document.error(
             ("mlflow", "tracking_uri"),

@@ -7,15 +7,19 @@ or in a section such as `config`, where they hold that section's keys.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from experiments.search_schema import SEARCH_SYNONYMS
 from experiments.spec_files import find_part
-from search_spaces.documents import Document, KeyPath, SpecError, load_document
+from search_spaces.documents import Document, KeyPath, load_document
 from search_spaces.domains import is_domain
 
 KEYWORDS = ("extends", "include")
+
+MAX_FILES = 100
+"""Files that a spec is put together from, each as often as it is named."""
 
 _TAGGED = ("search", "scheduler")  # sections that are another thing with another algorithm
 
@@ -34,20 +38,33 @@ def compose(document: Document, folder: Path) -> Document:
     Raises:
         SpecError: A file is missing, is no mapping, or extends itself.
     """
-    return _composed(document, folder, (_identity(document, folder),), is_spec=True)
+    return _composed(document, folder, (_identity(document, folder),), [], is_spec=True)
 
 
 def _composed(
-    document: Document, folder: Path, chain: tuple[Path, ...], *, is_spec: bool
+    document: Document,
+    folder: Path,
+    chain: tuple[Path, ...],
+    read: list[Path],
+    *,
+    is_spec: bool,
 ) -> Document:
-    """The document with its parts; `chain` is the files on the way here, for cycles."""
+    """The document with its parts.
+
+    Args:
+        document: One of the files, or a section of it.
+        folder: See `compose`.
+        chain: The files on the way here, for cycles.
+        read: All that were read so far; it grows.
+        is_spec: Whether the document is no section.
+    """
     result = Document({}, document.source)
     own = Document(dict(document.data), document.source, dict(document.lines))
     for keyword in KEYWORDS:
         names = own.data.pop(keyword, [])
         for index, name in enumerate(names if isinstance(names, list) else [names]):
             place = (keyword, index) if isinstance(names, list) else (keyword,)
-            part = _part(document, place, name, folder, chain, is_spec=is_spec)
+            part = _part(document, place, name, folder, chain, read, is_spec=is_spec)
             if is_spec:
                 part.data.pop("name", None)
             merge(result, part)
@@ -56,7 +73,7 @@ def _composed(
             if isinstance(section, dict) and any(keyword in section for keyword in KEYWORDS):
                 inner = Document(section, document.source)
                 _copy_places(document, (key,), inner, ())
-                whole = _composed(inner, folder, chain, is_spec=False)
+                whole = _composed(inner, folder, chain, read, is_spec=False)
                 own.data[key] = whole.data
                 _copy_places(whole, (), own, (key,))
     merge(result, own)
@@ -69,6 +86,7 @@ def _part(
     name: Any,
     folder: Path,
     chain: tuple[Path, ...],
+    read: list[Path],
     *,
     is_spec: bool,
 ) -> Document:
@@ -77,13 +95,19 @@ def _part(
         raise document.error(place, f"{keyword}: {name!r} is not the path of a file")
     try:
         file = find_part(name, folder)
-    except SpecError as error:
+    except ValueError as error:
         raise document.error(place, f"{keyword}: {error}") from None
     if file.resolve() in chain:
         loop = chain[chain.index(file.resolve()) :]
         names = " -> ".join(link.name for link in (*loop, file))
         raise document.error(place, f"{keyword}: {name} comes to itself again: {names}")
-    return _composed(load_document(file), file.parent, (*chain, file.resolve()), is_spec=is_spec)
+    if len(read) == MAX_FILES:
+        raise document.error(
+            place, f"{keyword}: the spec is put together from more than {MAX_FILES} files"
+        )
+    read.append(file)
+    chain = (*chain, file.resolve())
+    return _composed(load_document(file), file.parent, chain, read, is_spec=is_spec)
 
 
 def _identity(document: Document, folder: Path) -> Path:
@@ -94,22 +118,25 @@ def _identity(document: Document, folder: Path) -> Path:
 def merge(base: Document, over: Document, path: KeyPath = ()) -> None:
     """Put what `over` holds at `path` over what `base` holds there, and the places with it."""
     mine, theirs = _at(base, path), _at(over, path)
+    dropped, copied = set(), set()
     for key, value in theirs.items():
         here = (*path, key)
         if value is None and key in mine:
             del mine[key]
-            _drop_places(base, here)
+            dropped.add(key)
             if path == ("search_space",) and "base" in mine:
                 mine[key] = None  # the named space may have it, too
         elif isinstance(value, dict) and (inner := _mergeable(here, mine.get(key), value)):
             mine[key] = inner
             merge(base, over, here)
         else:
-            _drop_places(base, here)
+            dropped.add(key)
             mine[key] = _copied(value)
-            _copy_places(over, here, base, here)
-        if here in over.lines:
-            base.lines[here] = over.lines[here]
+            copied.add(key)
+    _move_places(base, over, path, dropped, copied)
+    for key in theirs:
+        if (*path, key) in over.lines:
+            base.lines[(*path, key)] = over.lines[(*path, key)]
 
 
 def _mergeable(path: KeyPath, mine: Any, theirs: dict[str, Any]) -> dict[str, Any] | None:
@@ -152,6 +179,23 @@ def _copy_places(origin: Document, path: KeyPath, target: Document, to: KeyPath)
             target.lines[(*to, *known[len(path) :])] = place
 
 
-def _drop_places(document: Document, path: KeyPath) -> None:
-    for known in [known for known in document.lines if known[: len(path)] == path]:
-        del document.lines[known]
+def _move_places(
+    base: Document, over: Document, path: KeyPath, dropped: set[str], copied: set[str]
+) -> None:
+    """Forget the places of the `dropped` keys at `path`, and take those of the `copied` ones.
+
+    In one pass for all keys: there may be thousands, each with thousands of places.
+    """
+
+    def below(places: Iterable[KeyPath], keys: set[str]) -> list[KeyPath]:
+        depth = len(path)
+        return [
+            known
+            for known in places
+            if len(known) > depth and known[depth] in keys and known[:depth] == path
+        ]
+
+    for known in below(base.lines, dropped):
+        del base.lines[known]
+    for known in below(over.lines, copied):
+        base.lines[known] = over.lines[known]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.home import expanded
 from search_spaces.documents import SpecError, nearest
 
 _FOLDER = Path(__file__).parent
@@ -35,7 +36,7 @@ def find_part(name: str, folder: Path) -> Path:
     Raises:
         SpecError: There is no such file, and no shipped spec of that name.
     """
-    beside = folder / Path(name).expanduser()
+    beside = folder / expanded(name)
     if beside.is_file():
         return beside
     if name in spec_names():

@@ -26,7 +26,8 @@ CREDENTIALS: tuple[KeyPath, ...] = (
 """
 
 REFERENCE = re.compile(r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}")
-_TOKEN = re.compile(r"(?P<escaped>\$\$+\{)|(?P<reference>\$\{[^}]*\}?)")
+# A run of `$` is looked at once, from its beginning: else its length would count squared.
+_TOKEN = re.compile(r"(?P<escaped>(?<!\$)\$\$+\{)|(?P<reference>\$\{[^}]*\}?)")
 _USAGE = "write ${env:NAME} or ${env:NAME:default}, or $${ for the text ${"
 
 
@@ -82,7 +83,7 @@ def writes_secret(uri: str | None, reference: str | None) -> bool:
 
 def escaped(text: str) -> str:
     """The text as it is written in a spec, so that reading it gives the text again."""
-    return re.sub(r"\$+\{", r"$\g<0>", text)
+    return re.sub(r"(?<!\$)\$+\{", r"$\g<0>", text)
 
 
 def _is_credential(path: KeyPath) -> bool:

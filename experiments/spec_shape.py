@@ -12,7 +12,7 @@ from experiments.pairs import BOHB
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.schema import SweepSpec
 from experiments.search_schema import SEARCH_SYNONYMS, SEARCHES
-from experiments.sections import Section
+from experiments.sections import MAX_SEEDS, Section
 from experiments.trainable import resolve_trainable
 from search_spaces.documents import Document, KeyPath, SpecError, nearest
 from search_spaces.loader import (
@@ -25,6 +25,21 @@ from search_spaces.loader import (
 from search_spaces.space import SearchSpace, SpaceKeyError
 
 _TAGGED: dict[str, dict[str, type[Section]]] = {"search": SEARCHES, "scheduler": SCHEDULERS}
+_FIELDS = SweepSpec.model_fields
+_LENGTH = "stop: {num_env_steps_sampled_lifetime: …}"
+# What other tools call a key of the spec.
+_CALLED_HERE = {
+    **dict.fromkeys(("algo", "algorithm", "run", "agent"), "trainable"),
+    **dict.fromkeys(("total_timesteps", "n_timesteps", "num_timesteps", "timesteps"), _LENGTH),
+    **dict.fromkeys(("n_trials", "num_trials"), "num_samples"),
+    **dict.fromkeys(("search_alg", "searcher", "sampler"), "search"),
+    **dict.fromkeys(("param_space", "parameters"), "search_space, and config for fixed settings"),
+    **dict.fromkeys(("local_dir", "storage_path"), "storage"),
+    **dict.fromkeys(("max_concurrent_trials", "n_jobs"), "max_concurrent"),
+    "checkpoint_freq": "checkpoint: {frequency: …}",
+    "pruner": "scheduler",
+    "timeout": "time_budget_s",
+}
 _SYNONYMS: dict[str, dict[str, str]] = {"search": SEARCH_SYNONYMS, "scheduler": {}}
 
 
@@ -52,7 +67,7 @@ def _expand_algorithm(
     name = value.get("algorithm")
     if isinstance(name, str):
         name = value["algorithm"] = synonyms.get(name, name)
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         place = (key, "algorithm") if "algorithm" in value else (key,)
         if name == "bohb":
             raise document.error(place, f"{key}: {BOHB}")
@@ -73,6 +88,10 @@ def _expand_seeds(document: Document) -> None:
             ("seeds",), f"seeds = {seeds!r} is not allowed; allowed: a number of seeds above 0, "
             "a list of seeds, or a mapping with values and parallel"
         )  # fmt: skip
+    if isinstance(seeds, int) and seeds > MAX_SEEDS:  # before they are listed
+        raise document.error(
+            ("seeds",), f"seeds = {seeds} is not allowed; allowed: at most {MAX_SEEDS} seeds"
+        )
     if isinstance(seeds, int):
         first = data.get("seed") or 0
         seeds = [first + number for number in range(seeds)] if isinstance(first, int) else [0]
@@ -184,14 +203,28 @@ def require_known_keys(document: Document) -> None:
 
 
 def _unknown_key(document: Document, key: str, known: list[str]) -> str:
+    if key in _CALLED_HERE:
+        return f"unknown key {key!r}; here it is {_CALLED_HERE[key]}"
+    sections = {name: _section_in(field.annotation) for name, field in _FIELDS.items()}
+    for name, section in sections.items():
+        if section is not None and key in section.model_fields:
+            return f"unknown key {key!r}; it is a key of {name}: write {name}: {{{key}: …}}"
+    likely = nearest(key, known, cutoff=0.8)
+    if likely:  # a slip of the pen is told at once: the trainable takes seconds to import
+        return f"unknown key {key!r}; allowed: {', '.join(known)}{likely}"
     try:
         config_class = getattr(trainable_of(document), "config_class", None)
         settings = list(config_class.settings()) if config_class is not None else []
     except (SpecError, AttributeError):
-        settings = []
+        config_class, settings = None, []
     if key in settings:
         return f"unknown key {key!r}; it is a setting of the trainable: write it under config"
-    return f"unknown key {key!r}; allowed: {', '.join(known)}{nearest(key, known)}"
+    likely = nearest(key, known)
+    if config_class is not None and not likely:
+        likely = config_class.hint(key)
+        if likely:
+            return f"unknown key {key!r} of a spec; a setting belongs under config{likely}"
+    return f"unknown key {key!r}; allowed: {', '.join(known)}{likely}"
 
 
 def require_mapping(document: Document, key: str) -> None:
@@ -252,7 +285,7 @@ def _describe(path: KeyPath, problem: Any) -> str:
         where = ".".join(str(part) for part in path[:-1])
         hint = nearest(path[-1], known)
         return f"{where}: unknown key {path[-1]!r}; allowed: {', '.join(known)}{hint}"
-    if kind == "missing":
+    if kind == "missing" and isinstance(path[-1], str):
         known = _fields_at(path[:-1], problem["loc"])
         return f"missing key {dotted!r}; allowed: {', '.join(known)}"
     if kind in ("model_type", "model_attributes_type"):

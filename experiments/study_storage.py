@@ -21,7 +21,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from analysis.credentials import scrubbed
 from analysis.reachable import why_unreachable
+from analysis.store_files import sqlite_file
 from experiments.errors import PreflightError
+from experiments.paths import absolute_location
+from experiments.preflight import check_study_file
 from experiments.schema import SweepSpec
 from experiments.search_schema import OptunaSection
 
@@ -55,6 +58,7 @@ def open_study(spec: SweepSpec, search: OptunaSection, *, resumed: bool = False)
     name = search.study_name or spec.name
     shown = scrubbed(search.study_storage)
     modes = [objective.mode for objective in spec.objectives or [spec.objective]]
+    check_study_file(search.study_storage)
     problem = why_unreachable(search.study_storage) if "://" in search.study_storage else None
     if problem:
         raise PreflightError(f"the study storage {shown} cannot be reached: {problem}")
@@ -90,15 +94,13 @@ def open_study(spec: SweepSpec, search: OptunaSection, *, resumed: bool = False)
 
 def _storage(uri: str) -> BaseStorage:
     """A database by its URI, or a journal file by its path."""
-    if "://" not in uri:
-        path = Path(uri).expanduser().absolute()
+    location = absolute_location(uri)
+    path = sqlite_file(location) if "://" in location else Path(location)
+    if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return JournalStorage(JournalFileBackend(str(path)))
-    if uri.startswith("sqlite:///"):
-        path = Path(uri.removeprefix("sqlite:///")).expanduser().absolute()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        uri = f"sqlite:///{path}"
-    return RDBStorage(uri)
+    if "://" in location:
+        return RDBStorage(location)
+    return JournalStorage(JournalFileBackend(location))
 
 
 class StudyCopy:

@@ -10,6 +10,7 @@ from experiments.errors import SweepError
 from experiments.paths import command_line, shown_path
 from experiments.schema import ENV_STEPS, SweepSpec
 from experiments.seed_summary import show_final, show_seeds
+from experiments.stop_signals import received
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +23,8 @@ _TOP = 10
 
 def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     """Print the leaderboard, the settings' effects, the failures and what to do next."""
+    if outcome.interrupted and received():  # who ends the process counts the seconds
+        return
     if not outcome.all_failed and outcome.num_trials:
         _show_leaderboard(outcome, spec, console)
         show_seeds(spec, console)

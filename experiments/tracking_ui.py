@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.credentials import scrubbed
+from analysis.home import expanded
 from experiments.errors import ExperimentError
 from experiments.matrix_state import is_matrix, load_matrix
 from experiments.paths import SPEC_FILE, default_tracking_uri, tracking_uri
@@ -52,7 +53,6 @@ def serve(folder: Path, port: int, console: Console) -> int:
     console.print(f"MLflow UI: http://{HOST}:{port} (Ctrl-C stops it)", highlight=False)
     # The server has worker processes: all of them are in a group of their own, and end with us.
     server = subprocess.Popen(ui_command(port), start_new_session=True, env=_environment(uri))
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         if page := runs_page(uri, port):
             console.print(f"Runs of the latest sweeps: {page}", highlight=False, soft_wrap=True)
@@ -94,10 +94,6 @@ def _environment(uri: str) -> dict[str, str]:
     }
 
 
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 def _stop(server: subprocess.Popen[bytes]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
@@ -111,7 +107,7 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 
 def store_of(folder: Path) -> str:
     """The tracking URI of a sweep's folder, or of a folder that holds sweeps."""
-    folder = folder.expanduser().absolute()
+    folder = expanded(folder).absolute()
     if (folder / SPEC_FILE).is_file():
         uri = tracking_uri(load_sweep_spec(folder))
     elif is_matrix(folder):

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
-from ray.tune.logger import JsonLoggerCallback
 from ray.tune.result import EXPR_RESULT_FILE
 
 from analysis.rows import flatten
 from experiments.mlflow_names import as_text
+from experiments.result_rows import ResultRows
 from experiments.sections import ENV_STEPS
 from experiments.trial_info import numeric_metrics, read_json_lines
 
@@ -33,7 +33,7 @@ _FLUSH_S = 30
 def file_loggers(names: Sequence[str]) -> list[tune.Callback]:
     """The callbacks of a spec's `loggers`. JSON is always among them: the analysis reads it."""
     others = {"csv": CsvFiles, "tensorboard": TensorBoardFiles}
-    return [JsonLoggerCallback(), *(others[name]() for name in names if name in others)]
+    return [ResultRows(), *(others[name]() for name in names if name in others)]
 
 
 class _PerTrial(tune.Callback):
@@ -87,7 +87,7 @@ class CsvFiles(_PerTrial):
     """Writes `progress.csv` when a trial ends, from its `result.json`.
 
     So it costs nothing while the trial runs, and has a column for every key of every result: empty
-    in the rows that lack it. Of an iteration that a resumed trial reports twice the last counts.
+    in the rows that lack it. Of an iteration that a trial reports twice the last counts.
     """
 
     def _end(self, trial: Trial) -> None:
@@ -126,6 +126,9 @@ class TensorBoardFiles(_PerTrial):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
     ) -> None:
         self._try(self._add, trial, result)
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        self._try(self._end, trial)  # a new file says from which step on the old one is void
 
     def _add(self, trial: Trial, result: dict[str, Any]) -> None:
         values, _non_finite = numeric_metrics(result)

@@ -9,7 +9,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.failures import cause_of
+from analysis.failures import shown_cause
 from analysis.rows import flatten
 from experiments.metrics import LEGACY
 
@@ -108,8 +108,8 @@ def error_cause(trial: Trial) -> str:
     try:
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return cause_of("")
-    return cause_of(text)
+        return shown_cause("")
+    return shown_cause(text)
 
 
 def trial_folder(trial: Trial) -> Path:

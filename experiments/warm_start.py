@@ -10,10 +10,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.credentials import scrubbed
+from analysis.home import expanded
 from experiments.errors import PreflightError
 from experiments.paths import absolute_tracking_uri, tracking_uri
 from experiments.schema import SweepSpec
@@ -106,7 +106,7 @@ def _from_folder(folder: str, spec: SweepSpec, space: SearchSpace) -> Iterator[P
 
     metrics = _metrics(spec)
     try:
-        sweep = load_sweep(Path(folder).expanduser())
+        sweep = load_sweep(expanded(folder))
     except ResultsError as error:
         raise PreflightError(f"warm_start: {error}") from None
     for trial in sweep.trials:
@@ -130,13 +130,17 @@ def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iter
     from mlflow.exceptions import MlflowException
 
     from analysis.reachable import check_tracking
+    from analysis.store_files import sqlite_file, why_not_mlflow
     from experiments.mlflow_names import FINISHED, OUTCOME_TAG, TRIAL_TAG
     from experiments.mlflow_store import connect
 
     uri = tracking_uri(spec)
     if source.tracking_uri:
         uri = absolute_tracking_uri(source.tracking_uri)
-    problem = check_tracking(uri)
+    database = sqlite_file(uri)
+    if database is not None and not database.exists():  # MLflow would make one
+        raise PreflightError(f"warm_start: there is no database {database}")
+    problem = check_tracking(uri) or why_not_mlflow(uri)
     if problem:
         raise PreflightError(f"warm_start: {problem}")
     metrics = _metrics(spec)

@@ -1,6 +1,7 @@
 """What every test needs: one torch thread, and Ray workers that find the tests' helpers."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A process keeps what it was first told of tokens, and the tests have clusters of several kinds.
 os.environ["RAY_AUTH_MODE"] = "disabled"
+# A run in the background or under nohup passes ignored signals on to the sweeps that it starts.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Worker processes inherit the environment, not what pytest has put on sys.path.
 _paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
 os.environ["PYTHONPATH"] = os.pathsep.join(path for path in _paths if path)

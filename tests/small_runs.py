@@ -24,6 +24,11 @@ _REPLAY: dict[str, Any] = {
 SMALL: dict[str, dict[str, Any]] = {
     "DQN": {**_REPLAY, "noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
     "SAC": _REPLAY,
+    "A2C": {
+        "num_envs_per_env_runner": 4,
+        "train_batch_size_per_learner": 64,
+        "min_sample_timesteps_per_iteration": 256,
+    },
     "APPO": {
         "train_batch_size_per_learner": 128,
         "rollout_fragment_length": 16,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -31,7 +32,13 @@ class DummyConfig(Settings):
     seconds: float = setting(0.0, "debugging", "time that an iteration takes", ge=0)
     fail_at: int = setting(0, "debugging", "iteration that raises; 0 is none", ge=0)
     fail_file: str = setting("", "debugging", "the third iteration raises while the file is there")
-    die_file: str = setting("", "debugging", "the third iteration kills the process, once")
+    die_file: str = setting(
+        "", "debugging", "an iteration kills the process while the file is there"
+    )
+    die_at: int = setting(3, "debugging", "which iteration", gt=0)
+    full_file: str = setting("", "debugging", "no checkpoint can be saved while the file is there")
+    refuse_file: str = setting("", "debugging", "set-up refuses what a file there says")
+    refuse_seeds_above: int = setting(-1, "debugging", "only of seeds above it", ge=-1)
     nan: bool = setting(False, "debugging", "the return is not a number")
     seed: int | None = setting(None, "debugging", "seed")
 
@@ -56,6 +63,10 @@ class Dummy(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         self.settings = {**DummyConfig().to_dict(), **config}
         self.count = 0
+        refuse_file = Path(self.settings["refuse_file"] or "no such file")
+        seed = self.settings["seed"] or 0
+        if refuse_file.is_file() and seed > self.settings["refuse_seeds_above"]:
+            raise ConfigError(refuse_file.read_text())
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.setup(new_config)
@@ -73,7 +84,7 @@ class Dummy(tune.Trainable):
         ):
             raise RuntimeError("the dummy fails as asked")
         die_file = Path(self.settings["die_file"] or "no such file")
-        if self.count == 3 and die_file.is_file():
+        if self.count == self.settings["die_at"] and die_file.is_file():
             die_file.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         value = self.count * (1 - abs(self.settings["lr"] - 0.01))
@@ -84,6 +95,8 @@ class Dummy(tune.Trainable):
         }
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
+        if Path(self.settings["full_file"] or "no such file").is_file():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), checkpoint_dir)
         policy = Path(checkpoint_dir, "policies", "default_policy")
         policy.mkdir(parents=True)
         (policy / "policy.json").write_text(json.dumps({"count": self.count}))

@@ -22,13 +22,10 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-import numpy as np
-
-from experiments.benchmarks import curves
+from experiments.benchmarks import curves, tuned
 from experiments.benchmarks.gather import HERE, Result, console, keep, spread, table, verdict
 from experiments.spec import load_spec
 from trainables.ppo import PPO
-from trainables.runtime.evaluation import evaluate_policy
 
 SPEC = Path(__file__).parents[1] / "tuned" / "ppo" / "stateless_cartpole.yaml"
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -132,24 +129,8 @@ def trained(network: str, seed: int, steps: int, settings: dict[str, float]) -> 
     """One run: its curve, the last training return, and that of 100 greedy episodes."""
     # The rate falls to nearly nothing over the run.
     changes: dict[str, Any] = {**settings, "lr": [[0, settings["lr"]], [steps, 1e-5]]}
-    start, curve = time.perf_counter(), []
-    with PPO(config=settings_of(network, seed, **changes)) as algo:
-        while algo.num_env_steps_sampled < steps:
-            value = algo.train()["episode_return_mean"]
-            if np.isfinite(value):
-                curve.append((algo.num_env_steps_sampled, round(float(value), 1)))
-        played = evaluate_policy(
-            algo.get_policy(), algo.config.env, algo.config.env_config, num_episodes=100, seed=12345
-        )
-    return {
-        "network": network,
-        "seed": seed,
-        "settings": settings,
-        "return": curve[-1][1],
-        "greedy": round(played.return_mean, 1),
-        "seconds": round(time.perf_counter() - start, 1),
-        "curve": curve,
-    }
+    result = tuned.trained("PPO", settings_of(network, seed, **changes), steps)
+    return {"network": network, "seed": seed, "settings": settings} | result
 
 
 def draw(results: dict[str, list[Result]], path: Path) -> None:

@@ -1,6 +1,8 @@
 """What every algorithm must do. A new algorithm passes this suite before anything else."""
 
+import gc
 import json
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,34 @@ def test_training_changes_the_weights(name: str) -> None:
 
 
 @algorithms
+def test_memory_is_free_without_the_garbage_collector(name: str) -> None:
+    """Buffers and networks may be gigabytes, and the collector counts objects, not bytes."""
+
+    def held(algo: Algorithm) -> list[weakref.ref[Any]]:
+        replays = getattr(algo, "replays", {}).values()
+        return [weakref.ref(part) for part in (*replays, algo.get_policy().module)]
+
+    more: dict[str, Any] = {"evaluation_interval": 1, "evaluation_duration": 1}
+    build(name).stop()  # torch keeps the frames of what first imports its optimisers
+    gc.collect()
+    gc.disable()
+    try:
+        algo = build(name, **more)
+        algo.train()
+        first, itself = held(algo), weakref.ref(algo)
+        algo.reset_config(settings_of(name, "CartPole-v1", **more))
+        assert [part() for part in first] == [None] * len(first)
+        algo.train()
+        second = held(algo)
+        algo.stop()
+        del algo
+        assert itself() is None
+        assert [part() for part in second] == [None] * len(second)
+    finally:
+        gc.enable()
+
+
+@algorithms
 def test_the_same_seed_gives_the_same_metrics(name: str) -> None:
     results = []
     for seed in (3, 3, 4):
@@ -103,6 +133,53 @@ def test_a_resumed_run_equals_the_uninterrupted_one(name: str, env: str, tmp_pat
     assert results == uninterrupted
     for key, value in final.items():
         assert np.array_equal(value, weights[key])
+
+
+MEMORY = {"use_lstm": True, "lstm_cell_size": 8, "fcnet_hiddens": [8], "max_seq_len": 5}
+
+
+@algorithms
+@pytest.mark.parametrize("model", [{}, MEMORY], ids=["", "memory"])
+def test_complete_episodes_train_and_resume(
+    name: str, model: dict[str, Any], tmp_path: Path
+) -> None:
+    """What is held of running episodes is part of a checkpoint, and every step counts once."""
+    config_class = get_algorithm(name).config_class
+    if model and config_class.without_memory is not None:
+        pytest.skip("it trains no memory")
+    model = {key: value for key, value in model.items() if key not in config_class.model_without}
+    more = {"replay_buffer_config": {"capacity": 4000}} if model and name == "DQN" else {}
+    sampled: list[int] = []
+    with build(name, batch_mode="complete_episodes", model=model, **more) as whole:
+        count_steps(whole, sampled)
+        whole.train()
+        whole.save(str(tmp_path / "a"))
+        uninterrupted = [without_clocks(whole.train()) for _ in range(2)]
+        assert whole.num_env_steps_sampled == sum(sampled)
+        final = whole.get_weights()["default_policy"]
+    with Algorithm.from_checkpoint(tmp_path / "a") as resumed:
+        results = [without_clocks(resumed.train()) for _ in range(2)]
+        weights = resumed.get_weights()["default_policy"]
+    for result in (*uninterrupted, *results):
+        result.pop("config")
+    assert results == uninterrupted
+    for key, value in final.items():
+        assert np.array_equal(value, weights[key])
+
+
+def count_steps(algo: Algorithm, sampled: list[int]) -> None:
+    """Have a list filled with the steps of whole episodes, sample by sample."""
+    runner = algo.env_runners.local_env_runner
+    original = runner.sample
+
+    def sample(num_steps: int) -> Any:
+        rollouts, episodes = original(num_steps)
+        rollout = rollouts["default_policy"]
+        assert rollout.num_env_steps == sum(episodes.lengths) >= num_steps * runner.num_envs
+        sampled.append(rollout.num_env_steps)
+        return rollouts, episodes
+
+    runner.sample = sample
 
 
 @algorithms

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from random_env import with_mask
 from space_strategies import ACTION_LEAVES, nested_spaces
 
-from trainables import APPO, DQN, IMPALA, PPO, SAC, Algorithm
+from trainables import A2C, APPO, DQN, IMPALA, PPO, SAC, Algorithm
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import leaf_spaces
@@ -30,6 +30,7 @@ REPLAY: dict[str, Any] = {
     "replay_buffer_config": {"capacity": 200},
 }
 SMALL: dict[type[Algorithm], dict[str, Any]] = {
+    A2C: {**TINY, "train_batch_size_per_learner": 24, "min_sample_timesteps_per_iteration": 48},
     PPO: {**TINY, "train_batch_size_per_learner": 24, "num_epochs": 1, "minibatch_size": None},
     APPO: {
         **TINY,
@@ -64,7 +65,7 @@ def can_train(algorithm: type[Algorithm], action_space: gym.Space, model: dict[s
     """Whether the algorithm's mathematics has an answer for these actions, and for a memory."""
     if model and algorithm is SAC:
         return False
-    if algorithm in (PPO, APPO, IMPALA) or isinstance(action_space, gym.spaces.Discrete):
+    if algorithm in (A2C, PPO, APPO, IMPALA) or isinstance(action_space, gym.spaces.Discrete):
         return True
     return algorithm is SAC and all(map(is_bounded, leaves(action_space)))
 

@@ -17,7 +17,7 @@ CONTINUOUS, DISCRETE = "Pendulum-v1", "CartPole-v1"
 # Where a type is refused, and what the message says.
 REFUSED = {
     (name, kind): f"is not supported by {name}: it learns from actions that its policy sampled"
-    for name in ("PPO", "APPO", "IMPALA")
+    for name in ("A2C", "PPO", "APPO", "IMPALA")
     for kind in OPTIONS
     if kind != "StochasticSampling"
 }
@@ -35,6 +35,7 @@ REFUSED_IN = {
 }
 REFUSED_IN["DQN", "StochasticSampling", DISCRETE] = "has nothing to sample from"
 ENVS = {
+    "A2C": (CONTINUOUS, DISCRETE),
     "APPO": (DISCRETE,),
     "PPO": (CONTINUOUS, DISCRETE),
     "IMPALA": (DISCRETE,),

@@ -82,6 +82,17 @@ MUTATED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "vf_clip_param": (0.5, {}),
         "entropy_coeff": (0.1, {}),
         "normalize_advantages": (False, {}),
+        "advantage_std_floor": (0.9, {}),
+    },
+    "A2C": {
+        **SHARED,
+        "train_batch_size_per_learner": (32, {}),
+        "use_gae": (False, {"lambda_": 0.5}),
+        "lambda_": (0.5, {}),
+        "vf_loss_coeff": (0.1, {}),
+        "entropy_coeff": (0.1, {}),
+        "normalize_advantages": (True, {}),
+        "advantage_std_floor": (0.9, {"normalize_advantages": True}),
     },
     "APPO": {
         **SHARED,

@@ -221,6 +221,14 @@ def test_readme_is_what_the_generator_gives() -> None:
     )
 
 
+def test_methods_are_told_in_words_of_their_own() -> None:
+    table = reference_table.reference_table().split("### methods of")[1]
+    lines = [line for line in table.splitlines() if line.startswith("| `Algorithm")]
+    meanings = [line.split(" | ")[2].rstrip(" |") for line in lines]
+    assert len(meanings) > 100
+    assert not [text for text in meanings if not text or "(x)" in text or "dict()" in text]
+
+
 def test_readme_shows_every_name() -> None:
     readme = reference_table.README.read_text()
     table = readme.split(reference_table.BEGIN)[1].split(reference_table.END)[0]

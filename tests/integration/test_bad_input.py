@@ -92,9 +92,9 @@ def test_bad_specs(
 def test_verbose_shows_the_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["tunescape", "run", spec_file(tmp_path, x=1), "-vv"])
-    with pytest.raises(ValueError, match="unknown key 'x'"):
-        cli.main()
+    status, _, errors = command(monkeypatch, capsys, "run", spec_file(tmp_path, x=1), "-vv")
+    assert status == 2
+    assert "Traceback" in errors and "unknown key 'x'" in errors.splitlines()[-1]
 
 
 def test_unwritable_storage(

@@ -22,6 +22,7 @@ from experiments.benchmarks import (
     scaling,
     throughput,
     time_to_score,
+    tuned,
 )
 from experiments.benchmarks.off_policy import Recorded, greedy_returns
 from experiments.benchmarks.trial_overhead import overheads
@@ -302,3 +303,24 @@ def test_the_peers_scripts_are_python() -> None:
     paths = [str(gather.HERE / script) for script in scripts]
     assert len(paths) == 6
     subprocess.run([sys.executable, "-m", "py_compile", *paths], check=True)
+
+
+def test_tuned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each variant and seed once, however often the driver is started."""
+    variants = ["--variant", "--variant", "config.advantage_std_floor=0"]
+    given = ["floor", "--specs", "tuned/ppo/cartpole@2000", "--seeds", "3", *variants]
+    given += ["--episodes", "2", "--figures", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["tuned", *given])
+    for _ in range(2):
+        tuned.main()
+        shown = capsys.readouterr().out
+        assert "as shipped" in shown and "advantage_std_floor=0" in shown
+        runs = json.loads((tmp_path / "floor.json").read_text())["results"]
+        assert [run["changes"] for run in runs] == [[], ["config.advantage_std_floor=0"]]
+    for run in runs:
+        steps, last = run["curve"][-1]
+        assert steps >= 2000 and last == run["return"]
+        assert run["advantage_std"][0][1] > 0
+    assert (tmp_path / "floor.png").stat().st_size > 10_000

@@ -418,9 +418,10 @@ def test_a_save_that_failed_is_made_again(
     assert caplog.text.count("No space left") == 2  # once each
 
 
-def test_a_trial_that_failed_instead_of_being_ended_is_not_pruned() -> None:
+def test_a_trial_that_failed_instead_of_being_ended_is_not_pruned(tmp_path: Path) -> None:
     scheduler, keeper = durable(FIFOScheduler())
-    trial = Trial("__fake", stub=True, trial_id="a")
+    folder = SimpleNamespace(trial_driver_staging_path=str(tmp_path), trial_fs_path=str(tmp_path))
+    trial = Trial("__fake", stub=True, trial_id="a", storage=folder)
     keeper.note_pruned(trial)
     scheduler.on_trial_error(None, trial)
     result: dict[str, Any] = {"done": True}  # of a later attempt

@@ -216,7 +216,7 @@ def test_a_failed_seed_fails_its_trial_by_name(tmp_path: Path) -> None:
         max_failures=0,
     )
     assert outcome.num_trials == 2 and len(outcome.failures) == 1
-    assert "SeedError: seed 1: ValueError: this seed fails as asked" in outcome.failures[0][1]
+    assert outcome.failures[0][1] == "seed 1: ValueError: this seed fails as asked"
 
 
 def test_a_child_that_dies_is_named_and_its_trial_recovers(tmp_path: Path) -> None:

@@ -152,9 +152,12 @@ def test_the_schedulers_state_outlives_a_kill(tmp_path: Path, scheduler: dict[st
     results = rows(folder)
     last = {trial: found[-1]["training_iteration"] for trial, found in results.items()}
     for trial, found in before.items():
-        assert results[trial][: len(found)] == found  # nothing was lost or run again from the start
-        again = results[trial][len(found) :]
-        assert not again or again[0]["training_iteration"] >= found[-1]["training_iteration"] - 1
+        # Nothing was lost, or run again but the last one if its checkpoint had not been noted.
+        assert results[trial][: len(found) - 1] == found[:-1]
+    if scheduler.get("synch") or scheduler["algorithm"] == "hyperband":
+        for found in results.values():  # nobody trained past where it waited
+            iterations = [row["training_iteration"] for row in found]
+            assert iterations == sorted(set(iterations))
     if scheduler["algorithm"] == "pbt":
         assert set(last.values()) == {8}
         exploits = read_lineage(folder)
@@ -165,14 +168,9 @@ def test_the_schedulers_state_outlives_a_kill(tmp_path: Path, scheduler: dict[st
             assert applied(exploit, results), (exploit, found)
     elif scheduler["algorithm"] == "hyperband":
         # Two are compared at 4 iterations, and the third has the full budget.
-        assert sorted(rung(length) for length in last.values()) == [4, 8, 8]
+        assert sorted(last.values()) == [4, 8, 8]
     else:
         assert last[best_rate(results)] == 8 and min(last.values()) < 8
-
-
-def rung(iterations: int) -> int:
-    """A resumed trial that waited at a rung trains once more before it waits again."""
-    return max(r for r in (4, 8) if r <= iterations)
 
 
 def best_rate(results: dict[str, list[dict[str, Any]]]) -> str:

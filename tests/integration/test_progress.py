@@ -107,7 +107,7 @@ def test_a_failure_is_one_line_with_cause_and_place(terminal: bool, tmp_path: Pa
     progress.stop()
     said = [line for line in _output(progress).replace("\n", " ").split("[") if "failed:" in line]
     assert len(said) == 1
-    assert "ConfigError: lr must be > 0, got -1." in said[0]
+    assert "failed: lr must be > 0, got -1." in said[0]
     assert "/runs/sweep/aaa/error.txt" in " ".join(said[0].split())
 
 

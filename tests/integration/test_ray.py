@@ -56,6 +56,20 @@ def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path:
     assert result == expected
 
 
+@pytest.mark.parametrize("name", algorithm_names())
+def test_env_runners_hold_what_is_running_of_whole_episodes(name: str) -> None:
+    def held(runner: Any) -> tuple[list[int], list[int]]:
+        return runner._whole._running.tolist(), runner._lengths.tolist()
+
+    with remote(name, batch_mode="complete_episodes") as algo:
+        for _ in range(2):
+            result = algo.train()
+        for steps, lengths in algo.env_runners.foreach_env_runner(held):
+            assert steps == lengths  # of the episode that each slot is in
+    assert result["num_env_steps_sampled_lifetime"] > 0
+    assert all(np.isfinite(v) for v in result.values() if isinstance(v, float))
+
+
 def test_env_runners_are_several_processes_with_the_learners_weights() -> None:
     with remote() as algo:
         algo.train()

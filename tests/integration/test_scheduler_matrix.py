@@ -11,8 +11,9 @@ import pytest
 from sweep_dummy import NAME, STEPS
 
 from analysis.lineage import read_lineage
+from analysis.schedulers import STOPPING
 from experiments.optuna_search import OptunaSearch
-from experiments.pairs import STOPPING, why_not
+from experiments.pairs import why_not
 from experiments.runner import Outcome, run_sweep
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.search_schema import SEARCHES

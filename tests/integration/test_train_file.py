@@ -45,6 +45,8 @@ def test_a_url_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
                 *(sys.executable, "-m", "experiments.cli", "train", "file"),
                 f"http://127.0.0.1:{server.server_port}/grid.yaml",
                 *("--set", "mlflow.enabled=false", "--set", "resources.num_cpus=1"),
+                # Neither code nor folders may be named by a file from elsewhere.
+                *("--set", "trainable=sweep_dummy:Dummy", "--set", "storage=results"),
             ],
             capture_output=True,
             text=True,

@@ -77,16 +77,21 @@ def test_a_full_disk_is_reported_once_and_ends_no_sweep(
 
 def _scalars(folder: Path) -> list[tuple[str, int, float, float]]:
     """Tag, step, time and value of every scalar, from TensorBoard's record files."""
-    found = []
-    for file in sorted(folder.glob("events.out.tfevents.*")):
-        data = file.read_bytes()
-        while data:
-            (length,) = struct.unpack("<Q", data[:8])
-            event = Event.FromString(data[12 : 12 + length])
-            data = data[12 + length + 4 :]
-            for value in event.summary.value:
-                found.append((value.tag, event.step, event.wall_time, value.simple_value))
-    return found
+    return [
+        (value.tag, event.step, event.wall_time, value.simple_value)
+        for file in sorted(folder.glob("events.out.tfevents.*"))
+        for event in _events(file)
+        for value in event.summary.value
+    ]
+
+
+def _events(file: Path) -> list[Any]:
+    data, events = file.read_bytes(), []
+    while data:
+        (length,) = struct.unpack("<Q", data[:8])
+        events.append(Event.FromString(data[12 : 12 + length]))
+        data = data[12 + length + 4 :]
+    return events
 
 
 def test_tensorboard_gets_metrics_by_env_step_and_time(tmp_path: Path) -> None:
@@ -101,9 +106,23 @@ def test_tensorboard_gets_metrics_by_env_step_and_time(tmp_path: Path) -> None:
     assert {point[0] for point in scalars} == {"episode_return_mean", "training_iteration", STEPS}
 
 
+def test_tensorboard_voids_what_a_trial_reports_again(tmp_path: Path) -> None:
+    files, trial = TensorBoardFiles(), _trial(tmp_path)
+    files.on_trial_start(0, [trial], trial)
+    for i in (1, 2, 3):
+        files.on_trial_result(0, [trial], trial, _result(i))
+    files.on_trial_recover(0, [trial], trial)
+    files.on_trial_start(0, [trial], trial)
+    files.on_trial_result(0, [trial], trial, _result(2))
+    files.on_trial_complete(0, [trial], trial)
+    later = max(tmp_path.glob("events.out.tfevents.*"), key=lambda path: path.stat().st_mtime_ns)
+    events = _events(later)
+    assert [event.step for event in events if event.session_log.status] == [200]
+
+
 def test_json_is_always_written_and_the_others_on_request() -> None:
     made = [type(files).__name__ for files in file_loggers(["tensorboard", "csv"])]
-    assert made == ["JsonLoggerCallback", "TensorBoardFiles", "CsvFiles"]
-    assert [type(f).__name__ for f in file_loggers([])] == ["JsonLoggerCallback"]
+    assert made == ["ResultRows", "TensorBoardFiles", "CsvFiles"]
+    assert [type(f).__name__ for f in file_loggers([])] == ["ResultRows"]
     again = pickle.loads(pickle.dumps(TensorBoardFiles()))  # Tune pickles callbacks
     again.on_experiment_end([])

@@ -206,6 +206,7 @@ def test_a_trial_stays_in_its_directory_and_writes_json(
 ) -> None:
     monkeypatch.setenv("TUNE_RESULT_BUFFER_LENGTH", "4")
     outcome = sweep(tmp_path, checkpoint={"at_end": False})
+    assert outcome.succeeded and outcome.best is None  # no policy was asked for
     (folder,) = (file.parent for file in outcome.folder.glob("*/result.json"))
     rows = read_json_lines(folder / "result.json")
     assert {row["cwd"] for row in rows} == {os.getcwd()}

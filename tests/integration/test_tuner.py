@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
+from mlflow.tracking import MlflowClient
 from sweep_dummy import NAME, STEPS
 
 import experiments
 import experiments.cluster
+from experiments.errors import MachineFailed
 from experiments.runner import Outcome, resume_sweep, run_sweep
 from experiments.spec import make_spec
 
@@ -157,7 +159,7 @@ def test_a_sweep_without_a_finite_objective_ends(tmp_path: Path) -> None:
         num_samples=3,
     )
     assert outcome.num_trials == 3 and not outcome.failures
-    assert outcome.best is None and "finite" in outcome.note
+    assert outcome.best is None and "finite" in outcome.note and not outcome.succeeded
     states = {trial.state.name for trial in restored_search(outcome.folder).study.trials}
     assert states == {"FAIL"}
 
@@ -235,10 +237,54 @@ def test_resume_keeps_what_was_finished(tmp_path: Path, how: signal.Signals) -> 
     for name in finished:
         assert after[name] == before[name]
     for iterations in after.values():
-        assert sorted(set(iterations)) == list(range(1, 9))
+        assert iterations == list(range(1, 9))
     states = [trial.state.name for trial in restored_search(folder).study.trials]
     assert states == ["COMPLETE"] * 5
     assert outcome.best == folder / "best"
+
+
+@pytest.mark.parametrize("frequency", [0, 3])
+def test_a_process_that_dies_doubles_no_rows(tmp_path: Path, frequency: int) -> None:
+    """It starts again from its checkpoint, or from the beginning, inside the same driver."""
+    (tmp_path / "die").touch()
+    outcome = sweep(
+        tmp_path,
+        config={"die_file": str(tmp_path / "die"), "die_at": 6},
+        checkpoint={"frequency": frequency},
+        max_failures=1,
+        loggers=["csv"],
+        mlflow={},
+    )
+    assert not outcome.failures and not (tmp_path / "die").exists()
+    assert list(rows(outcome.folder).values()) == [list(range(1, 9))]
+    (file,) = outcome.folder.glob("*/result.json")
+    restarts = [
+        json.loads(line)["iterations_since_restore"] for line in file.read_text().splitlines()
+    ]
+    assert restarts == [*range(1, frequency + 1), *range(1, 9 - frequency)]
+    (table,) = outcome.folder.glob("*/progress.csv")
+    assert len(table.read_text().splitlines()) == 1 + 8
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    (run,) = client.search_runs(["1"], "tags.`tunescape.kind` = 'trial'")
+    points = client.get_metric_history(run.info.run_id, "training_iteration")
+    assert [(p.step, p.value) for p in points] == [(100 * i, i) for i in range(1, 9)]
+
+
+def test_a_full_disk_ends_the_sweep_and_fails_no_trial(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.touch()
+    keys = {"search_space": {"lr": {"grid": [0.01, 0.02, 0.03]}}, "checkpoint": {"frequency": 2}}
+    with pytest.raises(MachineFailed) as failed:
+        sweep(tmp_path, config={"full_file": str(full)}, max_failures=1, mlflow={}, **keys)
+    message, folder = str(failed.value), tmp_path / "sweep"
+    assert "\n" not in message and "mounted at /" in message and " is full: " in message
+    assert f"`tunescape resume {folder}`" in message and failed.value.exit_status == 3
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    assert "RUNNING" not in [run.info.status for run in client.search_runs(["1"])]
+    full.unlink()
+    outcome = resume_sweep(folder)  # without retry_errored
+    assert outcome.succeeded and not outcome.failures and outcome.best == folder / "best"
+    assert list(rows(folder).values()) == [list(range(1, 9))] * 3
 
 
 def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
@@ -254,5 +300,13 @@ def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
         resume_sweep(outcome.folder)
     assert rows(outcome.folder) == before
     state.unlink()
-    with pytest.raises(experiments.SweepError, match="before Tune saved anything"):
+    with pytest.raises(experiments.SweepError, match="state of the sweep is missing"):
         resume_sweep(outcome.folder)
+    assert rows(outcome.folder) == before
+    mine = tmp_path / "mine"  # a user's own spec is no sweep that was cut off
+    mine.mkdir()
+    text = yaml.safe_dump(data(tmp_path)) + "# my notes\n"
+    (mine / "spec.yaml").write_text(text)
+    with pytest.raises(experiments.SweepError, match=r"spec.yaml would be lost"):
+        resume_sweep(mine)
+    assert (mine / "spec.yaml").read_text() == text

@@ -264,8 +264,8 @@ def test_conflicts_and_refusals() -> None:
         PPOConfig().framework("torch", eager_tracing=True)
     with raises("enable_rl_module_and_learner = False is not supported; it is always True"):
         PPOConfig().api_stack(enable_rl_module_and_learner=False)
-    with raises("batch_mode = 'complete_episodes' is not supported; it is always 'truncate_epis"):
-        PPOConfig().rollouts(batch_mode="complete_episodes")
+    with raises("batch_mode = 'whole_episodes' is not allowed; allowed: .*'complete_episodes'"):
+        PPOConfig().rollouts(batch_mode="whole_episodes")
     with raises("twin_q = True is no setting of PPO; it belongs to SAC"):
         PPOConfig().training(twin_q=True)
     with raises("horizon is not supported: use env_config={'max_episode_steps'"):

@@ -224,7 +224,7 @@ def test_a_loaded_policy_runs_the_code_that_is_trusted(tmp_path: Path) -> None:
     names.append(f"{NAME}first_two")
     for missing in names:
         trust = [name for name in names if name != missing]
-        with pytest.raises(CheckpointError, match=f"names the callable '{missing}'"):
+        with pytest.raises(CheckpointError, match=f"= '{missing}' .code that would be imported"):
             Policy.load(tmp_path, trust=trust)
     loaded = Policy.load(tmp_path, trust=names)
     np.testing.assert_array_equal(
@@ -238,7 +238,7 @@ def test_evaluate_takes_names_to_trust(tmp_path: Path) -> None:
     policy.metadata["env"] = "CartPole-v1"
     policy.observation_space = gym.make("CartPole-v1").observation_space
     policy.save(tmp_path)
-    with pytest.raises(CheckpointError, match=f"'{NAME}halved', which loading would run"):
+    with pytest.raises(CheckpointError, match=f"'{NAME}halved' .code that would be imported"):
         evaluate_folder(tmp_path, episodes=1)
     played = evaluate_folder(tmp_path, episodes=2, trust=[f"{NAME}halved"])
     assert (played.environment, len(played.episodes)) == ("CartPole-v1", 2)
@@ -246,7 +246,7 @@ def test_evaluate_takes_names_to_trust(tmp_path: Path) -> None:
 
 def test_a_local_function_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
     made(lambda obs: obs).save(tmp_path)
-    with pytest.raises(CheckpointError, match=r"names the callable .*<lambda>") as error:
+    with pytest.raises(CheckpointError, match=r"= '.*<lambda>' .code that would be") as error:
         Policy.load(tmp_path)
     name = str(error.value).split("'")[1]
     with pytest.raises(ConfigError, match="cannot be found again: define it at the top"):

@@ -1,28 +1,44 @@
-"""Settings are ranked by their effects only where every trial ran with them to the same budget."""
+"""Which sweeps may rank settings by their effects: one rule for the run and for its report."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from analysis_sweeps import make_sweep, row
 
-from experiments.runner import _runs_to_the_end
+from analysis.report import write_figures
+from analysis.schedulers import compares_settings
+from experiments.scheduler_schema import SCHEDULERS
+from experiments.search_schema import SEARCHES
 from experiments.spec import make_spec
 
+UNFAIR = {"asha", "hyperband", "median_stopping", "pbt", "pb2", "pbt_replay"}
+LEARNING = {"tpe", "cmaes", "gp", "nsga2", "nsga3"}
 
-@pytest.mark.parametrize(
-    ("scheduler", "fair"),
-    [
-        ("fifo", True),
-        ("asha", False),
-        ("hyperband", False),
-        ("median_stopping", False),
-        ("pbt", False),
-        ({"algorithm": "resource_changing", "base": "asha"}, False),
-        ({"algorithm": "resource_changing", "base": "fifo"}, True),
-    ],
-)
-def test_which_sweeps_rank_effects(scheduler: Any, fair: bool) -> None:
+
+@pytest.mark.parametrize("algorithm", SCHEDULERS)
+def test_not_where_trials_stop_early_or_change_their_settings(algorithm: str) -> None:
+    assert compares_settings({"scheduler": {"algorithm": algorithm}}) is (algorithm not in UNFAIR)
+    assert compares_settings({"scheduler": algorithm}) is (algorithm not in UNFAIR)
+
+
+@pytest.mark.parametrize("algorithm", SEARCHES)
+def test_not_after_a_search_that_learns(algorithm: str) -> None:
+    assert compares_settings({"search": {"algorithm": algorithm}}) is (algorithm not in LEARNING)
+
+
+def test_changing_resources_leaves_it_to_the_base() -> None:
+    assert compares_settings({})
+    for base, fair in (("fifo", True), ("asha", False), ("median_stopping", False)):
+        scheduler = {"algorithm": "resource_changing", "base": base}
+        assert compares_settings({"scheduler": scheduler}) is fair
+
+
+@pytest.mark.parametrize("base", ["fifo", "asha"])
+def test_the_run_asks_of_a_checked_spec(base: str) -> None:
     spec = make_spec(
         {
             "name": "s",
@@ -30,7 +46,33 @@ def test_which_sweeps_rank_effects(scheduler: Any, fair: bool) -> None:
             "stop": {"num_env_steps_sampled_lifetime": 1000},
             "search_space": {"lr": {"loguniform": [1e-4, 0.1]}},
             "num_samples": 4,
-            "scheduler": scheduler,
+            "scheduler": {"algorithm": "resource_changing", "base": base},
         }
     )
-    assert _runs_to_the_end(spec) is fair
+    assert compares_settings(spec.model_dump()) is (base == "fifo")
+
+
+@pytest.mark.parametrize(
+    ("keys", "drawn"),
+    [
+        ({"search": {"algorithm": "grid"}}, True),
+        ({"search": {"algorithm": "tpe"}}, False),
+        ({"scheduler": {"algorithm": "asha"}}, False),
+        ({"scheduler": {"algorithm": "resource_changing", "base": "fifo"}}, True),
+    ],
+)
+def test_the_report_draws_effects_as_the_run_does(
+    tmp_path: Path, keys: dict[str, Any], drawn: bool
+) -> None:
+    trials = {
+        f"t{n}": {
+            "rows": [row(i, float(n + i), done=i == 3) for i in (1, 2, 3)],
+            "config": {"lr": [0.1, 0.2][n % 2]},
+            "searched": {"lr": 0},
+        }
+        for n in range(6)
+    }
+    sweep = make_sweep(tmp_path, trials)
+    (sweep / "spec.yaml").write_text(yaml.safe_dump({"name": "sweep", **keys}))
+    names = {path.stem for path in write_figures(sweep, tmp_path / "figures")}
+    assert ("effects" in names) is drawn

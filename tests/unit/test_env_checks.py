@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import EndlessEnv, limited_walk
+from fakes import EncodingVectorEnv, EndlessEnv, limited_walk
 from gymnasium import spaces
 
 from trainables import PPOConfig
@@ -123,6 +123,35 @@ def test_a_good_environment_is_checked_in_silence_and_goes_on_as_if_unchecked() 
     random.seed(1)
     np.random.seed(1)
     assert drawn == (random.random(), np.random.random())
+
+
+class ScriptedVector(EncodingVectorEnv):
+    """Returns what it is told to."""
+
+    told: dict[str, Any] = {}  # noqa: RUF012 - a test's own
+
+    def step(self, actions: Any) -> Any:
+        names = ("obs", "reward", "terminated", "truncated", "info")
+        step = dict(zip(names, super().step(actions), strict=True)) | self.told
+        return tuple(step[name] for name in names)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"obs": np.zeros((2, 7), np.float32)}, r"step's observation has shape \(2, 7\)"),
+        ({"reward": np.array([0.0, np.nan])}, "step's reward is "),
+        ({"reward": 1.0}, r"step's reward is 1.0 \(float\), not a number for each of 2 slots"),
+        ({"terminated": np.zeros(2)}, "step's terminated is an array of float64 .*, not a bool"),
+    ],
+)
+def test_vector_environments_are_checked_too(
+    told: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_vector_env(ScriptedVector, None, 2, options=EnvOptions(check=True)).close()
+    monkeypatch.setattr(ScriptedVector, "told", told)
+    with pytest.raises(ConfigError, match=message):
+        make_vector_env(ScriptedVector, None, 2, options=EnvOptions(check=True))
 
 
 def test_set_up_checks_unless_it_is_disabled() -> None:

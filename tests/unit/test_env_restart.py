@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainables import DQNConfig, PPOConfig
+from trainables import A2CConfig, APPOConfig, DQNConfig, IMPALAConfig, PPOConfig
 from trainables.core.batch import Rollout
 from trainables.core.policy import Policy
 from trainables.core.returns import gae
@@ -215,3 +215,20 @@ def test_native_vector_environments_are_taken_apart_and_others_refused() -> None
         ConfigError, match="restart_failed_sub_environments is not supported with e"
     ):
         make_vector_env("envpool:CartPole-v1", None, 2, options=RESTART)
+
+
+@pytest.mark.parametrize("config_class", [PPOConfig, A2CConfig, IMPALAConfig, APPOConfig])
+def test_a_rollout_in_which_nobody_stepped_teaches_nothing(config_class: Any) -> None:
+    """Its only rows are those of two environments that were replaced."""
+    config = config_class().environment(CrashingEnv, env_config={"crashes": [(0, 0, 0), (1, 0, 0)]})
+    config.env_runners(num_envs_per_env_runner=1, rollout_fragment_length=2)
+    config.fault_tolerance(restart_failed_sub_environments=True).debugging(seed=0)
+    config.environment(disable_env_checking=True)  # which would meet them
+    config.training(train_batch_size_per_learner=2)
+    if config_class is not A2CConfig:
+        config.training(minibatch_size=2)
+    with config.build() as algorithm:
+        result = algorithm.train()
+        assert result["num_sub_environment_restarts"] == 2
+        assert np.isfinite(result["learner/default_policy/total_loss"])
+        assert all(np.isfinite(w).all() for w in algorithm.get_policy().get_weights().values())

@@ -144,7 +144,7 @@ def test_custom_models_of_soft_actor_critic(example: Any, where: str, tmp_path: 
     parts = {"q_model_config": {"critic"}, "policy_model_config": {"actor"}}
     assert found == parts.get(where, {"actor", "critic"})
     folder = tmp_path / "checkpoint"
-    with pytest.raises(CheckpointError, match="names the callable 'my_models:Residual'"):
+    with pytest.raises(CheckpointError, match=r"model\.custom_model = 'my_models:Residual'"):
         Policy.load(folder)
     loaded = Policy.load(folder, trust=["my_models:Residual"])
     for key, value in loaded.get_weights().items():

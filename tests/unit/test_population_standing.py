@@ -6,6 +6,8 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+from ray.tune.schedulers import TrialScheduler
+
 from experiments.population import Member, PopulationTraining
 from search_spaces.space import SearchSpace
 
@@ -56,3 +58,18 @@ def test_those_that_ended_or_have_no_score_yet_are_not_compared() -> None:
     trials[1].finished = True
     assert pbt._others(trials[0]) == []  # the last one has nothing to compare at its first interval
     assert pbt._better(trials[2]) == []
+
+
+def test_a_trial_that_waits_rests_where_it_is_saved_and_catches_up_where_it_is_not() -> None:
+    """What a resumed sweep does with it: no step beyond the barrier, none that is missing."""
+    pbt, (trial,) = population(Member({1: 5.0}, budget=100, waits=True))
+    pbt._metric = "score"
+    for saved, rests in ((None, False), (50, False), (100, True)):
+        trial.latest_checkpoint_result = saved and SimpleNamespace(metrics={"steps": saved})
+        assert pbt.is_at_rest(trial) is rests
+    for steps, decision in ((60, TrialScheduler.CONTINUE), (100, TrialScheduler.PAUSE)):
+        result = {"steps": steps, "score": 7.0}
+        assert pbt.on_trial_result(SimpleNamespace(), trial, result) == decision  # type: ignore[arg-type]
+    assert pbt._members[trial].scores == {1: 5.0}  # it was judged there once
+    pbt._members[trial].waits = False
+    assert not pbt.is_at_rest(trial)

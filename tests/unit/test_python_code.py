@@ -212,7 +212,7 @@ def test_every_option_of_tracking_and_files(monkeypatch: pytest.MonkeyPatch) -> 
     data = {"name": "x", "trainable": "sweep_dummy:Dummy", "stop": {"training_iteration": 1}}
     spec = make_spec({**data, "mlflow": tracking, "loggers": ["csv", "tensorboard"]})
     found = callbacks_of(spec)
-    assert {"JsonLoggerCallback", "CsvFiles", "TensorBoardFiles"} <= set(found)
+    assert {"ResultRows", "CsvFiles", "TensorBoardFiles"} <= set(found)
     assert os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] == "1"
     logger = found["MLflowLogger"]
     assert logger.tracking_uri == "http://localhost:5000"

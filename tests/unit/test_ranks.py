@@ -11,12 +11,13 @@ from thread_ranks import on_ranks
 from torch import Tensor
 
 from trainables import PPOConfig
+from trainables.core.advantages import with_advantages
 from trainables.core.batch import Rollout
 from trainables.core.learner_connectors import LearnerConnectors
 from trainables.core.minibatches import minibatches, row_ids, shared_minibatches
 from trainables.core.policy import Policy
 from trainables.core.ranks import ALONE, Ranks
-from trainables.ppo import PPO, PPOCoefficients, ppo_update
+from trainables.ppo import PPO, PPOCoefficients, ppo_loss, ppo_update
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.envs import make_vector_env
 from trainables.runtime.learner_worker import LearnerWorker
@@ -93,6 +94,50 @@ def test_several_learners_learn_what_one_does(training: dict[str, Any], size: in
         assert metrics == pytest.approx(expected, abs=2e-4, rel=1e-3)
 
 
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize(
+    ("floor", "learned_from"),
+    [
+        (0.01, 1e-3),  # over 1 % of 100, the value targets
+        (1e-6, 1.0),  # a deviation of 1e-3 is above the floor: that of a plain normalisation
+        (0.0, 1.0),
+    ],
+)
+def test_noise_beside_large_values_stays_small(
+    floor: float, learned_from: float, memory: bool, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solved task: values of 100 everywhere, advantages of 1e-3."""
+    model = {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 7} if memory else {}
+    config = make_config(model=model, minibatch_size=None, advantage_std_floor=floor)
+    env = make_vector_env("CartPole-v1", {}, NUM_SLOTS)
+    rollout, seen = sampled(config, env, 40), []
+
+    def solved(*args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        batch = with_advantages(*args, **kwargs)
+        noise = torch.linspace(-1e-3, 1e-3, batch["advantages"].numel())
+        noise = 1e-3 * (noise / noise.std()).view_as(batch["advantages"])
+        return batch | {"advantages": noise, "value_targets": 100 + noise}
+
+    def recorded(output: Any, batch: dict[str, Tensor], *rest: Any) -> Any:
+        seen.append(batch["advantages"])
+        return ppo_loss(output, batch, *rest)
+
+    monkeypatch.setattr("trainables.ppo.with_advantages", solved)
+    monkeypatch.setattr("trainables.ppo.ppo_loss", recorded)
+
+    def learn(ranks: Ranks) -> dict[str, float]:
+        worker = make_worker(config, env, ranks)
+        edges = np.linspace(0, NUM_SLOTS, ranks.size + 1).round().astype(int)
+        part = rollout.slots(edges[ranks.rank], edges[ranks.rank + 1])
+        return ppo_update(worker, {"p": part}, 3e-3, COEFFICIENTS)["p"]
+
+    for metrics in on_ranks(size, learn) if size > 1 else [learn(ALONE)]:
+        assert metrics["advantage_std"] == pytest.approx(1e-3, rel=0.1)
+    spread = torch.cat(seen).std().item()
+    assert spread == pytest.approx(learned_from, rel=0.1)
+
+
 def test_ranks_stay_equal_to_the_bit_and_reduce_gradients_once() -> None:
     config = make_config(normalize_advantages=False, num_epochs=1)
     env = make_vector_env("CartPole-v1", {}, NUM_SLOTS)
@@ -118,13 +163,13 @@ def test_shared_minibatches_are_those_of_one_learner() -> None:
     def generator() -> torch.Generator:
         return torch.Generator().manual_seed(1)
 
-    whole = list(minibatches(batch, 2, 4, generator(), ("y",)))
+    whole = list(minibatches(batch, 2, 4, generator(), {"y": 200.0}))
 
     def part(ranks: Ranks) -> list[tuple[dict[str, Tensor], Tensor]]:
         ids = torch.arange(23)[torch.arange(23) % 5 == 0] if ranks.rank else None
         ids = torch.arange(23)[torch.arange(23) % 5 != 0] if ids is None else ids
         mine = {name: column[ids] for name, column in batch.items()}
-        return list(shared_minibatches(mine, ids, ranks, 2, 4, generator(), ("y",)))
+        return list(shared_minibatches(mine, ids, ranks, 2, 4, generator(), {"y": 200.0}))
 
     for expected, *shared in zip(whole, *on_ranks(2, part), strict=True):
         assert sum(float(share) for _, share in shared) == pytest.approx(1)

@@ -6,16 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from analysis_sweeps import make_sweep, row
+from report_pages import parse_page
 from settings_sweeps import trial
 
+from analysis import write_report
 from analysis.records import Sweep
 from analysis.report import theme
 from analysis.report.data import ReportData
 from analysis.report.groups import groups
 from analysis.report.numbers import count, duration, listed, number, share, steps
+from analysis.report.sections import SECTIONS, draw
 from analysis.report.tables import final_table, groups_table, leaderboard_table
 from analysis.report.together import comparison_block
 from analysis.report.words import summary, tied
@@ -273,3 +277,51 @@ def test_normalised_scores_of_several_tasks_are_in_order(tmp_path: Path) -> None
     table = block.tables[0]
     assert [line[0].text for line in table.rows] == ["good", "bad"]
     assert table.columns[1] == "IQM of the normalised mean episode return"
+
+
+def sweep_of_values(root: Path, values: list[float]) -> ReportData:
+    """A trial per value; its `lr` grows with its place in the list."""
+    draws = np.random.default_rng(0).uniform(0.9, 1, len(values))
+    trials = {
+        f"t{n}": {
+            "rows": [row(1, value, done=True)],
+            "config": {"lr": 1e-3 * (n + 1), "gamma": float(draws[n])},
+            "searched": {"lr": 0, "gamma": 0},
+        }
+        for n, value in enumerate(values)
+    }
+    return data_of(root, trials)
+
+
+def test_noise_is_not_said_to_matter(tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).normal(size=16).tolist()
+    data = sweep_of_values(tmp_path / "noise", noise)
+    assert data.explains_nothing
+    text = text_of(data)
+    assert "No setting was shown to matter" in text and "(R² -" in text
+    assert "mattered most" not in text and "%" not in text.partition("No setting")[2]
+    assert not any("explain nothing" in caution for caution in summary(data).cautions)
+    assert data.top_settings == data.settings  # in no order of importance
+
+    data = sweep_of_values(tmp_path / "signal", [float(n) for n in range(16)])
+    assert not data.explains_nothing
+    assert "What mattered most" in text_of(data) and "lr (" in text_of(data)
+
+
+def test_figures_of_noise_are_folded_away(tmp_path: Path) -> None:
+    def folded(values: list[float], name: str) -> tuple[list[str], list[str]]:
+        data = sweep_of_values(tmp_path / name, values)
+        sections = [s for s in SECTIONS if s.key in ("importance", "slices")]
+        panels = [draw(section, data, "s-") for section in sections]
+        shown = [panel.key for part in panels for row in part.rows for panel in row]
+        noise = [panel.key for part in panels for row in part.noise for panel in row]
+        page = parse_page(write_report(data.folder))
+        assert {*shown, *noise} <= page.figures.keys()
+        assert (("details", "class", "noise") in page.attributes) is bool(noise)
+        return shown, noise
+
+    shown, noise = folded(np.random.default_rng(1).normal(size=16).tolist(), "noise")
+    assert {key.rpartition("-")[0] for key in shown} == {"s-slices-0"}
+    assert {key.rpartition("-")[0] for key in noise} >= {"s-importance-0", "s-slices-1"}
+    shown, noise = folded([float(n) for n in range(16)], "signal")
+    assert "s-importance-0-0" in shown and not noise

@@ -134,7 +134,7 @@ def message(tmp_path: Path, data: dict[str, Any]) -> str:
         ),
         ({"stop": {"episode_reward_maen": 1}}, "yaml:5: .*did you mean 'episode_reward_mean'"),
         ({"config": {"framework": "jax"}}, "framework = 'jax' is not supported; .*PyTorch"),
-        ({"config": {"batch_mode": "complete_episodes"}}, "batch_mode = 'complete_episodes'"),
+        ({"config": {"batch_mode": "whole_episodes"}}, "batch_mode = 'whole_episodes'"),
         (
             {"run": "DQN", "config": {"exploration_config": {"type": "SoftP"}}},
             "yaml:7: .*exploration_config: type = 'SoftP' is unknown; .* did you mean 'SoftQ'",
@@ -151,7 +151,7 @@ def message(tmp_path: Path, data: dict[str, Any]) -> str:
             {"run": "DQN", "config": {"buffer_size": 1, "replay_buffer_config": {"capacity": 2}}},
             "buffer_size is an older name of replay_buffer_config.capacity, which has another",
         ),
-        ({"run": "A2C"}, "A2C"),
+        ({"run": "A3C"}, "A3C"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_named(

@@ -166,7 +166,7 @@ def test_concatenation_pads_with_rows_that_are_not_trained_on() -> None:
     assert both.obs.shape == (9, 6, 4)
     assert both.num_env_steps == long.num_env_steps + short.num_env_steps
     assert not both.valid[5:, 3:].any()
-    assert not both.continues[5:, 3:].any()
+    assert not both.continues[5:, 3:].any() and not both.rewards[5:, 3:].any()
     assert not (both.terminated | both.truncated)[5:, 3:].any()
     np.testing.assert_array_equal(both.obs[:6, 3:], short.obs)
     np.testing.assert_array_equal(both.rewards[:5, 3:], short.rewards)

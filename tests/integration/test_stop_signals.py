@@ -1,0 +1,94 @@
+"""SIGTERM and SIGHUP end a sweep as Ctrl-C does; it goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from sweep_processes import finish, rows, spec_file, start, statuses, wait_until
+
+
+def stopped(process: subprocess.Popen[str], how: signal.Signals) -> str:
+    """Send a signal; what the process said, having ended with the signal's status."""
+    process.send_signal(how)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + how, output
+    assert "Traceback" not in output and "*** SIG" not in output and "core_worker" not in output
+    return output
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_a_stopped_sweep_is_saved_and_goes_on(tmp_path: Path, how: signal.Signals) -> None:
+    process, sweep = start(tmp_path, "run", spec_file(tmp_path)), tmp_path / "runs" / "sweep"
+    wait_until(lambda: any(8 in its for its in rows(sweep).values()), process)
+    output = stopped(process, how)
+    assert f"Interrupted by {how.name}: " in output and "`tunescape resume runs/sweep`" in output
+    assert "a second signal ends at once" in output
+    before = rows(sweep)
+    finished = [name for name, its in before.items() if max(its, default=0) == 8]
+    parent, *children = statuses(sweep.parent)
+    assert parent == "KILLED" and set(children) <= {"FINISHED", "KILLED"}
+
+    finish(tmp_path, "runs/sweep")
+    after = rows(sweep)
+    assert finished and all(after[name] == before[name] for name in finished)
+    assert len(after) == 3 and all(its == list(range(1, 9)) for its in after.values())
+    assert statuses(sweep.parent) == ["FINISHED"] * 4
+
+
+@pytest.mark.timeout(300)
+def test_a_signal_to_all_processes_ends_the_sweep_without_its_ray(tmp_path: Path) -> None:
+    """As systemd and Slurm do: Ray's processes have gone before the sweep is saved."""
+    process, sweep = start(tmp_path, "run", spec_file(tmp_path)), tmp_path / "runs" / "sweep"
+    wait_until(lambda: any(4 in its for its in rows(sweep).values()), process)
+    os.killpg(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 143, output
+    assert "`tunescape resume runs/sweep`" in output
+    assert "RUNNING" not in statuses(sweep.parent)
+    finish(tmp_path, "runs/sweep")
+    assert list(rows(sweep).values()) == [list(range(1, 9))] * 3
+    assert statuses(sweep.parent) == ["FINISHED"] * 4
+
+
+@pytest.mark.timeout(300)
+def test_a_sweep_stopped_before_its_first_result_goes_on(tmp_path: Path) -> None:
+    """First while Ray starts, then before a trial has reported: whatever is there is continued."""
+    sweep = tmp_path / "runs" / "sweep"
+    process = start(tmp_path, "run", spec_file(tmp_path, config={"seconds": 5.0}))
+    wait_until(lambda: (sweep / "spec.yaml").exists(), process)
+    output = stopped(process, signal.SIGTERM)
+    assert "Interrupted by SIGTERM" in output
+    process = start(tmp_path, "resume", "runs/sweep")
+    wait_until(lambda: any(sweep.glob("experiment_state-*.json")), process)
+    assert "`tunescape resume runs/sweep`" in stopped(process, signal.SIGTERM)
+    assert not rows(sweep)
+    assert "RUNNING" not in statuses(sweep.parent)
+    process = start(tmp_path, "resume", "runs/sweep", "--stop", "training_iteration=9")
+    wait_until(lambda: rows(sweep), process)
+    stopped(process, signal.SIGTERM)
+
+
+@pytest.mark.timeout(300)
+def test_a_stopped_matrix_and_its_final_go_on(tmp_path: Path) -> None:
+    spec = spec_file(
+        tmp_path,
+        search_space={"lr": {"uniform": [0.01, 0.1]}},
+        num_samples=2,
+        matrix={"config.gamma": [0.9, 0.99]},
+        final={"top": 1, "seeds": 2},
+        config={"seconds": 0.3},
+    )
+    runs = tmp_path / "runs"
+    process = start(tmp_path, "run", spec, "--name", "matrix")
+    wait_until(lambda: list(runs.glob("matrix/*/final/*/result.json")), process)
+    output = stopped(process, signal.SIGTERM)
+    assert output.count("`tunescape resume") == 1 and "`tunescape resume runs/matrix`" in output
+    assert "RUNNING" not in statuses(runs)
+    finish(tmp_path, "runs/matrix")
+    assert set(statuses(runs)) == {"FINISHED"}
+    assert len(list(runs.glob("matrix/*/best/policy.json"))) == 2

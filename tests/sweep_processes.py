@@ -1,0 +1,82 @@
+"""A sweep in a process of its own, as its user starts it, and what it left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mlflow.tracking import MlflowClient
+
+from experiments.trial_info import read_json_lines
+
+ROOT = Path(__file__).parents[1]
+
+
+def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A command of tunescape, in a process group of its own."""
+    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+    return subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli", *arguments],
+        env={**os.environ, "PYTHONPATH": paths},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def spec_file(tmp_path: Path, **keys: Any) -> str:
+    """A spec of three trials of eight iterations, two at a time."""
+    spec = {
+        "name": "sweep",
+        "trainable": "sweep_dummy:Dummy",
+        "config": {"seconds": 0.2},
+        "search_space": {"lr": {"grid": [0.01, 0.02, 0.03]}},
+        "stop": {"training_iteration": 8},
+        "checkpoint": {"frequency": 2},
+        "resources": {"num_cpus": 2},
+        **keys,
+    }
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
+    return "spec.yaml"
+
+
+def wait_until(found: Callable[[], Any], process: subprocess.Popen[str]) -> None:
+    """Wait for something that a process does."""
+    deadline = time.monotonic() + 120
+    while not found():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def rows(sweep: Path) -> dict[str, list[int]]:
+    """The iterations of each trial, as they are on disk."""
+    return {
+        path.parent.name: [row["training_iteration"] for row in read_json_lines(path)]
+        for path in sorted(sweep.glob("*/result.json"))
+    }
+
+
+def statuses(runs: Path) -> list[str]:
+    """Of all runs in MLflow, parents first."""
+    client = MlflowClient(f"sqlite:///{runs}/mlflow.db")
+    experiment: Any = client.get_experiment_by_name("tunescape")
+    found = client.search_runs([experiment.experiment_id])
+    found.sort(key=lambda run: "mlflow.parentRunId" in run.data.tags)
+    return [run.info.status for run in found]
+
+
+def finish(tmp_path: Path, folder: str, *options: str) -> str:
+    """Resume a sweep to its end; what the command said."""
+    process = start(tmp_path, "resume", folder, *options)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    return output

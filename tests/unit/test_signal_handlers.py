@@ -1,0 +1,97 @@
+"""SIGTERM and SIGHUP do what Ctrl-C would do; the exit status is the signal's."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.stop_signals import interrupted_status, received, stop_signals
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_a_ctrl_c(how: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(how)
+    pressed = signal.signal(signal.SIGINT, signal.default_int_handler)  # xdist may ignore it
+    try:
+        with stop_signals(), pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), how)
+    finally:
+        signal.signal(signal.SIGINT, pressed)
+    assert received() is how and interrupted_status() == 128 + how
+    assert signal.getsignal(how) is before
+    assert capfd.readouterr().err == ""
+
+
+def test_who_handles_ctrl_c_handles_the_signal_and_a_second_one_ends_at_once(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    presses = []
+
+    def press(number: int, frame: Any) -> None:
+        presses.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as Tune does
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        with stop_signals():
+            with stop_signals():  # within itself it does nothing
+                os.kill(os.getpid(), signal.SIGTERM)
+            assert presses == [signal.SIGINT]
+            assert "a second signal ends at once" in capfd.readouterr().err
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGHUP)
+        assert received() is signal.SIGTERM  # the first one is why it ends
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with stop_signals():
+        assert received() is None and interrupted_status() == 130
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert received() is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+CHILD = """
+import sys, time
+from experiments.stop_signals import stop_signals
+with stop_signals():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("the terminal has gone", flush=True)
+        open(sys.argv[1], "w").write("done")
+"""
+
+
+def test_a_terminal_that_closed_is_not_written_to(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(tmp_path / "end")],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    assert os.read(ours, 5) == b"ready"
+    os.close(ours)
+    child.send_signal(signal.SIGHUP)  # what the kernel does where it is the controlling terminal
+    assert child.wait(timeout=30) == 0
+    assert (tmp_path / "end").read_text() == "done"
