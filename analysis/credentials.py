@@ -47,7 +47,10 @@ def has_secret(uri: str, *, blank: bool = True) -> bool:
         uri: The URI.
         blank: Whether an empty password counts.
     """
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return False  # it is no URI, and refused for that
     user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
     if password or (colon and blank):
         return True

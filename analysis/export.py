@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.best import BestCheckpoint, best_checkpoint
+from analysis.home import expanded
 from analysis.records import ENV_STEPS, ITERATION, POLICY, Sweep
 from analysis.rows import ResultsError, read_json
 
@@ -70,7 +71,7 @@ def export_best(
         >>> export_best(results, "policy")
         >>> export_best(results, "policy_onnx", format="onnx")
     """
-    target = Path(out_dir).expanduser().resolve()
+    target = expanded(out_dir).resolve()
     _require_replaceable(target)
     best = best_checkpoint(results, metric, mode)
     return export_checkpoint(best, target, metric, mode, format=format, opset=opset, trust=trust)
@@ -115,7 +116,7 @@ def export_folder(
         whence: What ``export.json`` is to say.
         write: See `writer_of`.
     """
-    target = Path(out_dir).expanduser().resolve()
+    target = expanded(out_dir).resolve()
     _require_replaceable(target)
     _require_apart(target, policy_folder.resolve())
     if not isinstance(read_json(policy_folder / "policy.json"), dict):

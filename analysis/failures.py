@@ -12,6 +12,8 @@ _ERROR_FILE = "error.txt"
 # The head of an exception's line in a traceback: `package.module.SomeError: ...`.
 _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b")
 
+_OUR_ERROR = re.compile(r"^(?:trainables|experiments|search_spaces|analysis)\.[\w.]+: ")
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -37,8 +39,13 @@ def failures(sweep: Sweep) -> list[Failure]:
         text = _error_text(trial)
         failed = trial.status == "ERROR"
         if failed or text:
-            found.append(Failure(trial.trial_id, cause_of(text), text, recovered=not failed))
+            found.append(Failure(trial.trial_id, shown_cause(text), text, recovered=not failed))
     return found
+
+
+def shown_cause(text: str) -> str:
+    """`cause_of` for people: our own errors without their class, as they say what is wrong."""
+    return _OUR_ERROR.sub("", cause_of(text))
 
 
 def cause_of(text: str) -> str:

@@ -24,6 +24,7 @@ from analysis.names import ITERATION
 from analysis.reachable import check_tracking
 from analysis.records import MLFLOW, Sweep, TrialRecord
 from analysis.rows import Config, ResultsError, Row, nest, one_timeline
+from analysis.store_files import sqlite_file, why_not_mlflow
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -99,11 +100,14 @@ def _store_errors() -> tuple[type[Exception], ...]:
 
 
 def _connect(uri: str) -> MlflowClient:
-    database = re.fullmatch(r"sqlite:///([^?]+).*", uri)
-    if database is not None and not Path(database[1]).is_file():  # MLflow would make one
+    database = sqlite_file(uri)
+    if database is not None and not database.exists():  # MLflow would make one
         raise ResultsError(
             f"{uri}: there is no such database; give tracking_uri, or set MLFLOW_TRACKING_URI"
         )
+    problem = why_not_mlflow(uri)
+    if problem is not None:  # MLflow would make its tables in it
+        raise ResultsError(f"{scrubbed(uri)}: MLflow cannot be read: {problem}")
     from mlflow.tracking import MlflowClient
 
     return MlflowClient(tracking_uri=uri)

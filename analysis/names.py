@@ -5,3 +5,5 @@ from __future__ import annotations
 ITERATION = "training_iteration"
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 SECONDS = "time_total_s"
+COUNTERS = (ITERATION, ENV_STEPS, SECONDS, "timestamp")
+"""Those that are numbers and only rise."""

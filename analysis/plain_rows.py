@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.names import ENV_STEPS, ITERATION
+from analysis.names import COUNTERS, ENV_STEPS, ITERATION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +104,10 @@ def _read(data: bytes, count: int) -> pa.Table | None:
     import pyarrow as pa
     from pyarrow import json as arrow_json
 
+    # Arrow ends the process with a fault where a row is `null` instead of an object.
+    ends = data.count(b"}\n") + data.endswith(b"}")
+    if not data.startswith(b"{") or not data.count(b"\n{") + 1 == ends == count:
+        return None
     options = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
     try:
         table = arrow_json.read_json(pa.BufferReader(data), read_options=options)
@@ -116,6 +120,10 @@ def _read(data: bytes, count: int) -> pa.Table | None:
             return None  # it is something else than a mapping
         table = table.drop_columns(["config"])
     if ITERATION not in table.column_names or table[ITERATION].null_count:
+        return None
+    if any(table[name].type == pa.string() for name in COUNTERS if name in table.column_names):
+        return None
+    if table[ITERATION].type != pa.int64():
         return None
     return table if all(_is_plain(column) for column in table.columns) else None
 

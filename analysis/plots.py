@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis.home import expanded
 from analysis.ranking import ranked
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError
@@ -95,7 +96,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save(figure: Figure, out: str | Path) -> Path:
     """Write a figure; its folder is made. Raises `ResultsError` where that cannot be done."""
-    target = Path(out).expanduser().resolve()
+    target = expanded(out).resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(target)

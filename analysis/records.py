@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from analysis.checkpoints import POLICY, CheckpointRecord, find_checkpoints
+from analysis.home import expanded
 from analysis.names import ENV_STEPS, ITERATION
-from analysis.rows import ResultsError, read_json, read_rows
+from analysis.rows import ResultsError, as_config, read_json, read_rows
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -104,6 +106,9 @@ class Sweep:
         """
         known = sorted({str(c) for trial in self.trials for c in trial.frame.columns})
         if metric in known:
+            for trial in self.trials:
+                if metric in trial.frame and not is_numeric_dtype(trial.frame[metric]):
+                    raise ResultsError(f"{trial.path}: the metric {metric!r} is not a number there")
             return
         if not known:
             raise ResultsError(f"{self.path}: no trial has reported a result yet")
@@ -131,7 +136,7 @@ def load_sweep(results: Source) -> Sweep:
 
         return load_mlflow_sweep(str(results).removeprefix(MLFLOW))
     if isinstance(results, str | os.PathLike):
-        return _sweep_from_folder(Path(results).expanduser().resolve())
+        return _sweep_from_folder(expanded(results).resolve())
     if hasattr(results, "experiment_path") and hasattr(results, "get_best_result"):
         return _sweep_from_grid(results)
     raise ResultsError(
@@ -167,7 +172,8 @@ def _sweep_from_folder(path: Path) -> Sweep:
 def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
     frame, configs = read_rows(folder)
     params = read_json(folder / "params.json")
-    config = configs[-1] if configs else (state.get("config") or params or {})
+    config = configs[-1] if configs else as_config(state.get("config") or params)
+    searched = state.get("evaluated_params")
     status = str(state.get("status") or ("RUNNING" if len(frame) else "PENDING"))
     if status in ("RUNNING", "PENDING", "PAUSED"):
         # The folder is younger than the snapshot: believe what the trial itself wrote.
@@ -180,7 +186,7 @@ def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
         path=folder,
         status=status,
         config=config,
-        searched=tuple(str(name) for name in state.get("evaluated_params") or ()),
+        searched=tuple(map(str, searched)) if isinstance(searched, dict | tuple) else (),
         frame=frame,
         row_configs=configs if any(c != config for c in configs) else None,
     )
@@ -223,8 +229,8 @@ def _tune_states(path: Path) -> list[dict[str, Any]]:
         if not isinstance(snapshot, dict):
             continue  # torn by a kill: the one before it is whole
         try:
-            states = [json.loads(state) for state, _ in snapshot["trial_data"]]
-        except (KeyError, TypeError, ValueError):
+            states = [as_config(json.loads(state)) for state, _ in snapshot["trial_data"]]
+        except (KeyError, TypeError, ValueError, RecursionError):
             continue
         # Tune keeps them in the order in which they last changed.
         return sorted(states, key=_number_of)

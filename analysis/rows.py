@@ -10,17 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.names import ENV_STEPS, ITERATION
+from analysis.errors import ResultsError as ResultsError
+from analysis.names import COUNTERS, ENV_STEPS, ITERATION
 from analysis.plain_rows import read_plain_rows
 
 logger = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 Config = dict[str, Any]
-
-
-class ResultsError(ValueError):
-    """The results of a sweep cannot be read, or do not hold what was asked for."""
 
 
 def read_rows(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
@@ -40,8 +37,8 @@ def read_rows(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
         if plain is not None:
             return plain
     rows = _json_rows(folder / "result.json", data) or _csv_rows(folder / "progress.csv")
-    rows = one_timeline(rows)
-    configs = [row.pop("config", None) or {} for row in rows]
+    rows = one_timeline([_cleaned(row) for row in rows])
+    configs = [row.pop("config") for row in rows]
     if any(isinstance(value, dict) for row in rows for value in row.values()):
         return pd.json_normalize(rows, sep="/"), configs
     return pd.DataFrame(rows), configs
@@ -51,8 +48,13 @@ def read_json(path: Path) -> Any:
     """The content of a JSON file; None where it is absent, torn or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
+
+
+def as_config(value: Any) -> Config:
+    """A config that was read; empty where something else than a mapping stands in its place."""
+    return value if isinstance(value, dict) else {}
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -101,12 +103,26 @@ def _parse(line: str) -> Row | None:
     while start >= 0:
         try:
             row = json.loads(line[start:])
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict) and (start == 0 or ITERATION in row):
             return row
         start = line.find('{"', start + 1)
     return None
+
+
+def _cleaned(row: Row) -> Row:
+    """The row without what stands in a counter's place but is none, and with a config."""
+    for name in COUNTERS:
+        if name in row and not _is_number(row[name]):
+            del row[name]
+    row["config"] = as_config(row.get("config"))
+    return row
+
+
+def _is_number(value: Any) -> bool:
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_one and -(2**63) < value < 2**63  # of which NaN is none, either
 
 
 def _csv_rows(path: Path) -> list[Row]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.home import expanded
 from analysis.records import Sweep, is_mlflow, is_sweep_folder, load_sweep
 from analysis.rows import ResultsError
 
@@ -42,7 +43,7 @@ def load_sweeps(sources: Source | Sequence[Source]) -> list[Sweep]:
         if not _is_path(source):
             sweeps.append(load_sweep(source))
             continue
-        folder = Path(source).expanduser().resolve()  # type: ignore[arg-type]
+        folder = expanded(source).resolve()  # type: ignore[arg-type]
         for path in sorted(_sweep_folders(folder), key=_natural) or [folder]:
             if path not in seen:
                 seen.add(path)
@@ -59,7 +60,7 @@ def load_sweeps(sources: Source | Sequence[Source]) -> list[Sweep]:
 def are_several(sources: Source | Sequence[Source]) -> bool:
     """Whether frames of ``sources`` name the sweep: a list does, and a folder of sweeps."""
     if _is_path(sources):
-        return not is_sweep_folder(Path(sources).expanduser().resolve())  # type: ignore[arg-type]
+        return not is_sweep_folder(expanded(sources).resolve())  # type: ignore[arg-type]
     return isinstance(sources, Sequence) and not isinstance(sources, str)
 
 

@@ -58,9 +58,19 @@ class Surrogate:
         return float(np.mean([forest.oob_score_ for forest in self.forests]))
 
     @property
+    def explains_nothing(self) -> bool:
+        """Whether what is read off the forests is noise; an R² that is not known shows nothing."""
+        return not self.r2 >= _NOTHING
+
+    @property
     def caution(self) -> str:
         """What a report says beside anything read off the forests; empty if all is well."""
-        return " ".join(filter(None, (self._weak, self._few, self.data.caution)))
+        return " ".join(filter(None, (self._weak, self.reservations)))
+
+    @property
+    def reservations(self) -> str:
+        """The part of `caution` that is about the trials, not about what the forests learned."""
+        return " ".join(filter(None, (self._few, self.data.caution)))
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -79,7 +89,7 @@ class Surrogate:
 
     @property
     def _weak(self) -> str:
-        if self.r2 < _NOTHING:
+        if self.explains_nothing:
             return (
                 f"The settings explain nothing of {self.data.metric} "
                 f"(out-of-bag R² {self.r2:.2f}): what follows is noise."

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.home import expanded
 from analysis.rows import ResultsError
 
 JSON_COLUMNS = "json_columns"
@@ -37,7 +38,7 @@ def write_frame(frame: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
     Example:
         >>> write_frame(trials_frame("runs/quickstart"), "trials.parquet")  # doctest: +SKIP
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     if path.suffix not in (".parquet", ".csv"):
         raise ResultsError(f"{path}: a frame is written to .parquet or .csv, not {path.suffix!r}")
     table = _with_json(frame)

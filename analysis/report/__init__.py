@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.home import expanded
+
 if TYPE_CHECKING:
     from analysis.report.data import ReportData
 
@@ -79,7 +81,7 @@ def write_figures(
     from analysis.report.static import write_static
 
     sweeps = _read(sources, metric, mode)
-    target = Path(folder).expanduser().absolute()
+    target = expanded(folder).absolute()
     if len(sweeps) == 1:
         return write_static(sweeps[0], target)
     folders = [_inside(target, data.name) for data in sweeps]
@@ -123,7 +125,7 @@ def _default(sweeps: list[ReportData]) -> Path:
 def _write(text: str, out: Path) -> Path:
     from analysis.records import ResultsError
 
-    target = out.expanduser().absolute()
+    target = expanded(out).absolute()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         half = target.with_name(f".{target.name}.tmp")

@@ -24,6 +24,7 @@ from analysis.ranking import Score, finite, leaderboard, ranked, sign_of
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError, flatten, read_json
 from analysis.run_curves import trial_seeds
+from analysis.schedulers import section
 from analysis.spec_file import read_spec_file
 from analysis.surrogate import Surrogate, fit_surrogate
 
@@ -77,12 +78,12 @@ class ReportData:
     @cached_property
     def scheduler(self) -> dict[str, Any]:
         """The spec's scheduler; ``{"algorithm": "fifo"}`` by default."""
-        return _section(self.spec.get("scheduler"), "fifo")
+        return section(self.spec.get("scheduler"), "fifo")
 
     @cached_property
     def search(self) -> dict[str, Any]:
         """The spec's search; ``{"algorithm": "random"}`` by default."""
-        return _section(self.spec.get("search"), "random")
+        return section(self.spec.get("search"), "random")
 
     @cached_property
     def reported(self) -> bool:
@@ -224,10 +225,15 @@ class ReportData:
         """`interactions_frame` of the sweep, or why there is none."""
         return self._judged(interactions_frame)
 
+    @property
+    def explains_nothing(self) -> bool:
+        """Whether the settings were seen to explain nothing: their importance is noise."""
+        return not isinstance(self.surrogate, str) and self.surrogate.explains_nothing
+
     @cached_property
     def top_settings(self) -> list[str]:
         """At most six settings: the most important ones, or else the first ones."""
-        if isinstance(self.importance, str):
+        if isinstance(self.importance, str) or self.explains_nothing:
             return self.settings[:_TOP_SETTINGS]
         return [str(name) for name in self.importance["setting"][:_TOP_SETTINGS]]
 
@@ -273,12 +279,6 @@ def _met(trial: TrialRecord, stop: dict[str, float]) -> bool:
     """Whether a trial's last result meets a condition, as Tune judges it: at least the bound."""
     ends = {name: finite(trial.frame.get(name)) for name in stop}
     return any(len(end) and end.iloc[-1] >= stop[name] for name, end in ends.items())
-
-
-def _section(value: Any, default: str) -> dict[str, Any]:
-    if isinstance(value, dict) and "algorithm" in value:
-        return value
-    return {"algorithm": value if isinstance(value, str) else default}
 
 
 def _shown(value: Any) -> Any:

@@ -27,6 +27,7 @@ from analysis.report.figures_common import (
     value_axis,
 )
 from analysis.report.scales import number
+from analysis.schedulers import STOPPING
 
 if TYPE_CHECKING:
     from analysis.report.data import ReportData
@@ -35,7 +36,6 @@ _HEIGHT = 360
 _WIDTH = 0.3
 """Half of the room of a rung that its trials are spread over."""
 _MOST_LINES = 200
-_STOPPING = ("asha", "hyperband", "median_stopping")
 
 WENT_ON, STOPPED, FAILED, WAITING = "went on", "stopped", "failed", "runs or waits"
 ENDED = "ran to the end"
@@ -51,7 +51,7 @@ _MARKERS: dict[str, dict[str, Any]] = {
 def rungs(data: ReportData) -> list[go.Figure] | str | None:
     """The values at the rungs, and the budget that each trial reached; of schedulers that stop."""
     scheduler = data.scheduler
-    if scheduler.get("algorithm") not in _STOPPING:
+    if scheduler.get("algorithm") not in STOPPING:
         return None
     time_attr = str(scheduler.get("time_attr") or ENV_STEPS)
     trials = data.sweep.trials

@@ -51,6 +51,8 @@ def slices(data: ReportData) -> list[go.Figure] | str | None:
         found = data.partial_dependence((name,))
         dependence = None if isinstance(found, str) else found
         values, at = at_budget.values(dependence)
+        if data.explains_nothing:  # the line would be noise, the points are what happened
+            dependence = None
         figures.append(draw_slice(values, name, scales[name], data.metric, dependence, at=at))
     return figures
 

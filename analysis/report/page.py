@@ -90,7 +90,7 @@ def _same_captions(row: list[Panel]) -> bool:
 def _figures(page: Page) -> dict[str, Any]:
     """The figures by id, with both templates; empty if there are none."""
     blocks = [*page.before, *(part for sweep in page.sweeps for part in sweep.parts)]
-    panels = [p for block in blocks if block.panels for row in block.panels.rows for p in row]
+    panels = [panel for block in blocks if block.panels for panel in block.panels.all]
     if not panels:
         return {}
     return {

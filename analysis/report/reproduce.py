@@ -11,8 +11,8 @@ from analysis.ranking import finite
 from analysis.records import TrialRecord
 from analysis.report.data import ReportData
 from analysis.rows import flatten
+from analysis.schedulers import POPULATION
 
-_POPULATION = ("pbt", "pb2")
 _SEARCH_AGAIN = ("--set", "search=random", "--set", "search_space={}", "--set", "num_samples=1")
 
 
@@ -97,7 +97,7 @@ def _assignments(key: str, value: Any) -> list[str]:
 
 def _was_replaced(data: ReportData, trial: TrialRecord) -> bool:
     """Whether the weights of a population's trial came from a schedule of settings."""
-    population = data.scheduler["algorithm"] in _POPULATION
+    population = data.scheduler["algorithm"] in POPULATION
     return population and any(exploit.trial == trial.trial_id for exploit in data.lineage)
 
 

@@ -49,7 +49,8 @@
   const watch = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       const drawn = target._fullLayout;
-      if (drawn && !target.layout.width && Math.abs(drawn.width - target.clientWidth) > 1)
+      // What is folded away has no width, and gets one when it is opened.
+      if (drawn && target.clientWidth && !target.layout.width && Math.abs(drawn.width - target.clientWidth) > 1)
         Plotly.Plots.resize(target);
     }
   });

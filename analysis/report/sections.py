@@ -18,10 +18,18 @@ Drawn = "go.Figure | list[go.Figure] | str | None"
 
 @dataclass(frozen=True)
 class Part:
-    """A figure of a section: its function as ``module:name``, and a heading if it needs one."""
+    """A figure of a section.
+
+    Attributes:
+        source: Its function as ``module:name``.
+        title: Its heading; may be empty.
+        of_surrogate: Whether it is read off the forests alone: it is folded away where these
+            explain nothing.
+    """
 
     source: str
     title: str = ""
+    of_surrogate: bool = False
 
     def draw(self, data: ReportData) -> Any:
         """Calls the function; see `Drawn`."""
@@ -67,15 +75,27 @@ class Panel:
 
 @dataclass
 class Panels:
-    """What a section's figures became: panels side by side, and reasons for what is missing."""
+    """What a section's figures became.
+
+    Attributes:
+        rows: Panels side by side.
+        noise: Those that mean nothing, for who wants to see them all the same.
+        reasons: Why others are missing.
+    """
 
     rows: list[list[Panel]] = field(default_factory=list)
+    noise: list[list[Panel]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to show or to say."""
-        return not self.rows and not self.reasons
+        return not self.rows and not self.noise and not self.reasons
+
+    @property
+    def all(self) -> list[Panel]:
+        """The panels, folded or not."""
+        return [panel for row in (*self.rows, *self.noise) for panel in row]
 
 
 SECTIONS = (
@@ -92,14 +112,17 @@ SECTIONS = (
         "importance",
         "What mattered",
         (
-            Part("figures_importance:importance_bars", "Importance of each setting"),
-            Part("figures_importance:interactions_bars", "Settings that act together"),
+            Part("figures_importance:importance_bars", "Importance of each setting", True),
+            Part("figures_importance:interactions_bars", "Settings that act together", True),
         ),
     ),
     Section(
         "slices",
         "Slices and contours",
-        (Part("figures_slices:slices"), Part("figures_contours:contours", "Pairs of settings")),
+        (
+            Part("figures_slices:slices"),
+            Part("figures_contours:contours", "Pairs of settings", True),
+        ),
     ),
     Section("rungs", "Early stopping", (Part("figures_rungs:rungs"),)),
     Section(
@@ -126,12 +149,23 @@ def draw(section: Section, data: ReportData, prefix: str) -> Panels:
     """
     panels = Panels()
     for number, part in enumerate(section.parts):
-        drawn_panels(panels, part.draw(data), part.title, f"{prefix}{section.key}-{number}")
+        folded = part.of_surrogate and data.explains_nothing
+        drawn_panels(
+            panels, part.draw(data), part.title, f"{prefix}{section.key}-{number}", folded=folded
+        )
     return panels
 
 
-def drawn_panels(panels: Panels, drawn: Any, title: str, key: str) -> None:
-    """Adds what a figure's function gave, see `Drawn`."""
+def drawn_panels(panels: Panels, drawn: Any, title: str, key: str, *, folded: bool = False) -> None:
+    """Adds what a figure's function gave, see `Drawn`.
+
+    Args:
+        panels: To which it is added.
+        drawn: What the function gave.
+        title: The heading.
+        key: What the figures' ids begin with.
+        folded: Whether the figures mean nothing.
+    """
     if drawn is None:
         return
     if isinstance(drawn, str):
@@ -140,7 +174,7 @@ def drawn_panels(panels: Panels, drawn: Any, title: str, key: str) -> None:
     figures = drawn if isinstance(drawn, list) else [drawn]
     if figures:
         row = [_panel(figure, title, f"{key}-{index}") for index, figure in enumerate(figures)]
-        panels.rows.append(row)
+        (panels.noise if folded else panels.rows).append(row)
 
 
 def _panel(figure: go.Figure, title: str, key: str) -> Panel:

@@ -12,10 +12,9 @@ from analysis.pareto import plot_pareto
 from analysis.plots import plot_learning_curves
 from analysis.report.data import SECONDS, ReportData
 from analysis.rows import ResultsError
+from analysis.schedulers import compares_settings
 
 FORMATS = ("png", "pdf")
-_UNFAIR = ("asha", "hyperband", "median_stopping", "pbt", "pb2", "pbt_replay", "resource_changing")
-"""Schedulers after which the ends of trials are no fair comparison of settings."""
 
 Plot = Callable[[Path], Any]
 
@@ -54,7 +53,7 @@ def _plots(data: ReportData) -> Iterator[tuple[str, Plot]]:
             "learning_curves_by_time",
             lambda out: plot_learning_curves(sweep, metric, out, mode=mode, x=SECONDS),
         )
-    if data.scheduler["algorithm"] not in _UNFAIR and _has_effects(data):
+    if compares_settings(data.spec) and _has_effects(data):
         yield "effects", lambda out: plot_effects(sweep, metric, out, mode=mode)
     if data.lineage:
         yield "lineage", lambda out: plot_lineage(data.folder, metric, out, mode=mode)

@@ -13,9 +13,9 @@ from analysis.records import ENV_STEPS, TrialRecord
 from analysis.report.data import SECONDS, ReportData
 from analysis.report.groups import Group, ended_badly, groups
 from analysis.report.numbers import count, duration, listed, number, share, steps
+from analysis.schedulers import STOPPING
 from analysis.statistics import interval_caution
 
-_STOPPING = ("asha", "hyperband", "median_stopping")
 _NAMES = {
     **{"grid": "grid search", "random": "random search", "tpe": "TPE", "cmaes": "CMA-ES"},
     **{"gp": "a Gaussian process", "sobol": "a Sobol sequence", "nsga2": "NSGA-II"},
@@ -214,7 +214,7 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
             f"The winner, {data.winner.trial_id}, failed or diverged: it counts with its last "
             "finite value."
         )
-    if data.scheduler["algorithm"] in _STOPPING and data.stopped_early:
+    if data.scheduler["algorithm"] in STOPPING and data.stopped_early:
         cautions.append(
             "Trials that the scheduler stopped early are ranked by their value when they stopped, "
             "at a smaller budget than the winner's."
@@ -295,7 +295,7 @@ def _cost(data: ReportData) -> Said:
     if span := _span(data):
         said += f", within {duration(span)} of wall clock"
     limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
-    if data.scheduler["algorithm"] in _STOPPING and limit and not data.running:
+    if data.scheduler["algorithm"] in STOPPING and limit and not data.running:
         early = data.stopped_early
         if early:
             full = limit * len(data.sweep.trials)
@@ -320,6 +320,13 @@ def _mattered(data: ReportData) -> Said:
     frame = data.importance
     if isinstance(frame, str) or frame.empty:
         return [], []
+    surrogate = data.surrogate
+    if not isinstance(surrogate, str) and surrogate.explains_nothing:
+        said = (
+            "No setting was shown to matter: what forests learned from them predicts other trials "
+            f"no better than the trials' mean does (R² {surrogate.r2:.2f})."
+        )
+        return [said], [surrogate.reservations]
     parts = [
         f"{row['setting']} ({share(float(row['importance']))})"
         for row in frame.head(3).to_dict("records")
