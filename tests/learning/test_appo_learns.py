@@ -1,12 +1,15 @@
 """APPO learns, from train batches that come again."""
 
-from learning_runs import greedy_return, train
+from learning_runs import greedy_returns, interquartile_mean, train
 
 
 def test_cartpole() -> None:
-    algo, result = train("appo/cartpole", seed=0, num_env_steps=80_000)
-    assert result["episode_return_mean"] >= 150
-    assert greedy_return(algo) >= 400
+    scores = greedy_returns("appo/cartpole", num_seeds=5, num_env_steps=120_000)
+    assert interquartile_mean(scores) >= 400
+
+
+def test_train_batches_come_again() -> None:
+    algo, result = train("appo/cartpole", seed=0, num_env_steps=20_000)
     assert result["num_env_steps_trained_lifetime"] > 3.8 * algo.num_env_steps_sampled
 
 

@@ -5,8 +5,8 @@ from learning_runs import greedy_return, greedy_returns, interquartile_mean, tra
 
 
 def test_cartpole() -> None:
-    algo, _ = train("dqn/cartpole", seed=0, num_env_steps=25_000)
-    assert greedy_return(algo) >= 300
+    """Half way, where a policy's score swings from update to update: not of one seed."""
+    assert greedy_returns("dqn/cartpole", 3, 25_000).mean() >= 300
 
 
 def test_without_gradients_nothing_is_learned() -> None:

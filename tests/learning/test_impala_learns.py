@@ -1,12 +1,12 @@
 """IMPALA learns, also from fragments that are older than its weights."""
 
-from learning_runs import greedy_return, train
+from learning_runs import greedy_returns, interquartile_mean, train
 
 
 def test_cartpole() -> None:
-    algo, result = train("impala/cartpole", seed=0, num_env_steps=100_000)
-    assert result["episode_return_mean"] >= 150
-    assert greedy_return(algo) >= 400
+    """Not of one seed: half way a policy's score swings from update to update."""
+    scores = greedy_returns("impala/cartpole", num_seeds=6, num_env_steps=150_000)
+    assert interquartile_mean(scores) >= 400
 
 
 def test_a_policy_that_cannot_learn_fails_this_test() -> None:
