@@ -12,11 +12,19 @@ from torch import Tensor
 
 from trainables import PPOConfig
 from trainables.core.advantages import with_advantages
-from trainables.core.batch import Rollout
+from trainables.core.batch import Batch, Rollout
+from trainables.core.learner import Metrics
 from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.minibatches import minibatches, row_ids, shared_minibatches
+from trainables.core.minibatches import (
+    consecutive_ids,
+    minibatches,
+    row_ids,
+    shared_minibatches,
+)
+from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
 from trainables.core.ranks import ALONE, Ranks
+from trainables.core.returns import moments
 from trainables.ppo import PPO, PPOCoefficients, ppo_loss, ppo_update
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.envs import make_vector_env
@@ -177,6 +185,29 @@ def test_shared_minibatches_are_those_of_one_learner() -> None:
         assert sorted(found.tolist()) == sorted(expected["x"].tolist())
         normal = torch.cat([m["y"] for m, share in shared if share > 0])
         torch.testing.assert_close(normal.sort().values, expected["y"].sort().values)
+
+
+def test_a_metric_keeps_its_digits_over_unequal_shares() -> None:
+    """A variance that is a hundred-millionth of the mean square; shares are 2/7 and 5/7."""
+    config = make_config()
+    env = make_vector_env("CartPole-v1", {}, NUM_SLOTS)
+    rows = 100 + 0.01 * torch.linspace(-1, 1, 7, dtype=torch.float64)
+
+    def of_moments(module: PolicyModule, batch: Batch) -> tuple[Tensor, Metrics]:
+        loss = 0.0 * sum(parameter.sum() for parameter in module.parameters())
+        mean, square = moments(batch["x"])
+        return loss, {"mean": mean, "square": square}
+
+    def variance(ranks: Ranks) -> float:
+        learner = make_worker(config, env, ranks).learners["p"]
+        part = rows if ranks.size == 1 else rows[2:] if ranks.rank else rows[:2]
+        found = learner.update({"x": part}, of_moments, ids=consecutive_ids(len(part), ranks))
+        return found["square"] - found["mean"] ** 2
+
+    expected = rows.var(correction=0).item()
+    assert variance(ALONE) == pytest.approx(expected, rel=1e-3)
+    for found in on_ranks(2, variance):
+        assert found == pytest.approx(expected, rel=1e-3)
 
 
 def test_rows_have_the_numbers_that_one_learner_gives_them() -> None:

@@ -157,7 +157,8 @@ class Learner:
         """Add a loss's gradient; returns what it reports, times the share."""
         loss, metrics = self._compiled_loss(loss_fn)(self.module, batch)
         if share is not None:
-            loss = loss * (share > 0 if is_sum else share)
+            weight = torch.as_tensor(share > 0 if is_sum else share, dtype=loss.dtype)
+            loss = loss * weight
             metrics = {name: value * share for name, value in metrics.items()}
         loss.backward()
         return metrics
@@ -166,7 +167,7 @@ class Learner:
         self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, is_sum: bool
     ) -> Metrics:
         """`_add_gradient` of one microbatch after the other."""
-        total = trained_rows(batch).sum().clamp_min(1)
+        total = trained_rows(batch).sum().double().clamp_min(1)
         metrics: Metrics = {}
         for part in minibatches(batch, 1, self._microbatch_size, None):
             part_share = trained_rows(part).sum() / total * (1.0 if share is None else share)

@@ -73,8 +73,8 @@ def shared_minibatches(
             deviation that each is divided by.
 
     Yields:
-        A minibatch, and its share of the rows of all ranks that are trained on, a scalar: what
-        this rank's mean counts in the mean over all.
+        A minibatch, and its share of the rows of all ranks that are trained on, a float64 scalar:
+        what this rank's mean counts in the mean over all.
     """
     total = int(ranks.sum(torch.tensor(len(ids))))
     bounds = _bounds(total, minibatch_size)
@@ -100,7 +100,7 @@ def shared_minibatches(
             for name, of_column in moments.items():
                 mean, std = of_column[i].to(minibatch[name]).unbind()
                 minibatch[name] = (minibatch[name] - mean) / std
-            yield minibatch, shares[i].float()
+            yield minibatch, shares[i]
 
 
 def trained_rows(batch: Batch) -> Tensor:
