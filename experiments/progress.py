@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from analysis.rows import flatten
 from experiments.progress_budget import Budget, Speeds
+from experiments.progress_table import STATUS_STYLE, TrialRow, trial_table
 from experiments.progress_text import (
     clock,
     count,
@@ -31,18 +31,8 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 MAX_ROWS = 20
-MAX_COLUMNS = 5  # of hyperparameters
 MAX_NAMED = 4  # running trials in a status line
 STATUS_LINE_PERIOD_S = 30.0  # of the plain output
-
-_STATUS_STYLE = {
-    "running": "cyan",
-    "finished": "green",
-    "pruned": "yellow",
-    "failed": "bold red",
-    "pending": "dim",
-    "paused": "dim",
-}
 
 
 class Progress(tune.Callback):
@@ -271,7 +261,7 @@ class Progress(tune.Callback):
         header.append(f"trials {len(trials)}{total}: ", style="not bold")
         for number, (status, times) in enumerate(counts.items()):
             header.append(", " if number else "", style="not bold")
-            header.append(f"{times} {status}", style=f"not bold {_STATUS_STYLE[status]}")
+            header.append(f"{times} {status}", style=f"not bold {STATUS_STYLE[status]}")
         best = self._best(trials)
         if best is not None:
             value = short((best.last_result or {}).get(self.metric))
@@ -292,42 +282,30 @@ class Progress(tune.Callback):
         return "  ".join(parts)
 
     def _table(self, trials: list[Trial]) -> Table:
-        columns = list(varying_settings(trials))[:MAX_COLUMNS]
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for heading in ("trial", "status", *columns):
-            table.add_column(heading, no_wrap=True)
-        for heading in ("iter", "env steps", self.metric, "steps/s", "time"):
-            table.add_column(heading, justify="right", no_wrap=True)
         best = self._best(trials)
-        rows = select_rows(trials, self.metric, self.mode, MAX_ROWS)
-        for trial in rows:
-            table.add_row(*self._row(trial, columns), style="bold green" if trial is best else None)
-        if len(rows) < len(trials):
-            table.add_row(f"... {len(trials) - len(rows)} more", style="dim")
-        return table
+        shown = select_rows(trials, self.metric, self.mode, MAX_ROWS)
+        rows = [self._row(trial, trial is best) for trial in shown]
+        return trial_table(rows, varying_settings(trials), self.metric, len(trials) - len(rows))
 
-    def _row(self, trial: Trial, columns: Iterable[str]) -> list[str | Text]:
+    def _row(self, trial: Trial, is_best: bool) -> TrialRow:
         result = trial.last_result or {}
-        settings = flatten(trial.evaluated_params or {})
         status = self._status(trial)
-        speed = self._speeds.of(trial) if status == "running" else None
-        return [
-            trial.trial_id,
-            Text(status, style=_STATUS_STYLE.get(status, "")),
-            *(short(settings.get(column)) for column in columns),
-            str(result.get("training_iteration", "")),
-            count(result.get(ENV_STEPS)),
-            short(result.get(self.metric)),
-            count(speed),
-            self._trained(trial, status),
-        ]
+        return TrialRow(
+            trial_id=trial.trial_id,
+            status=status,
+            settings=flatten(trial.evaluated_params or {}),
+            iteration=result.get("training_iteration"),
+            env_steps=result.get(ENV_STEPS),
+            value=result.get(self.metric),
+            speed=self._speeds.of(trial) if status == "running" else None,
+            seconds=self._trained_s(trial, status),
+            is_best=is_best,
+        )
 
-    def _trained(self, trial: Trial, status: str) -> str:
+    def _trained_s(self, trial: Trial, status: str) -> float | None:
         """How long a trial has trained; it goes on within an iteration."""
         seconds = (trial.last_result or {}).get("time_total_s")
-        if status == "running":
-            return clock((seconds or 0.0) + self._silent_s(trial))
-        return "" if seconds is None else clock(seconds)
+        return (seconds or 0.0) + self._silent_s(trial) if status == "running" else seconds
 
     def _status(self, trial: Trial) -> str:
         if trial.trial_id in self._outcomes:
