@@ -11,12 +11,14 @@ import os
 import sys
 import traceback
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
 
+from experiments.activity import activity_console, doing, nothing_to_tell, shown_activity
 from experiments.stop_signals import interrupted_status, received, stop_signals
 
 EXIT_FAILED = 1
@@ -28,15 +30,19 @@ _OF_PATHS = (
 )
 
 
+_until_end = ExitStack()  # what a command shows while it runs
+
+
 class _Commands(TyperGroup):
     """The commands; one that is cut off says how it goes on, and by what it was cut off."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as stop:
-            _end(str(stop))
+        with _until_end:
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt as stop:
+                _end(str(stop))
 
 
 app = typer.Typer(
@@ -159,6 +165,7 @@ def resume(
     address: AddressOption = None,
 ) -> None:
     """Continue a sweep that was cut off, or extend one. Finished trials are kept."""
+    _begin(f"reading {folder}")
     from experiments.errors import SweepError
     from experiments.extension import parse_stop
     from experiments.matrix_runner import resume_matrix
@@ -224,6 +231,7 @@ def train(
         return
     if algo is None:
         raise SpecError("--algo is missing; to train what a YAML file says: train file SPEC")
+    _begin(f"checking {algo}")
     _run(
         single_trial_spec(
             algo,
@@ -717,11 +725,18 @@ def _load(
     spec: str, assignments: list[str] | None, options: dict[str, Any], experiment: str | None
 ) -> Any:
     """The sweeps of a spec, with `--set` and the options that stand for keys of it."""
+    _begin(f"reading {spec}")
     from experiments.spec import load_specs
 
     overrides = list(assignments or [])
     overrides += [f"{key}={_quoted(value)}" for key, value in options.items() if value is not None]
     return load_specs(spec, overrides, experiment=experiment)
+
+
+def _begin(what: str) -> None:
+    """Show what the command is doing from here on; until it ends, or has something to show."""
+    _until_end.enter_context(shown_activity(_errors()))
+    doing(what)
 
 
 def _run_specs(sweeps: Any, dry_run: bool) -> None:
@@ -782,13 +797,14 @@ def _show_plan(specs: list[Any]) -> None:
 def _output() -> Any:
     from experiments.terminal import make_console
 
+    nothing_to_tell()
     return make_console()
 
 
 def _errors() -> Any:
     from experiments.terminal import make_console
 
-    return make_console(stderr=True)
+    return activity_console() or make_console(stderr=True)
 
 
 def _quoted(value: object) -> str:

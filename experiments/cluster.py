@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from experiments.activity import doing
 from experiments.errors import PreflightError
 from experiments.ray_names import check_address
 from experiments.ray_watch import watched_ray
@@ -95,6 +96,7 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
         }
     else:
         options["address"] = resources.address
+    doing("starting Ray" if resources.address is None else f"joining Ray at {resources.address}")
     try:
         with kept_from_ray():
             ray.init(**options)

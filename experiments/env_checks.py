@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.activity import doing, undisturbed
 from experiments.errors import SpecWarning
 from experiments.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
@@ -54,6 +55,7 @@ def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
         return
     tried: dict[tuple[bool, str], list[tuple[KeyPath, str | None]]] = {}
     for place, config in environments(spec, space):
+        doing(f"trying {_named(config)}")
         env = (place == _EVALUATION, repr(config.get("env")))
         tried.setdefault(env, []).append((place, problem_of(config)))
     for found in tried.values():
@@ -145,7 +147,8 @@ def problem_of(config: Mapping[str, Any]) -> str | None:
         # Python warns of a fork beside threads: the child takes none of their locks, and a child
         # that did not come back would be ended.
         warnings.simplefilter("ignore", DeprecationWarning)
-        process.start()
+        with undisturbed():
+            process.start()
     sender.close()
     try:
         if not multiprocessing.connection.wait([receiver, process.sentinel], LIMIT_S):

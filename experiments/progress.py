@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from analysis.rows import flatten
+from experiments.activity import nothing_to_tell
 from experiments.progress_budget import Budget, Speeds
-from experiments.progress_table import STATUS_STYLE, TrialRow, trial_table
+from experiments.progress_table import STATUS_STYLE, TrialRow, TrialTable
 from experiments.progress_text import (
     clock,
     count,
     large,
+    searched_settings,
     select_rows,
     short,
     value_of,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 MAX_ROWS = 20
+MIN_ROWS, HEADER_LINES = 4, 8  # of a low terminal; the lines that are no trial's
 MAX_NAMED = 4  # running trials in a status line
 STATUS_LINE_PERIOD_S = 30.0  # of the plain output
 
@@ -214,6 +216,7 @@ class Progress(tune.Callback):
         self._note_results(trials)
         if self._is_live():
             if self._live is None:
+                nothing_to_tell()
                 self._live = Live(console=self.console, auto_refresh=False, transient=False)
                 self._live.start()
             parts = self._header(trials), Text(self._spent(), style="dim"), self._table(trials)
@@ -279,13 +282,16 @@ class Progress(tune.Callback):
         parts.append(clock(time.monotonic() - self._start))
         if budget.eta_s:
             parts.append(f"about {clock(budget.eta_s)} left")
+        elif budget.eta_s is None and budget.limit_s is not None:
+            parts.append(f"at most {clock(budget.limit_s)} left")
         return "  ".join(parts)
 
-    def _table(self, trials: list[Trial]) -> Table:
+    def _table(self, trials: list[Trial]) -> TrialTable:
         best = self._best(trials)
-        shown = select_rows(trials, self.metric, self.mode, MAX_ROWS)
+        fit = max(MIN_ROWS, self.console.height - HEADER_LINES)
+        shown = select_rows(trials, self.metric, self.mode, min(fit, MAX_ROWS))
         rows = [self._row(trial, trial is best) for trial in shown]
-        return trial_table(rows, varying_settings(trials), self.metric, len(trials) - len(rows))
+        return TrialTable(rows, varying_settings(trials), self.metric, len(trials) - len(rows))
 
     def _row(self, trial: Trial, is_best: bool) -> TrialRow:
         result = trial.last_result or {}
@@ -293,7 +299,7 @@ class Progress(tune.Callback):
         return TrialRow(
             trial_id=trial.trial_id,
             status=status,
-            settings=flatten(trial.evaluated_params or {}),
+            settings=searched_settings(trial),
             iteration=result.get("training_iteration"),
             env_steps=result.get(ENV_STEPS),
             value=result.get(self.metric),

@@ -1,8 +1,19 @@
-"""How fast the trials are, how much of a sweep's budget is used, and how long the rest may take."""
+"""How fast the trials are, how much of a sweep's budget is used, and how long the rest may take.
+
+How long it may take is told only once that means something. The budget's speed is measured from
+this session's first result on, so that what Ray and the trials' processes needed to start does not
+count, and it is believed once
+
+- `MIN_RESULTS` further looks have found new results, over at least `MIN_MEASURED_S`, and
+- its later half was as fast as the whole, within a factor of `SETTLED`.
+
+From then on there is an estimate at any time.
+"""
 
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from experiments.sections import ENV_STEPS
@@ -10,7 +21,10 @@ from experiments.sections import ENV_STEPS
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
-_MIN_ELAPSED_S = 5.0  # before it, the first seconds' set-up would spoil the estimate
+MIN_MEASURED_S = 10.0
+MIN_RESULTS = 5
+SETTLED = 1.5
+_MOST_POINTS = 512  # of the measured course
 # In the order of preference: what a trial's budget is counted in.
 _UNITS = {ENV_STEPS: "env steps", "training_iteration": "iterations", "time_total_s": "s"}
 
@@ -40,6 +54,53 @@ class Speeds:
         return reported if reported is not None else self._speed.get(trial.trial_id)
 
 
+class Pace:
+    """How fast the budget is used, once that is known: see the module's first lines."""
+
+    def __init__(self) -> None:
+        self._before: float | None = None  # used by the session that this one resumes
+        self._course: list[tuple[float, float]] = []  # seconds, used: whenever that had grown
+        self._num_results = 0
+        self._is_settled = False
+
+    def look(self, now: float, used: float) -> None:
+        """Take note of what is used.
+
+        Args:
+            now: seconds, of any clock.
+            used: in all.
+        """
+        if self._before is None:
+            self._before = used
+        if used <= (self._course[-1][1] if self._course else self._before):
+            return
+        self._course.append((now, used))
+        self._num_results += 1
+        if len(self._course) > _MOST_POINTS:  # the first and the last one stay
+            self._course[1:-1] = self._course[2:-1:2]
+
+    def per_second(self, now: float) -> float | None:
+        """Return what is used per second, on average up to now; None while that says little."""
+        if not self._course:
+            return None
+        (start, first), (_, last) = self._course[0], self._course[-1]
+        if self._num_results <= MIN_RESULTS or now - start < MIN_MEASURED_S:
+            return None
+        pace = (last - first) / (now - start)
+        if not self._is_settled:
+            middle = start + (now - start) / 2
+            later = (last - self._used_at(middle)) / (now - middle)
+            self._is_settled = pace / SETTLED <= later <= pace * SETTLED
+        return pace if self._is_settled else None
+
+    def _used_at(self, when: float) -> float:
+        """What was used at a time, which lies within what was measured or after it."""
+        for (begin, before), (end, after) in pairwise(self._course):
+            if when < end:
+                return before + (after - before) * (when - begin) / (end - begin)
+        return self._course[-1][1]
+
+
 class Budget:
     """How much of what a sweep may spend is spent, and what that says of the time to its end.
 
@@ -55,11 +116,12 @@ class Budget:
         self._seeds = seeds
         self._time_budget_s = time_budget_s
         self._start = time.monotonic()
-        self._spent_before: float | None = None  # by the session that this one resumes
+        self._pace = Pace()
         self.unit: str = ""
         self.used = 0.0
         self.total: float | None = None
         self.eta_s: float | None = None
+        self.limit_s: float | None = None  # until the sweep's own time limit ends it
 
     def update(self, trials: list[Trial], total_trials: int | None) -> None:
         """Looks at the trials.
@@ -68,6 +130,9 @@ class Budget:
             trials: those that exist.
             total_trials: how many there will be; None if that is not known.
         """
+        now = time.monotonic()
+        if self._time_budget_s is not None:
+            self.limit_s = max(0.0, self._time_budget_s - (now - self._start))
         metric, limit = _criterion(trials)
         self.unit = _UNITS.get(metric, "") if metric else ""
         self.total = self.eta_s = None
@@ -75,22 +140,19 @@ class Budget:
             return
         spent = [_number((trial.last_result or {}).get(metric)) for trial in trials]
         self.used = self._seeds * sum(spent)
-        if self._spent_before is None:
-            self._spent_before = self.used
+        self._pace.look(now, self.used)
         if total_trials is None:
             return
         expected = max(total_trials, len(trials))
         self.total = self._seeds * limit * expected
         left = self._left(trials, spent, limit, expected)
-        elapsed = time.monotonic() - self._start
-        rate = (self.used - self._spent_before) / elapsed if elapsed > _MIN_ELAPSED_S else 0.0
+        pace = self._pace.per_second(now)
         if left == 0:
             self.eta_s = 0.0
-        elif rate > 0:
-            self.eta_s = left / rate
-        if self._time_budget_s is not None:
-            until_stop = max(0.0, self._time_budget_s - elapsed)
-            self.eta_s = until_stop if self.eta_s is None else min(self.eta_s, until_stop)
+        elif pace is not None:
+            self.eta_s = left / pace
+            if self.limit_s is not None:
+                self.eta_s = min(self.eta_s, self.limit_s)
 
     def _left(self, trials: list[Trial], spent: list[float], limit: float, expected: int) -> float:
         """What is still to be spent, if trials to come end as early as those that have ended."""

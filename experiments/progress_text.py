@@ -13,15 +13,22 @@ if TYPE_CHECKING:
 
 
 def varying_settings(trials: list[Trial]) -> dict[str, None]:
-    """Returns the searched settings, in their order, that differ between the trials.
+    """Returns the searched settings, in their order, that differ between trials or have changed.
 
     With fewer than two trials all searched settings count.
     """
     searched: dict[str, set[str]] = {}
     for trial in trials:
-        for key, value in flatten(trial.evaluated_params or {}).items():
-            searched.setdefault(key, set()).add(repr(value))
+        drawn = flatten(trial.evaluated_params or {})
+        for key, value in searched_settings(trial).items():
+            searched.setdefault(key, set()).update((repr(drawn[key]), repr(value)))
     return {k: None for k, values in searched.items() if len(trials) < 2 or len(values) > 1}
+
+
+def searched_settings(trial: Trial) -> dict[str, Any]:
+    """Returns a trial's searched settings as they are now: a population changes them."""
+    drawn, config = flatten(trial.evaluated_params or {}), flatten(trial.config or {})
+    return {key: config.get(key, value) for key, value in drawn.items()}
 
 
 def select_rows(trials: list[Trial], metric: str, mode: str, limit: int) -> list[Trial]:
@@ -50,16 +57,19 @@ def value_of(trial: Trial, metric: str) -> float | None:
     return float(value)
 
 
-def short(value: Any) -> str:
-    """Returns a value as a table shows it: four significant digits, nothing for None."""
+def short(value: Any, digits: int = 4) -> str:
+    """Returns a value as a table shows it: so many significant digits, nothing for None.
+
+    Whole digits are kept up to ten million: 12346 rather than 1.235e+04.
+    """
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.0f}" if 10.0**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
     if isinstance(value, Mapping) or callable(value):
         return getattr(value, "__name__", "...")
     text = str(value)
-    return text if len(text) <= 16 else text[:15] + "…"
+    return text if len(text) <= 16 else f"{text[:9]}…{text[-6:]}"  # an end may be all that differs
 
 
 def count(value: Any) -> str:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from analysis.home import expanded
 from analysis.reachable import check_tracking
 from analysis.schedulers import POPULATION, compares_settings
+from experiments.activity import doing, shown_activity
 from experiments.cluster import local_node, ray_session, sweep_environment
 from experiments.disk_space import full_disk
 from experiments.environment_file import note_environment
@@ -182,7 +183,11 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     for line in [*history.lines, *notes(spec, spec_space(spec))]:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     study = study_copy(spec)
-    with _closed_unless_begun(study) as unused, ray_session(spec.resources, verbosity=verbosity):
+    with (
+        shown_activity(console),
+        _closed_unless_begun(study) as unused,
+        ray_session(spec.resources, verbosity=verbosity),
+    ):
         _check_cluster(spec)
         if spec.scheduler.algorithm == "resource_changing":
             console.print(
@@ -240,7 +245,11 @@ def resume_sweep(
         resources = spec.resources.model_copy(update={"address": address} if address else {})
         reachable = _check_tracking(spec, console)
         study = study_copy(spec, resumed=True)
-        with _closed_unless_begun(study) as unused, ray_session(resources, verbosity=verbosity):
+        with (
+            shown_activity(console),
+            _closed_unless_begun(study) as unused,
+            ray_session(resources, verbosity=verbosity),
+        ):
             _check_cluster(spec)
             sweep = restore_tuner(spec, path, errored=errored, console=console, study=study)
             if spec != saved:
@@ -324,6 +333,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
     note_environment(folder, ray.cluster_resources())
     with closed_without_ray(folder, close):
         try:
+            doing("starting trials")
             results, interrupted = _interruptible(sweep.tuner.fit)
             if interrupted and lost_ray():
                 raise KeyboardInterrupt
@@ -332,6 +342,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
                 _hold_final(spec, sweep, outcome, ways)
             if outcome.interrupted and received():
                 return outcome  # who ends the process counts the seconds: pictures can wait
+            doing("writing what came out")
             if not outcome.all_failed:
                 _export(spec, sweep, outcome)
             outcome.succeeded = _succeeded(spec, outcome)
@@ -343,6 +354,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
                 _write_pareto(spec, outcome)
             outcome.report = report_at_end(folder) if outcome.num_trials else None
             if sweep.mlflow is not None:
+                doing("finishing the MLflow run")
                 sweep.mlflow.log_results(str(folder))
                 sweep.mlflow.close(status)  # waits until all is written, the model too
                 outcome.model = sweep.mlflow.model_uri
@@ -554,6 +566,7 @@ def _check_tracking(spec: SweepSpec, console: Console) -> bool:
     """Warn of a tracking server that does not answer; tells whether it does."""
     if not spec.mlflow.enabled:
         return True
+    doing("opening MLflow")
     problem = check_tracking(tracking_uri(spec))
     if problem is None:
         return True

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.activity import doing
 from experiments.env_checks import check_env
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
@@ -180,6 +181,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     require_mapping(document, "config")
     require_mapping(document, "search_space")
     require_mapping(document, "stop")
+    doing("loading the algorithm")
     trainable = trainable_of(document)
     config_class = getattr(trainable, "config_class", None)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.credentials import without_credentials
+from experiments.activity import doing
 from experiments.cluster import local_node, prepare_environment
 from experiments.errors import SweepError
 from experiments.paths import (
@@ -69,6 +70,7 @@ def prepare_tuner(
         history: What the search starts from, if it was read already.
         study: Where a copy of the study is kept, if it was opened already.
     """
+    doing("preparing the sweep")
     from ray import tune
 
     from experiments.durability import durable
@@ -164,6 +166,7 @@ def restore_tuner(
     Raises:
         SweepError: The folder's state cannot be read, or the trials cannot go on as asked.
     """
+    doing("reading the state of the sweep")
     from ray import tune
 
     from experiments.durability import SweepKeeper

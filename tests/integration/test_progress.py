@@ -68,7 +68,7 @@ def test_the_live_table_shows_the_trials_best_first() -> None:
     order = [line.split()[0] for line in lines if line[:3] in ("aaa", "bbb", "ccc")]
     assert order[:3] == ["bbb", "aaa", "ccc"]
     row = next(line for line in lines if line.startswith("bbb")).split()
-    assert row == ["bbb", "running", "0.0002", "2", "2,000", "450.2", "12,345", "1:05"]
+    assert row == ["bbb", "running", "0.0002", "450.2", "2k", "2", "12.3k", "1:05"]
 
 
 def test_without_a_terminal_there_is_a_line_per_event() -> None:
@@ -142,15 +142,17 @@ def test_the_budget_counts_seeds_and_what_early_stopping_saves(
     budget.update([trial("TERMINATED", 1000)], 10)  # of a session before this one
     now = 100.0
     trials = [trial("TERMINATED", 1000), trial("TERMINATED", 200), trial("RUNNING", 500)]
-    budget.update(trials, 10)
+    for now in range(100, 121):  # its pace is measured from its first result on
+        trials[-1].last_result[STEPS] = 10 * (now - 70)
+        budget.update(trials, 10)
     assert (budget.used, budget.total, budget.unit) == (8500, 50_000, "env steps")
-    # 5 x 700 steps in 100 s. To come: 100 of the running one, then 7 trials of 600 each.
-    assert budget.eta_s == pytest.approx(5 * (100 + 7 * 600) / 35)
+    # 5 x 10 steps a second. To come: 100 of the running one, then 7 trials of 600 each.
+    assert budget.eta_s == pytest.approx((100 + 7 * 600) / 10)
     limited = Budget(time_budget_s=130.0)
     limited.update(trials, 10)
-    now = 200.0
+    now = 220.0
     limited.update(trials, 10)
-    assert limited.eta_s == 30.0
+    assert (limited.eta_s, limited.limit_s) == (None, 30.0)
     assert [large(x) for x in (950, 12_500, 3_200_000, 4e9)] == ["950", "12.5k", "3.2M", "4G"]
 
 
