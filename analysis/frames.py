@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from analysis.columns import in_reading_order
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from analysis.records import TrialRecord
 from analysis.rows import flatten
@@ -30,11 +31,11 @@ def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
 
     Returns:
         A frame with ``trial_id``, ``status`` and ``training_iteration``, then a column per metric
-        (the last row's value; NaN where a trial did not report it), then a ``config/...`` column
-        per setting, nested ones joined by ``/``. Trials without a result have
-        ``training_iteration`` 0. ``frame.attrs["varying"]`` lists the config columns that the
-        search varied, in the order of the config. Of several sweeps (a list, or a folder of
-        sweeps) the first column is ``sweep``, and what differs between them varies too.
+        (the last row's value; NaN where a trial did not report it), the sweep's objective first and
+        losses last, then a ``config/...`` column per setting, nested ones joined by ``/``. Trials
+        without a result have ``training_iteration`` 0. ``frame.attrs["varying"]`` lists the config
+        columns that the search varied, in the order of the config. Of several sweeps (a list, or a
+        folder of sweeps) the first column is ``sweep``, and what differs between them varies too.
 
     Raises:
         ResultsError: The folder holds no sweep.
@@ -51,6 +52,7 @@ def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
     names = [str(c) for c in frame.columns if c not in _OWN]
     metrics = [c for c in names if not c.startswith("config/")]
     settings = [c for c in names if c.startswith("config/")]
+    metrics = in_reading_order(metrics, [trial for _, trial in trials])
     frame = frame.loc[:, [*(c for c in _OWN if c in frame), *metrics, *settings]]
     frame.attrs["varying"] = varying(trial for _, trial in trials)
     return frame
@@ -69,10 +71,10 @@ def curves_frame(
 
     Returns:
         A frame with ``trial_id``, ``training_iteration``, ``num_env_steps_sampled_lifetime`` and
-        ``time_total_s`` (seconds of training) where they were reported, the metrics, and a
-        ``config/...`` column per setting that varies between trials or, under PBT, within one (then
-        with the value that the row was trained with). Of several sweeps (a list, or a folder of
-        sweeps) the first column is ``sweep``.
+        ``time_total_s`` (seconds of training) where they were reported, the metrics (the sweep's
+        objective first, losses last), and a ``config/...`` column per setting that varies between
+        trials or, under PBT, within one (then with the value that the row was trained with). Of
+        several sweeps (a list, or a folder of sweeps) the first column is ``sweep``.
 
     Raises:
         ResultsError: The folder holds no sweep, or a sweep of which no trial reported one of
@@ -91,7 +93,9 @@ def curves_frame(
     first = {name: np.repeat([head[name] for head, _ in trials], counts) for name in own}
     settings = _setting_columns([trial for _, trial in trials], names)
     axes = [c for c in _AXES if c in curves]
-    middle = [c for c in curves if c not in axes]
+    middle = [str(c) for c in curves if c not in axes]
+    if wanted is None:
+        middle = in_reading_order(middle, [trial for _, trial in trials])
     parts = [pd.DataFrame(first), curves.loc[:, [*axes, *middle]], pd.DataFrame(settings)]
     return pd.concat(parts, axis=1)
 

@@ -39,9 +39,9 @@ def leaderboard(
         top: Keep only so many rows.
 
     Returns:
-        A frame with ``rank`` (from 1), ``trial_id``, ``status``, ``last`` and ``best`` (values of
-        ``metric``), ``best_iteration``, ``training_iteration``, ``num_env_steps_sampled_lifetime``,
-        ``time_total_s`` (seconds) and a ``config/...`` column per hyperparameter that varies.
+        A frame with ``rank`` (from 1), ``trial_id``, ``last`` and ``best`` (values of ``metric``),
+        a ``config/...`` column per hyperparameter that varies, ``status``, ``best_iteration``,
+        ``training_iteration``, ``num_env_steps_sampled_lifetime`` and ``time_total_s`` (seconds).
         ``attrs`` holds ``metric`` and ``mode``.
 
     Raises:
@@ -61,15 +61,16 @@ def leaderboard(
         row: dict[str, Any] = {
             "rank": rank if score.found else None,
             "trial_id": trial.trial_id,
-            "status": trial.status,
             "last": score.last,
             "best": score.best,
+            # What a narrow screen shows of a wide frame is its beginning and its end.
+            **{name: flat.get(name) for name in names},
+            "status": trial.status,
             "best_iteration": score.iteration,
             ITERATION: _last(trial, ITERATION),
             ENV_STEPS: _last(trial, ENV_STEPS),
             "time_total_s": _last(trial, "time_total_s"),
         }
-        row.update({name: flat.get(name) for name in names})
         rows.append(row)
     counts = dict.fromkeys(("rank", "best_iteration", ITERATION, ENV_STEPS), "Int64")
     frame = pd.DataFrame(rows).astype(counts)

@@ -108,7 +108,7 @@ def _options(
             "-v",
             "--verbose",
             count=True,
-            help="Tune's log; -vv: also workers' output, tracebacks.",
+            help="Tune's log, a dry run's defaults; -vv: also workers' output, tracebacks.",
         ),
     ] = 0,
     version: Annotated[
@@ -544,18 +544,9 @@ def compare(
 @app.command("list")
 def list_() -> None:
     """List the algorithms, search spaces and specs that there are."""
-    from experiments.spec import spec_names
-    from search_spaces.loader import preset_names, space_names
-    from trainables.registry import algorithm_names
+    from experiments.show_list import show_list
 
-    console = _output()
-    spaces = [f"{name} ({', '.join(preset_names(name))})" for name in space_names()]
-    for title, names in (
-        ("Algorithms", algorithm_names()),
-        ("Search spaces", spaces),
-        ("Specs", spec_names()),
-    ):
-        console.print(f"{title}: {', '.join(names)}", highlight=False, soft_wrap=True)
+    show_list(_output())
 
 
 @app.command()
@@ -789,7 +780,7 @@ def _show_plan(specs: list[Any]) -> None:
     from experiments.plan import show_plan, show_plans
 
     if len(specs) == 1:
-        show_plan(specs[0], _output())
+        show_plan(specs[0], _output(), whole=_verbosity > 0)
     else:
         show_plans(specs, _output())
 

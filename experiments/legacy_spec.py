@@ -94,7 +94,7 @@ def from_legacy(document: Document, experiment: str | None) -> Document:
     entries = document.data[name]
     if "run" not in entries:
         raise document.error(
-            (name,), f"{name}: missing key 'run', the algorithm{nearest('run', entries)}"
+            (name,), f"{name}: missing key 'run', the algorithm; its keys: {', '.join(entries)}"
         )
     result = Document({"name": _as_name(name)}, document.source)
     result.lines[("name",)] = document.lines[(name,)]

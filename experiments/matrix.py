@@ -121,7 +121,7 @@ def _axis(document: Document, key: str, values: Any) -> Axis:
             place,
             f"{KEY}: unknown key {key!r}; allowed: {', '.join(allowed)}, a dotted key such as "
             "config.lr, or any name with a mapping of variants"
-            f"{nearest(path[0], [*known, EXCLUDE])}",
+            f"{nearest(path[0], [*allowed, EXCLUDE])}",
         )
     if path[0] in FIXED:
         raise document.error(place, f"{KEY}: {path[0]} is one for all sweeps of a matrix")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from search_spaces.documents import SpecError, nearest
+from search_spaces.documents import SpecError, nearest_name
 
 METRICS = (
     "episode_return_mean",
@@ -46,7 +46,7 @@ LEGACY = {
 
 _CALLED_HERE = {
     **dict.fromkeys(
-        ("total_timesteps", "global_step", "timesteps", "n_timesteps"),
+        ("total_timesteps", "global_step", "timesteps", "n_timesteps", "num_env_steps", "steps"),
         "num_env_steps_sampled_lifetime",
     ),
     **dict.fromkeys(
@@ -95,8 +95,13 @@ def canonical_metric(name: str, trainable: Any = None) -> str:
     if ours and name in _CALLED_HERE:
         raise SpecError(f"unknown metric {name!r}; here it is {_CALLED_HERE[name]}")
     names = ", ".join([*known, *(f"{family}…" for family in FAMILIES)])
-    hint = nearest(name, [*known, *LEGACY])
-    raise SpecError(f"unknown metric {name!r}; allowed: {names}{hint}")
+    raise SpecError(f"unknown metric {name!r}; allowed: {names}{_hint(name, known)}")
+
+
+def _hint(name: str, known: list[str]) -> str:
+    """The allowed metric that was probably meant, where an older name is nearest too."""
+    found = nearest_name(name, [*known, *LEGACY])
+    return "" if found is None else f"; did you mean {LEGACY.get(found, found)!r}?"
 
 
 def _is_algorithm(trainable: Any) -> bool:

@@ -46,9 +46,9 @@ def why_not(search: str, scheduler: str) -> str | None:
         )
     if scheduler in STOPPING and search in FINISHED_ONLY:
         return (
-            f"{search} learns only from trials that ran to their end, and would not see those that "
-            f"{scheduler} stops before; use search: tpe with {scheduler}, or {search} with "
-            "scheduler: fifo"
+            f"{search} does not go with {scheduler}; use search: tpe with {scheduler}, or {search} "
+            f"with scheduler: fifo; {search} learns only from trials that ran to their end, and "
+            f"would not see those that {scheduler} stops before"
         )
     return None
 

@@ -13,7 +13,9 @@ from experiments.preflight import check_places, check_resources, check_unused, t
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
 from experiments.seed_plan import sweep_trainable
+from experiments.short_spec import short_spec
 from experiments.spec import dump_spec, spec_space
+from search_spaces.yaml_values import dump_flow
 from trainables.runtime.feasibility import shown
 
 if TYPE_CHECKING:
@@ -22,8 +24,13 @@ if TYPE_CHECKING:
 _EXAMPLES = 3
 
 
-def show_plan(spec: SweepSpec, console: Console) -> None:
-    """Print the complete spec, the resources, the folders and some configurations.
+def show_plan(spec: SweepSpec, console: Console, *, whole: bool = False) -> None:
+    """Print the spec, the resources, the folders and some configurations.
+
+    Args:
+        spec: The sweep.
+        console: Where to.
+        whole: Whether every default of the spec is shown, too.
 
     Raises:
         PreflightError: This machine could not run a trial (a cluster is not asked), a place to
@@ -40,9 +47,8 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
     if spec.resources.address is None:
         check_resources(trainable, spec, space, [local_node(spec.resources)])
     check_places(spec)
-    check_unused(sweep_dir(spec))
     lines = [
-        dump_spec(spec).rstrip(),
+        dump_spec(spec).rstrip() if whole else short_spec(spec),
         "",
         f"# trials: {total_trials(spec, space)}, {max_concurrent_trials(spec, trainable)} at a "
         f"time, each with {shown(trial_resources(trainable, spec, space))}",
@@ -59,8 +65,11 @@ def show_plan(spec: SweepSpec, console: Console) -> None:
         lines.append(f"# MLflow: {scrubbed(tracking_uri(spec))}")
     lines += [f"# {line}" for line in load_history(spec, space).lines]
     lines += [f"# {note}" for note in notes(spec, space)]
-    lines += [f"# a trial may have: {example}" for example in _examples(spec)]
+    lines += [f"# a trial may have: {dump_flow(_rounded(e))}" for e in _examples(spec)]
+    if not whole:
+        lines.append("# what is not shown is at its default: -v shows it")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    check_unused(sweep_dir(spec))
 
 
 def show_plans(specs: list[SweepSpec], console: Console) -> None:
@@ -80,10 +89,17 @@ def show_plans(specs: list[SweepSpec], console: Console) -> None:
             f"{spec.search.algorithm} search, {max_concurrent_trials(spec, trainable)} at a time, "
             f"each with {shown(trial_resources(trainable, spec, space))}"
         )
-    check_unused(sweep_dir(specs[0]).parent)
     lines.append(f"# folder: {sweep_dir(specs[0]).parent}")
     lines.append("# `tunescape show` prints each sweep's complete spec")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    check_unused(sweep_dir(specs[0]).parent)
+
+
+def _rounded(value: Any) -> Any:
+    """The numbers of an example as people read them."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _examples(spec: SweepSpec) -> list[dict[str, Any]]:

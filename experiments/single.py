@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from experiments.errors import SpecError
+from experiments.overrides import apply_overrides
 from experiments.schema import SweepSpec
 from experiments.spec import check_document
 from search_spaces.documents import Document, parse
@@ -60,8 +61,7 @@ def single_trial_spec(
     if checkpoint_freq is not None:
         data["checkpoint"] = {"frequency": checkpoint_freq}
     document = Document(data, "command line")
-    for assignment in overrides:
-        document.set(assignment)
+    apply_overrides(document, overrides)
     spec = check_document(document)
     require_end(spec)
     return spec

@@ -16,6 +16,7 @@ from experiments.activity import doing
 from experiments.env_checks import check_env
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
+from experiments.overrides import apply_overrides
 from experiments.remote_spec import is_url, load_remote_document, name_of
 from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
@@ -107,8 +108,7 @@ def _read(path: str | Path, overrides: Iterable[str], experiment: str | None) ->
         document = from_legacy(document, experiment)
     elif experiment is not None:
         raise document.error((), "is a single sweep: --experiment does not apply")
-    for assignment in overrides:
-        document.set(assignment)
+    apply_overrides(document, overrides)
     document.data.setdefault("name", name)
     return document
 
@@ -147,9 +147,14 @@ def dump_spec(spec: SweepSpec) -> str:
     return dump_yaml(spec_data(spec))
 
 
-def spec_data(spec: SweepSpec) -> dict[str, Any]:
-    """The spec as plain data without credentials: what may be written to disk, or shown."""
-    data: dict[str, Any] = _plain(spec.model_dump())
+def spec_data(spec: SweepSpec, *, defaults: bool = True) -> dict[str, Any]:
+    """The spec as plain data without credentials: what may be written to disk, or shown.
+
+    Args:
+        spec: The spec.
+        defaults: Whether what is at its default is there too.
+    """
+    data: dict[str, Any] = _plain(spec.model_dump(exclude_defaults=not defaults))
     put_references(data, spec._references)
     return data
 

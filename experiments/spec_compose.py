@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from experiments.overrides import in_full
 from experiments.search_schema import SEARCH_SYNONYMS
 from experiments.spec_files import find_part
 from search_spaces.documents import Document, KeyPath, load_document
@@ -141,14 +142,12 @@ def merge(base: Document, over: Document, path: KeyPath = ()) -> None:
 
 def _mergeable(path: KeyPath, mine: Any, theirs: dict[str, Any]) -> dict[str, Any] | None:
     """What `theirs` is merged into: `mine`, written in full; None if it replaces `mine`."""
-    if path == ("search_space",) and isinstance(mine, str):
-        return {"base": mine}
-    if len(path) == 1 and path[0] in _TAGGED:
-        if isinstance(mine, str):
-            mine = {"algorithm": mine}
-        if isinstance(mine, dict) and "algorithm" in theirs:
-            names = [_canonical(section.get("algorithm")) for section in (mine, theirs)]
-            return dict(mine) if names[0] == names[1] else None
+    if len(path) == 1:
+        mine = in_full(str(path[0]), mine)
+    is_tagged = len(path) == 1 and path[0] in _TAGGED
+    if is_tagged and isinstance(mine, dict) and "algorithm" in theirs:
+        names = [_canonical(section.get("algorithm")) for section in (mine, theirs)]
+        return dict(mine) if names[0] == names[1] else None
     if not isinstance(mine, dict) or is_domain(mine) or is_domain(theirs):
         return None
     return mine

@@ -14,7 +14,7 @@ from experiments.schema import SweepSpec
 from experiments.search_schema import SEARCH_SYNONYMS, SEARCHES
 from experiments.sections import MAX_SEEDS, Section
 from experiments.trainable import resolve_trainable
-from search_spaces.documents import Document, KeyPath, SpecError, nearest
+from search_spaces.documents import Document, KeyPath, SpecError, nearest, nearest_name
 from search_spaces.loader import (
     Preset,
     known_preset_names,
@@ -72,7 +72,8 @@ def _expand_algorithm(
         if name == "bohb":
             raise document.error(place, f"{key}: {BOHB}")
         problem = f"unknown {key} algorithm {name!r}" if name else "missing key 'algorithm'"
-        hint = nearest(name, (*known, *synonyms))
+        likely = nearest_name(name, (*known, *synonyms))
+        hint = f"; did you mean {synonyms.get(likely, likely)!r}?" if likely else ""
         raise document.error(place, f"{key}: {problem}; allowed: {', '.join(known)}{hint}")
 
 
@@ -161,9 +162,23 @@ def _preset(document: Document, place: KeyPath, name: str) -> Preset:
                     f"{', '.join(space_names())}, or the path of a .yaml file"
                 )
             name = f"{own}/{name}"
+        else:
+            _refuse_misspelt_preset(document, name)
         return load_preset(name)
     except SpecError as error:
         raise document.error(place, str(error)) from None
+
+
+def _refuse_misspelt_preset(document: Document, name: str) -> None:
+    """A preset alone is a name in a spec, and nowhere else: only here is it a likely one."""
+    known = (*space_names(), *known_preset_names())
+    likely = nearest_name(name.lower(), known)
+    if likely not in known_preset_names() or "/" in name:
+        return
+    if _own_space(trainable_of(document)) is not None:
+        raise SpecError(
+            f"unknown search space {name!r}; allowed: {', '.join(known)}; did you mean {likely!r}?"
+        )
 
 
 def _own_space(trainable: type) -> str | None:

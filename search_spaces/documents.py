@@ -198,8 +198,14 @@ def shortened(text: str) -> str:
 
 def nearest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """`; did you mean 'x'?` for the known name nearest to `name`, or nothing."""
+    found = nearest_name(name, known, cutoff=cutoff)
+    return f"; did you mean {found!r}?" if found is not None else ""
+
+
+def nearest_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name nearest to `name`; None if none is like it."""
     matches = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    return matches[0] if matches else None
 
 
 def _build(

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from search_spaces.documents import Document, SpecError, load_document, nearest
+from search_spaces.documents import Document, SpecError, load_document, nearest, nearest_name
 from search_spaces.space import SearchSpace
 
 DEFAULT = "default"
@@ -68,7 +68,7 @@ def load_preset(name_or_path: str) -> Preset:
     name = name if Path(name).suffix in _SUFFIXES else name.lower()
     presets = _presets(document)
     if preset not in presets:
-        hint = nearest(preset, presets)
+        hint = nearest(f"{name}/{preset}", [f"{name}/{known}" for known in presets])
         raise SpecError(
             f"the search space {name!r} has no preset {preset!r}; allowed: "
             f"{', '.join(presets)}{hint}"
@@ -125,10 +125,11 @@ def _read(name_or_path: str) -> Document:
         names = space_names()
         if name_or_path.lower() not in names:
             presets = known_preset_names()
-            hint = nearest(name_or_path.lower(), [*names, *presets])
-            if name_or_path in presets:
-                having = [name for name in names if name_or_path in preset_names(name)]
-                hint = f"; {name_or_path!r} is a preset: write {having[0]}/{name_or_path}, …"
+            likely = nearest_name(name_or_path.lower(), [*names, *presets])
+            hint = f"; did you mean {likely!r}?" if likely else ""
+            if likely in presets:
+                having = [name for name in names if likely in preset_names(name)]
+                hint = f"; {likely!r} is a preset: write {having[0]}/{likely}, …"
             example = f"{names[0]}/{preset_names(names[0])[-1]}"
             raise SpecError(
                 f"unknown search space {name_or_path!r}; allowed: {', '.join(names)}, one of their "

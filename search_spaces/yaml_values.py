@@ -64,6 +64,19 @@ def dump_yaml(data: Any) -> str:
     return text
 
 
+def dump_flow(data: Any) -> str:
+    """Plain data as YAML on one line: `{lr: {loguniform: [0.001, 0.1]}}`."""
+    text: str = yaml.dump(
+        data,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=True,
+        width=float("inf"),
+    )
+    return text.rstrip("\n")
+
+
 def why_ambiguous(node: yaml.ScalarNode) -> str | None:
     """Why a scalar is refused: two versions of YAML read it differently; None if they do not."""
     text = node.value

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
+import importlib.util
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from trainables.core.name_hints import algorithm_hint
@@ -29,6 +32,15 @@ except metadata.PackageNotFoundError:  # run from a source tree that is not inst
 def algorithm_names() -> list[str]:
     """Names of all algorithms."""
     return sorted(_MODULES)
+
+
+def algorithm_summary(name: str) -> str:
+    """What a registered algorithm is, in a line: its module's docstring, without importing it."""
+    spec = importlib.util.find_spec(_MODULES[name])
+    if spec is None or spec.origin is None:
+        return ""
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 
 def get_algorithm(name: Any) -> Any:

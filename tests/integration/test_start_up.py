@@ -31,7 +31,7 @@ finally:
     ("arguments", "status", "said"),
     [
         (["--version"], 0, "ray 2"),
-        (["list"], 0, "Algorithms: "),
+        (["list"], 0, "Algorithms:"),
         (["run", "nosuch.yaml"], 2, "no such file"),
         (["run", "typo.yaml"], 2, "did you mean 'num_samples'"),
         (["run", "quickstart", "--set", "num_sample=3"], 2, "did you mean 'num_samples'"),

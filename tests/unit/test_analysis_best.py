@@ -49,7 +49,7 @@ def sweep(tmp_path: Path) -> Path:
 def test_leaderboard(sweep: Path) -> None:
     frame = leaderboard(sweep, METRIC, "max")
     assert frame["trial_id"].tolist() == ["t1", "t3", "t0", "t2"]
-    assert frame.columns.tolist()[3:5] == ["last", "best"]
+    assert frame.columns.tolist()[:4] == ["rank", "trial_id", "last", "best"]
     assert frame["rank"].tolist()[:3] == [1, 2, 3]
     assert frame["rank"].isna().tolist() == [False, False, False, True]
     assert frame["best"].tolist()[:3] == [90.0, 50.0, 80.0]

@@ -79,10 +79,10 @@ def test_names() -> None:
             "unknown search space 'pppo'; allowed: a2c, appo, dqn, impala, ppo, sac, .*"
             "did you mean 'ppo'",
         ),
-        ("smal", "did you mean 'small'"),
+        ("smal", "'small' is a preset: write a2c/small"),
         ("small", "'small' is a preset: write a2c/small"),
         ("zoo", "'zoo' is a preset: write a2c/zoo"),
-        ("ppo/zo", "'ppo' has no preset 'zo'; allowed: default, .*did you mean 'zoo'"),
+        ("ppo/zo", "'ppo' has no preset 'zo'; allowed: default, .*did you mean 'ppo/zoo'"),
         ("pppo/zoo", "unknown search space 'pppo'"),
     ],
 )
@@ -161,7 +161,7 @@ def test_an_algorithm_that_extends_another_has_its_space() -> None:
     ("keys", "expected"),
     [
         ({"search_space": "dqn"}, "'dqn' is for DQN and does not fit PPO: .*did you mean 'ppo'"),
-        ({"search_space": "ppo/smal"}, "did you mean 'small'"),
+        ({"search_space": "ppo/smal"}, "did you mean 'ppo/small'"),
         ({"search_space": {"base": "small", "grad_clip": None}}, "'grad_clip' is not in"),
         (
             {"trainable": "sweep_dummy:Dummy", "search_space": "small"},

@@ -413,7 +413,13 @@ class AlgorithmConfig(  # the last base's settings are listed first
 
     @classmethod
     def known_names(cls) -> Iterable[str]:
-        return [*cls.settings(), *compatibility.ALIASES]
+        having = cls.settings().keys() - cls.without
+        older = (old for old, new in compatibility.ALIASES.items() if new in having)
+        return [*filter(having.__contains__, cls.settings()), *older]
+
+    @classmethod
+    def called_now(cls, name: str) -> str:
+        return compatibility.ALIASES.get(name, name)
 
     @classmethod
     def hint(cls, name: str) -> str:

@@ -220,7 +220,7 @@ class ModelConfig(Settings):
 
     @classmethod
     def known_names(cls) -> Iterable[str]:
-        return [*cls.settings(), *ALIASES, *MODEL_REFUSED]
+        return [*cls.settings(), *ALIASES]
 
 
 def check_widths(name: str, widths: Any) -> None:

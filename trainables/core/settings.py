@@ -303,8 +303,13 @@ class Settings:
 
     @classmethod
     def known_names(cls) -> Iterable[str]:
-        """The names offered as the nearest to a misspelt one."""
+        """The names that a misspelt one may have been meant to be, older ones among them."""
         return cls.settings()
+
+    @classmethod
+    def called_now(cls, name: str) -> str:
+        """The setting that one of `known_names` stands for."""
+        return name
 
     @classmethod
     def unknown(cls, name: str) -> ConfigError:
@@ -320,6 +325,7 @@ class Settings:
         likeness = [difflib.SequenceMatcher(None, n, name).ratio() for n in near]
         # A name that is much more like it than the others was meant.
         near = [n for n, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
+        near = list(dict.fromkeys(map(cls.called_now, near)))
         known = cls.settings()
         sectioned = cls.what == "setting"  # nested dicts such as `model` have no fluent methods
         hints = [f"{n} (in .{known[n].section}())" if sectioned and n in known else n for n in near]

@@ -1,0 +1,112 @@
+"""What `--dry-run` and `tunescape list` show: what matters, on one screen."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from small_runs import missing_extra
+
+from experiments.errors import PreflightError
+from experiments.plan import show_plan, show_plans
+from experiments.short_spec import short_spec
+from experiments.show_list import show_list, spec_summary
+from experiments.spec import dump_spec, find_spec, load_spec, load_specs, make_spec, spec_names
+from search_spaces.loader import space_names
+from trainables.registry import algorithm_names
+
+SCREEN = 40  # lines
+SPEC: dict[str, Any] = {
+    "name": "x",
+    "trainable": "sweep_dummy:Dummy",
+    "search_space": {"lr": {"loguniform": [1e-4, 0.1]}},
+    "stop": {"training_iteration": 4},
+}
+
+
+def printed(show: Any, *arguments: Any, width: int = 160, **options: Any) -> str:
+    text = io.StringIO()
+    show(*arguments, Console(file=text, width=width), **options)
+    return text.getvalue()
+
+
+def test_a_plan_is_short_unless_asked(tmp_path: Path) -> None:
+    spec = load_spec("quickstart", [f"storage={tmp_path}"])
+    plan = printed(show_plan, spec)
+    lines = plan.splitlines()
+    assert len(lines) <= SCREEN and max(map(len, lines)) < 200
+    assert "  lr: {loguniform: [0.0003, 0.005]}" in lines
+    assert "objective: {metric: episode_return_mean, mode: max}" in lines
+    assert "n_ei_candidates" not in plan and "max_pending_metrics" not in plan
+    assert lines[-1] == "# what is not shown is at its default: -v shows it"
+    whole = printed(show_plan, spec, whole=True)
+    assert "max_pending_metrics: 200000" in whole and len(whole.splitlines()) > 2 * SCREEN
+    assert "-v shows it" not in whole
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_what_is_shown_in_short_is_the_same_spec(tmp_path: Path, name: str) -> None:
+    if missing_extra(find_spec(name).read_text()):
+        pytest.skip("needs an extra")
+    for spec in load_specs(name, ["resources.address=auto"]):  # environments are not tried
+        short = tmp_path / "short.yaml"
+        short.write_text(short_spec(spec))
+        assert dump_spec(load_spec(short)) == dump_spec(spec)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {
+            "objective": [
+                {"metric": "episode_return_mean"},
+                {"metric": "time_total_s", "mode": "min"},
+            ]
+        },
+        {"search": "tpe", "scheduler": {"algorithm": "asha", "time_attr": "training_iteration"}},
+        {"seeds": {"values": [1, 2], "parallel": 2}, "final": {}},
+        {"mlflow": {"enabled": False}, "config": {"num_epochs": 2}},
+        {"stop": {}, "time_budget_s": 5},
+    ],
+)
+def test_other_keys_in_short(tmp_path: Path, keys: dict[str, Any]) -> None:
+    spec = make_spec({**SPEC, **keys})
+    short = tmp_path / "short.yaml"
+    short.write_text(short_spec(spec))
+    assert dump_spec(load_spec(short)) == dump_spec(spec)
+
+
+def test_a_folder_that_exists_is_told_after_the_plan(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "result.txt").touch()
+    spec = make_spec({**SPEC, "storage": str(tmp_path)})
+    one = make_spec({**SPEC, "storage": str(tmp_path), "name": "x/y"})
+    for show, given in ((show_plan, spec), (show_plans, [one])):
+        text = io.StringIO()
+        with pytest.raises(PreflightError, match=r"exists already and is never overwritten"):
+            show(given, Console(file=text))  # type: ignore[operator]
+        assert "folder: " in text.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_list_has_a_line_about_each(width: int) -> None:
+    lines = printed(show_list, width=width).splitlines()
+    about = dict(line.strip().split("  ", 1) for line in lines if line.startswith("  "))
+    heads = [name.partition(" ")[0] for name in about]
+    assert heads == [*algorithm_names(), *space_names(), *spec_names()]
+    assert all(len(text.split()) > 2 for text in about.values())
+    assert max(map(len, lines)) <= width
+    assert "policy optimisation" in about["PPO"]
+
+
+def test_what_a_spec_is(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "# What decides: A\n# on B, in\n# uncommonly long lines. And more.\n#     run it\na: 1\n"
+    )
+    assert spec_summary(file) == "What decides: A on B, in uncommonly long lines."
+    file.write_text("a: 1\n")
+    assert spec_summary(file) == ""
