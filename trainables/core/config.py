@@ -418,7 +418,7 @@ class AlgorithmConfig(  # the last base's settings are listed first
         return [*filter(having.__contains__, cls.settings()), *older]
 
     @classmethod
-    def called_now(cls, name: str) -> str:
+    def _called_now(cls, name: str) -> str:
         return compatibility.ALIASES.get(name, name)
 
     @classmethod

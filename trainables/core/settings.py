@@ -307,7 +307,7 @@ class Settings:
         return cls.settings()
 
     @classmethod
-    def called_now(cls, name: str) -> str:
+    def _called_now(cls, name: str) -> str:
         """The setting that one of `known_names` stands for."""
         return name
 
@@ -325,7 +325,7 @@ class Settings:
         likeness = [difflib.SequenceMatcher(None, n, name).ratio() for n in near]
         # A name that is much more like it than the others was meant.
         near = [n for n, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
-        near = list(dict.fromkeys(map(cls.called_now, near)))
+        near = list(dict.fromkeys(map(cls._called_now, near)))
         known = cls.settings()
         sectioned = cls.what == "setting"  # nested dicts such as `model` have no fluent methods
         hints = [f"{n} (in .{known[n].section}())" if sectioned and n in known else n for n in near]
