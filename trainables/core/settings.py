@@ -303,7 +303,7 @@ class Settings:
 
     @classmethod
     def known_names(cls) -> Iterable[str]:
-        """The names that a misspelt one may have been meant to be, older ones among them."""
+        """The names offered as the nearest to a misspelt one."""
         return cls.settings()
 
     @classmethod
