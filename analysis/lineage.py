@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.ranking import sign_of
+from analysis.ranking import finite, ranked
 from analysis.records import Sweep, load_sweep
 from analysis.rows import ResultsError
 from analysis.sources import are_several, load_sweeps
@@ -151,18 +150,17 @@ def winner(
 ) -> str:
     """Id of the trial whose last result is the best: its final weights are worth most.
 
+    One that ended without a finite value has none that are; ties are those of `analysis.order`.
+
     Raises:
         ResultsError: No trial ended with a finite value of ``metric``.
     """
-    last: dict[str, float] = {}
-    for trial in load_sweep(sweep if not isinstance(sweep, os.PathLike) else Path(sweep)).trials:
-        if metric in trial.frame.columns and len(trial.frame):
-            value = float(trial.frame[metric].iloc[-1])
-            if math.isfinite(value):
-                last[trial.trial_id] = sign_of(mode) * value
-    if not last:
-        raise ResultsError(f"no trial ended with a finite value of {metric!r}")
-    return max(last, key=lambda trial: last[trial])
+    loaded = load_sweep(sweep if not isinstance(sweep, os.PathLike) else Path(sweep))
+    if any(metric in trial.frame.columns for trial in loaded.trials):
+        for trial, score in ranked(loaded, metric, mode):
+            if score.found and len(finite(trial.frame[metric].iloc[-1:])):
+                return trial.trial_id
+    raise ResultsError(f"no trial ended with a finite value of {metric!r}")
 
 
 def schedule_frame(folder: str | os.PathLike[str], trial: str) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames import varying
+from analysis.order import Course, best_first
+from analysis.order import sign_of as sign_of
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError, flatten
 
@@ -30,7 +33,8 @@ def leaderboard(
     of a noisy curve would favour trials that report more often.
 
     NaN and infinite values never win; a trial without a finite value comes last and has no rank.
-    Ties go to the better best value, then to the fewer environment steps.
+    Of equal values the one comes first that was reached in fewer environment steps; the whole rule
+    is in `analysis.order`.
 
     Args:
         results: A ``ResultGrid`` or the path of a sweep folder.
@@ -41,6 +45,7 @@ def leaderboard(
     Returns:
         A frame with ``rank`` (from 1), ``trial_id``, ``last`` and ``best`` (values of ``metric``),
         a ``config/...`` column per hyperparameter that varies, ``status``, ``best_iteration``,
+        ``reached`` (env steps at which the trial was first as good as ``last``),
         ``training_iteration``, ``num_env_steps_sampled_lifetime`` and ``time_total_s`` (seconds).
         ``attrs`` holds ``metric`` and ``mode``.
 
@@ -67,12 +72,13 @@ def leaderboard(
             **{name: flat.get(name) for name in names},
             "status": trial.status,
             "best_iteration": score.iteration,
+            "reached": score.course.reached(sign_of(mode)) if score.found else None,
             ITERATION: _last(trial, ITERATION),
             ENV_STEPS: _last(trial, ENV_STEPS),
             "time_total_s": _last(trial, "time_total_s"),
         }
         rows.append(row)
-    counts = dict.fromkeys(("rank", "best_iteration", ITERATION, ENV_STEPS), "Int64")
+    counts = dict.fromkeys(("rank", "best_iteration", "reached", ITERATION, ENV_STEPS), "Int64")
     frame = pd.DataFrame(rows).astype(counts)
     frame.attrs.update(metric=metric, mode=mode)
     return frame
@@ -82,7 +88,8 @@ class Score:
     """A trial's finite values of one metric: the last, the best, and where the best was."""
 
     def __init__(self, trial: TrialRecord, metric: str, sign: float) -> None:
-        values = finite(trial.frame.get(metric))
+        self._values = values = finite(trial.frame.get(metric))
+        self._frame = trial.frame
         self.found = bool(len(values))
         self.best = self.last = float("nan")
         self.iteration: int | None = None
@@ -93,32 +100,23 @@ class Score:
             self.last = float(values.iloc[-1])
             self.iteration = int(trial.frame[ITERATION].loc[values.index].iloc[row])
 
+    @cached_property
+    def course(self) -> Course:
+        """All of the values, with how far training had come at each."""
+        rows = self._frame.loc[self._values.index]
+        missing = pd.Series(np.nan, index=rows.index)
+        steps = pd.to_numeric(rows.get(ENV_STEPS, missing), errors="coerce")
+        return Course(self._values, steps, rows[ITERATION])
+
 
 def ranked(sweep: Sweep, metric: str, mode: str) -> list[tuple[TrialRecord, Score]]:
     """All trials with their scores, best first; see `leaderboard`."""
-    sign = sign_of(mode)
     sweep.require_metric(metric)
+    sign = sign_of(mode)
     scored = [(trial, Score(trial, metric, sign)) for trial in sweep.trials]
-
-    def key(item: tuple[TrialRecord, Score]) -> tuple[bool, float, float, float]:
-        trial, score = item
-        if not score.found:
-            return (True, 0.0, 0.0, 0.0)
-        steps = _last(trial, ENV_STEPS)
-        return (False, -sign * score.last, -sign * score.best, np.inf if steps is None else steps)
-
-    return sorted(scored, key=key)
-
-
-def sign_of(mode: str) -> float:
-    """1 for ``"max"``, -1 for ``"min"``.
-
-    Raises:
-        ResultsError: ``mode`` is neither.
-    """
-    if mode not in ("max", "min"):
-        raise ResultsError(f"mode must be 'max' or 'min', not {mode!r}")
-    return 1.0 if mode == "max" else -1.0
+    return best_first(
+        scored, mode, last=lambda item: item[1].last, course=lambda item: item[1].course
+    )
 
 
 def finite(values: pd.Series | None) -> pd.Series:

@@ -217,9 +217,11 @@ def _sweep_from_grid(grid: ResultGrid) -> Sweep:
             Path(checkpoint.path).name: dict(metrics)
             for checkpoint, metrics in result.best_checkpoints or ()
         }
-        trials.append(trial)
+        trials.append((_number_of({"experiment_tag": tune_trial.experiment_tag}), trial))
+    # Tune puts a trial that failed and was started again at the end.
+    trials.sort(key=lambda numbered: numbered[0])
     path = Path(grid.experiment_path)
-    return Sweep(path.name, path, trials)
+    return Sweep(path.name, path, [trial for _, trial in trials])
 
 
 def _tune_states(path: Path) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.contenders import tasks_of
-from analysis.ranking import sign_of
+from analysis.order import Course, of_runs, sign_of
 from analysis.records import Sweep, TrialRecord, is_sweep_folder, load_sweep
 from analysis.rows import ResultsError
 from analysis.run_curves import RunCurve, run_curves
@@ -72,10 +72,12 @@ class Configuration:
         """All of its runs."""
         return len(self.runs) + self.lost
 
-    def value(self, mode: str) -> tuple[float, float]:
-        """The more, the better: one that lost part of its runs is behind those that lost less."""
+    def place(self, mode: str) -> tuple[float, ...]:
+        """The lower, the better: one that lost part of its runs is behind those that lost less."""
         last = iqm([run.values[-1] for run in self.runs]) if self.runs else 0.0
-        return -self.lost / max(1, self.started), sign_of(mode) * last
+        courses = [Course(run.values, run.steps, run.steps) for run in self.runs]
+        share_lost = self.lost / max(1, self.started)
+        return share_lost, -sign_of(mode) * last, *of_runs(courses, mode)
 
 
 def possible_samples(sweep: Sweep, task: str, metric: str, mode: str, x: str) -> dict[str, Sample]:
@@ -201,7 +203,7 @@ def _best(found: Sequence[Configuration], mode: str) -> Configuration | None:
     if sum(configuration.started >= least for configuration in found) <= len(found) / 2:
         return None
     several = [configuration for configuration in found if len(configuration.runs) >= least]
-    return max(several, key=lambda configuration: configuration.value(mode), default=None)
+    return min(several, key=lambda configuration: configuration.place(mode), default=None)
 
 
 def _together(configuration: Configuration) -> RunCurve:

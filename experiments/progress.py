@@ -12,6 +12,7 @@ from rich.text import Text
 
 from analysis.rows import flatten
 from experiments.activity import nothing_to_tell
+from experiments.live_order import LiveOrder
 from experiments.progress_budget import Budget, Speeds
 from experiments.progress_table import STATUS_STYLE, TrialRow, TrialTable
 from experiments.progress_text import (
@@ -21,7 +22,6 @@ from experiments.progress_text import (
     searched_settings,
     select_rows,
     short,
-    value_of,
     varying_settings,
 )
 from experiments.sections import ENV_STEPS
@@ -88,7 +88,8 @@ class Progress(tune.Callback):
         self._speeds = Speeds()
         self._budget = Budget(self.seeds, self.time_budget_s)
         self._results: dict[str, tuple[Any, float]] = {}  # iteration of the last result, and when
-        self._standing = Standing(self.metric, self.mode)
+        self._standing = Standing()
+        self._order = LiveOrder(self.metric, self.mode)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the console, which cannot be pickled, out of Tune's tuner.pkl."""
@@ -124,6 +125,11 @@ class Progress(tune.Callback):
         if self._begun.get(trial.trial_id) != settings:
             self._event(trials, trial, "running")
             self._begun[trial.trial_id] = settings
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
+    ) -> None:
+        self._guard(self._order.note, trial, result)
 
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
@@ -200,7 +206,7 @@ class Progress(tune.Callback):
                 parts.append(f"{self.metric}={short(result.get(self.metric))}")
                 parts.append(f"env steps={count(result.get(ENV_STEPS))}")
                 parts.append(f"iteration={result.get('training_iteration', 0)}")
-                if self._standing.leads(trial):
+                if self._order.best(self._trials) is trial:
                     parts.append("best so far")
             self._say("  ".join(part for part in parts if part))
 
@@ -265,9 +271,9 @@ class Progress(tune.Callback):
         for number, (status, times) in enumerate(counts.items()):
             header.append(", " if number else "", style="not bold")
             header.append(f"{times} {status}", style=f"not bold {STATUS_STYLE[status]}")
-        best = self._best(trials)
+        best = self._order.best(trials)
         if best is not None:
-            value = short((best.last_result or {}).get(self.metric))
+            value = short(self._order.last(best))
             header.append(f"  best {self.metric} {value} ({best.trial_id})", style="bold green")
         return header
 
@@ -287,9 +293,9 @@ class Progress(tune.Callback):
         return "  ".join(parts)
 
     def _table(self, trials: list[Trial]) -> TrialTable:
-        best = self._best(trials)
+        best = self._order.best(trials)
         fit = max(MIN_ROWS, self.console.height - HEADER_LINES)
-        shown = select_rows(trials, self.metric, self.mode, min(fit, MAX_ROWS))
+        shown = select_rows(self._order.best_first(trials), min(fit, MAX_ROWS))
         rows = [self._row(trial, trial is best) for trial in shown]
         return TrialTable(rows, varying_settings(trials), self.metric, len(trials) - len(rows))
 
@@ -324,14 +330,3 @@ class Progress(tune.Callback):
             return str(trial.status).lower()
         self._outcomes[trial.trial_id] = outcome
         return outcome
-
-    def _best(self, trials: list[Trial]) -> Trial | None:
-        scored = [
-            (value, trial)
-            for trial in trials
-            if (value := value_of(trial, self.metric)) is not None
-        ]
-        if not scored:
-            return None
-        pick = max if self.mode == "max" else min
-        return pick(scored, key=lambda pair: pair[0])[1]

@@ -31,22 +31,17 @@ def searched_settings(trial: Trial) -> dict[str, Any]:
     return {key: config.get(key, value) for key, value in drawn.items()}
 
 
-def select_rows(trials: list[Trial], metric: str, mode: str, limit: int) -> list[Trial]:
-    """Returns at most `limit` trials, best first: the running ones, then the best of the others.
+def select_rows(ranked: list[Trial], limit: int) -> list[Trial]:
+    """Returns at most `limit` of the trials, in their order: the best, and the best running ones.
 
-    Trials without a value come last, in the order in which they were made.
+    Args:
+        ranked: best first.
+        limit: there is room for; what the running ones leave the best of the others have.
     """
-    sign = -1.0 if mode == "max" else 1.0
-
-    def rank(trial: Trial) -> tuple[bool, float]:
-        value = value_of(trial, metric)
-        return (value is None, sign * value if value is not None else 0.0)
-
-    ranked = sorted(trials, key=rank)
-    best = ranked[:1]  # always shown, whatever runs
-    running = [trial for trial in ranked[1:] if trial.status == "RUNNING"]
-    others = [trial for trial in ranked[1:] if trial.status != "RUNNING"]
-    return sorted([*best, *running, *others][:limit], key=rank)
+    others = ranked[1:]  # the first is always shown, whatever runs
+    by_need = [*ranked[:1], *sorted(others, key=lambda trial: trial.status != "RUNNING")]
+    shown = {trial.trial_id for trial in by_need[:limit]}
+    return [trial for trial in ranked if trial.trial_id in shown]
 
 
 def value_of(trial: Trial, metric: str) -> float | None:

@@ -113,10 +113,20 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
     from rich import box
     from rich.table import Table
 
+    from analysis.order import RULE
+
     whole = len(frame) == num_trials
     which = f"all {num_trials}" if whole else f"the best {len(frame)} of {num_trials}"
     title = f"{metric}: {which} trials"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    values = frame["last"].dropna()
+    caption = None if values.is_unique else RULE
+    table = Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
     settings = [column for column in frame.columns if column.startswith("config/")]
     table.add_column("#", justify="right")
     table.add_column("trial", no_wrap=True)

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.order import of_runs
+from analysis.ranking import Score
 from analysis.records import TrialRecord
 from analysis.report.data import ReportData
 from analysis.rows import flatten
@@ -52,7 +54,7 @@ def groups(data: ReportData) -> list[Group]:
     if _SEED not in data.settings or data.seeds:
         return []
     others = [name for name in data.settings if name != _SEED]
-    found: dict[str, tuple[dict[str, Any], dict[int, float], list[str]]] = {}
+    found: dict[str, tuple[dict[str, Any], dict[int, Score], list[str]]] = {}
     for trial, score in data.ranked:
         lost = ended_badly(trial, data.metric)
         if not score.found and not lost:
@@ -64,18 +66,20 @@ def groups(data: ReportData) -> list[Group]:
         if lost:
             gone.append(trial.trial_id)
         else:
-            values.setdefault(int(flat[_SEED]), score.last)
+            values.setdefault(int(flat[_SEED]), score)
     if sum(len(values) + len(gone) > 1 for _, values, gone in found.values()) * 2 <= len(found):
         return []
     made = []
     for settings, values, gone in found.values():
         if not values:
             continue
-        scores = list(values.values())
+        scores = [score.last for score in values.values()]
         low, high = iqm_interval(scores)
-        ordered = dict(sorted(values.items()))
-        made.append(Group(settings, ordered, len(gone), iqm(scores), low, high))
-    return sorted(made, key=lambda group: (group.share_lost, -data.sign * group.iqm))
+        ordered = {seed: score.last for seed, score in sorted(values.items())}
+        group = Group(settings, ordered, len(gone), iqm(scores), low, high)
+        ties = of_runs([score.course for score in values.values()], data.mode)
+        made.append(((group.share_lost, -data.sign * group.iqm, *ties), group))
+    return [group for _, group in sorted(made, key=lambda placed: placed[0])]
 
 
 def ended_badly(trial: TrialRecord, metric: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.plots import metric_label
-from analysis.ranking import finite
+from analysis.ranking import Score, finite
 from analysis.records import ENV_STEPS, TrialRecord
 from analysis.report.data import SECONDS, ReportData
 from analysis.report.groups import Group, ended_badly, groups
@@ -123,7 +123,7 @@ def _lead(data: ReportData) -> str:
     if lead == 0:
         same = sum(score.found and score.last == first.last for _, score in data.ranked) - 1
         who = second.trial_id if same == 1 else f"{same} others"
-        by = f"as much as {who}: it is first only by its better best value or fewer steps"
+        by = f"as much as {who}: it is first {_why_first(first, other, data)}"
     else:
         by = f"{number(lead)} better than the second, {second.trial_id}"
     if equal:
@@ -134,6 +134,16 @@ def _lead(data: ReportData) -> str:
     if data.seeds:
         return f"{by}; no other trial's interval reaches its own."
     return f"{by}."
+
+
+def _why_first(first: Score, other: Score, data: ReportData) -> str:
+    """Which part of the rule in `analysis.order` put the winner before its equal."""
+    mine, theirs = (score.course.reached(data.sign) for score in (first, other))
+    if mine < theirs:
+        return f"as it was there after {mine:,.0f} steps, the next one after {theirs:,.0f}"
+    if first.course.mean != other.course.mean:
+        return "as the mean of its curve is better; it took as many steps to get there"
+    return "by its number alone"
 
 
 def _best_group(data: ReportData, runs: list[Group]) -> Said:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from experiments.live_order import LiveOrder
 from experiments.progress import MAX_ROWS, Progress
 from experiments.progress_budget import Budget
 from experiments.progress_text import large, select_rows, varying_settings
@@ -30,6 +31,7 @@ def _trial(name: str, status: str, value: Any = None, **settings: Any) -> Any:
     return SimpleNamespace(
         trial_id=name,
         status=status,
+        experiment_tag="",
         last_result=result if value is not None else {},
         evaluated_params=settings,
         config=settings,
@@ -190,15 +192,16 @@ def test_long_sweeps_keep_the_best_and_the_running_trials() -> None:
     trials = [_trial(f"t{i}", "TERMINATED", float(i)) for i in range(50)]
     trials += [_trial(f"r{i}", "RUNNING", -float(i)) for i in range(3)]
     trials += [_trial("new", "RUNNING"), _trial("waiting", "PENDING"), _trial("nan", "ERROR")]
-    rows = [trial.trial_id for trial in select_rows(trials, METRIC, "max", MAX_ROWS)]
+    highest, lowest = LiveOrder(METRIC, "max"), LiveOrder(METRIC, "min")
+    rows = [trial.trial_id for trial in select_rows(highest.best_first(trials), MAX_ROWS)]
     assert len(rows) == MAX_ROWS
     assert rows[:2] == ["t49", "t48"]
     assert rows[-4:] == ["r0", "r1", "r2", "new"]
     assert {"waiting", "nan"}.isdisjoint(rows)
-    rows = [trial.trial_id for trial in select_rows(trials, METRIC, "min", 3)]
+    rows = [trial.trial_id for trial in select_rows(lowest.best_first(trials), 3)]
     assert rows == ["r2", "r1", "r0"]
     many = [_trial(f"r{i}", "RUNNING", 0.0) for i in range(40)] + [_trial("b", "TERMINATED", 9.0)]
-    assert select_rows(many, METRIC, "max", 5)[0].trial_id == "b"
+    assert select_rows(highest.best_first(many), 5)[0].trial_id == "b"
 
 
 def test_best_ignores_missing_and_non_finite_values() -> None:
@@ -208,10 +211,10 @@ def test_best_ignores_missing_and_non_finite_values() -> None:
         _trial("b", "RUNNING", float("nan")),
         _trial("c", "RUNNING", 0.0),
     ]
-    best = progress._best(trials)
+    best = progress._order.best(trials)
     assert best is not None
     assert best.trial_id == "c"
-    assert _progress(terminal=False)._best(trials[:2]) is None
+    assert _progress(terminal=False)._order.best(trials[:2]) is None
 
 
 def test_varying_settings() -> None:

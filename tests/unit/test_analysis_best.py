@@ -74,7 +74,7 @@ def test_who_reports_more_often_has_no_luckier_rank(tmp_path: Path) -> None:
     assert best_trial(sweep).trial_id == "seldom"
 
 
-def test_ties_go_to_the_better_best_value_then_to_fewer_steps(tmp_path: Path) -> None:
+def test_ties_go_to_who_was_there_first_then_to_the_better_curve(tmp_path: Path) -> None:
     sweep = make_sweep(
         tmp_path,
         {"low": rows(1.0, 500.0), "slow": rows(1.0, 600.0, 500.0), "fast": rows(600.0, 500.0)},

@@ -16,26 +16,14 @@ def trial(number: int, **settings: Any) -> Any:
 
 
 def test_varying_settings() -> None:
-    known, trials = Standing("ret", "max"), [trial(0, lr=0.1, gamma=0.9)]
+    known, trials = Standing(), [trial(0, lr=0.1, gamma=0.9)]
     assert known.varying(trials, trials[0]) == ["lr", "gamma"]
     trials.append(trial(1, lr=0.2, gamma=0.9))
     assert known.varying(trials, trials[1]) == ["lr"]
     trials.append(trial(2, lr=0.2, gamma=0.99))
     assert known.varying(trials, trials[2]) == ["lr", "gamma"]
     # A resume: the trials from before are not started again.
-    assert Standing("ret", "max").varying(trials, trials[2]) == ["lr", "gamma"]
-
-
-def test_who_leads() -> None:
-    for mode, expected in (("max", [True, False, True]), ("min", [True, True, False])):
-        known, seen = Standing("ret", mode), []
-        for value in (2.0, 1.0, 3.0):
-            ended = trial(0)
-            ended.last_result = {"ret": value}
-            seen.append(known.leads(ended))
-        assert seen == expected
-        ended.last_result = {"ret": float("nan")}
-        assert not known.leads(ended) and not known.leads(trial(1))
+    assert Standing().varying(trials, trials[2]) == ["lr", "gamma"]
 
 
 def test_each_trial_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +35,7 @@ def test_each_trial_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return settings
 
     monkeypatch.setattr(standing, "flatten", counted)
-    known, trials = Standing("ret", "max"), []
+    known, trials = Standing(), []
     for number in range(200):
         trials.append(trial(number, lr=number))
         assert known.varying(trials, trials[-1]) == ["lr"]
