@@ -55,8 +55,8 @@ def test_five_equal_trials_have_one_best_on_screen_in_the_folder_and_in_mlflow(
     # In the folder.
     assert best_checkpoint(outcome.results).trial.trial_id == first
     assert outcome.best is not None
-    policy = json.loads((outcome.best / "policy.json").read_text())
-    assert first in json.dumps(policy)
+    origin = json.loads((outcome.best / "export.json").read_text())
+    assert origin["trial_id"] == first
     # In MLflow.
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
     runs = client.search_runs([found.experiment_id for found in client.search_experiments()])
