@@ -5,30 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from search_spaces.documents import SpecError, nearest_name
-
-METRICS = (
-    "episode_return_mean",
-    "episode_return_min",
-    "episode_return_max",
-    "episode_len_mean",
-    "num_episodes",
-    "num_episodes_lifetime",
-    "num_env_steps_sampled_lifetime",
-    "num_env_steps_trained_lifetime",
-    "num_training_step_calls_lifetime",
-    "num_updates_lifetime",
-    "env_steps_per_second",
-    "training_iteration",
-    "time_total_s",
-    "time_this_iter_s",
-)
-"""What the algorithms report at the top level, and what Tune adds."""
-
-TUNES_OWN = ("training_iteration", "time_total_s", "time_this_iter_s", "timesteps_total")
-"""What Tune adds to the results of any trainable."""
-
-FAMILIES = ("learner/", "evaluation/", "time/", "replay/", "exploration/")
-"""Prefixes of the metrics that depend on the algorithm and its settings."""
+from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, TUNES
 
 LEGACY = {
     "episode_reward_mean": "episode_return_mean",
@@ -43,6 +20,19 @@ LEGACY = {
     "num_agent_steps_sampled_lifetime": "num_env_steps_sampled_lifetime",
 }
 """Older names of the same numbers."""
+
+_DECLARED = [
+    metric.name for metrics in (COMMON, *BY_ALGORITHM.values(), TUNES) for metric in metrics
+]
+
+METRICS = tuple(dict.fromkeys(name for name in _DECLARED if "/" not in name and name not in LEGACY))
+"""What the algorithms report at the top level, and what Tune adds."""
+
+FAMILIES = tuple(dict.fromkeys(f"{name.partition('/')[0]}/" for name in _DECLARED if "/" in name))
+"""Prefixes of the metrics that depend on the algorithm and its settings."""
+
+TUNES_OWN = ("training_iteration", "time_total_s", "time_this_iter_s", "timesteps_total")
+"""What Tune adds to the results of any trainable."""
 
 _CALLED_HERE = {
     **dict.fromkeys(

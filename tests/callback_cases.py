@@ -57,6 +57,13 @@ class Counts(Callbacks):
         result["marked"] = 10 * algorithm.iteration
 
 
+class Lengths(Callbacks):
+    """Logs one metric of episodes."""
+
+    def on_episode_end(self, *, episode: Any, **kwargs: Any) -> None:
+        episode.custom_metrics["steps"] = episode.length
+
+
 class Recreates(Callbacks):
     """Counts the fragments of each env runner, and logs which were made again."""
 

@@ -87,6 +87,10 @@ SETTINGS: dict[str, tuple[Hint, ...]] = {
         Hint("kl_target", "with use_kl_loss=True, a penalty; no epoch is stopped early"),
     ),
     **_called("normalize_advantage norm_adv", Hint("normalize_advantages")),
+    **_called(
+        "rollout_buffer_class rollout_buffer_kwargs",
+        Hint("", "rollouts are plain columns [T, N]; a learner_connector changes them"),
+    ),
     **_called("optimizer_class", Hint("optimizer.type")),
     **_called("use_rms_prop", Hint("optimizer.type", write="optimizer={'type': 'rmsprop'}")),
     **_called("rms_prop_eps adam_eps opt_eps", Hint("optimizer.eps")),

@@ -1,0 +1,212 @@
+"""What stands in the pages for newcomers runs as it stands; their tables are what code gives."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+
+from experiments import gallery_table, load_spec
+from experiments.spec_files import spec_names
+from trainables import peer_tables
+from trainables.core.compatibility import ALIASES
+from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, MODULE, TUNES
+from trainables.peer_defaults import RLLIB, SB3
+from trainables.registry import get_algorithm
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    name: (ROOT / path).read_text(encoding="utf-8")
+    for name, path in {
+        "faq": "experiments/faq.md",
+        "gallery": "experiments/gallery.md",
+        "rllib": "trainables/from_rllib.md",
+        "sb3": "trainables/from_stable_baselines3.md",
+    }.items()
+}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE)
+
+
+SPECS = [(page, spec) for page in PAGES for spec in blocks(page, "yaml")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder that holds the modules in the FAQ."""
+    modules = {}
+    for block in blocks("faq", "python"):
+        if name := re.match(r"# (\w+)\.py\n", block):
+            modules[name.group(1)] = block
+    for name, text in modules.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in modules:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(("page", "text"), SPECS, ids=[f"{p}-{s.split()[1]}" for p, s in SPECS])
+def test_specs_can_be_run(page: str, text: str, folder: Path) -> None:
+    (folder / "spec.yaml").write_text(text, encoding="utf-8")
+    spec = load_spec("spec.yaml")
+    with get_algorithm(spec.trainable)(config=dict(spec.config)) as algo:
+        result = algo.train()
+    assert np.isfinite(result[spec.objective.metric])
+    assert set(spec.stop) <= set(result)
+
+
+def test_the_example_for_stable_baselines3(folder: Path) -> None:
+    [example] = blocks("sb3", "python")
+    names: dict[str, Any] = {}
+    exec(example, names)
+    assert names["action"] in (0, 1)
+    assert names["result"]["episode_return_mean"] > 40  # it learns
+
+
+def test_the_examples_for_rllib(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [example] = blocks("rllib", "python")
+    monkeypatch.setenv("HOME", str(folder))
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    try:
+        names: dict[str, Any] = {}
+        exec(example, names)
+    finally:
+        ray.shutdown()
+    assert len(names["results"]) == 2 and not names["results"].errors
+    assert names["best"].metrics["num_env_steps_sampled_lifetime"] >= 3000
+
+
+@pytest.mark.parametrize("page", ["gallery", "rllib"])
+def test_commands(page: str, folder: Path) -> None:
+    for text in blocks(page, "yaml"):
+        name = text.partition(":")[0]
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    for text in blocks(page, "bash"):
+        shell(text, folder)
+    if page == "rllib":
+        assert (folder / "runs" / "cartpole-ppo" / "best").is_dir()
+
+
+def shell(text: str, folder: Path) -> None:
+    own = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "RAY_AUTH_MODE")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), own.get("PATH", "")])
+    own |= {"PATH": path, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+# ------------------------------------------------------------------ tables
+
+
+def test_tables_are_what_the_generators_give() -> None:
+    for path, make in peer_tables.PAGES.items():
+        page = path.read_text(encoding="utf-8")
+        assert peer_tables.with_table(page, make()) == page, (
+            "run python -m trainables.peer_tables --write"
+        )
+    page = gallery_table.PAGE.read_text(encoding="utf-8")
+    assert gallery_table.with_gallery(page) == page, (
+        "run python -m experiments.gallery_table --write"
+    )
+
+
+def test_the_gallery_has_every_spec_and_a_line_about_it() -> None:
+    for name in spec_names():
+        [row] = [line for line in PAGES["gallery"].splitlines() if f"[`{name}`]" in line]
+        assert len(row.split(" | ")[1]) > 20, row
+    assert set(gallery_table.PICTURES) <= set(spec_names())
+
+
+def test_metrics_of_stable_baselines3_have_counterparts() -> None:
+    declared = [m.name for ms in (COMMON, TUNES, *BY_ALGORITHM.values()) for m in ms]
+    known = {name.replace(MODULE, "default_policy") for name in declared}
+    known |= {name.rpartition("/")[2] for name in known}
+    section = PAGES["sb3"].partition("## Metrics")[2]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    assert len(rows) > 10
+    for row in rows:
+        named = re.findall(r"`([^`]+)`", row[1])
+        assert named and set(named) <= known, row
+
+
+def test_defaults_of_stable_baselines3_are_its_own() -> None:
+    module = pytest.importorskip("stable_baselines3")
+    for name, ours in SB3.items():
+        theirs = inspect.signature(getattr(module, name).__init__).parameters
+        known = {k: p.default for k, p in theirs.items() if k not in ("self", "policy", "env")}
+        del known["_init_setup_model"]
+        assert ours == known, name
+
+
+def test_defaults_of_rllib_are_its_own() -> None:
+    """Read from its source, which comes with Ray: nothing of it is imported."""
+    spec = importlib.util.find_spec("ray")
+    assert spec is not None and spec.origin is not None
+    source = Path(spec.origin).parent / "rllib" / "algorithms"
+    if not source.is_dir():
+        pytest.skip("this Ray comes without RLlib's source")
+    bases = {"APPO": ["impala"]}
+    shared = assigned(source / "algorithm_config.py", "AlgorithmConfig")
+    for name, ours in RLLIB.items():
+        theirs = dict(shared)
+        for module in (*bases.get(name, []), name.lower()):
+            theirs |= assigned(source / module / f"{module}.py", f"{module.upper()}Config")
+        named = {ALIASES.get(key, key): value for key, value in theirs.items()} | theirs
+        for setting, value in ours.items():
+            outer, _, inner = setting.partition(".")
+            found = named[outer][inner] if inner else named[outer]
+            assert found == value, f"{name}: {setting}"
+
+
+def assigned(file: Path, class_name: str) -> dict[str, Any]:
+    """The literals that a class's `__init__` gives to attributes."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    [owner] = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name]
+    [init] = [n for n in owner.body if getattr(n, "name", "") == "__init__"]
+    found: dict[str, Any] = {}
+    for node in ast.walk(init):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Attribute):
+            continue
+        try:
+            found.setdefault(node.targets[0].attr, value_of(node.value))
+        except ValueError:
+            continue  # no plain value
+    return found
+
+
+def value_of(node: ast.expr) -> Any:
+    """A literal, also one in which `int(1e6)` stands for a number."""
+    if isinstance(node, ast.Dict):
+        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
+        return dict(zip(keys, map(value_of, node.values), strict=True))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int":
+        return int(ast.literal_eval(node.args[0]))
+    return ast.literal_eval(node)

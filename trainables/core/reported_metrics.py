@@ -1,0 +1,412 @@
+"""What results hold, declared: every metric of every algorithm with its unit and its meaning.
+
+`trainables/metrics.md` is made of it, and a test compares it with what the algorithms report.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MODULE = "<module>"
+"""Stands for a module's id in names; there is one, `default_policy`."""
+
+
+class Reported(NamedTuple):
+    """A metric.
+
+    Attributes:
+        name: Its key in a result; `<…>` stands for what depends on the run.
+        unit: Of its value; "" for a plain number.
+        meaning: What it is, with its formula or source.
+        when: The setting without which no result has it; "": every result has it.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    when: str = ""
+
+
+_EVALUATED = "`evaluation_interval`"
+_EVALUATED_BY_ACTORS = "`evaluation_num_env_runners`"
+_CALLBACKS = "callbacks that log it"
+_SEPARATE = "`_separate_vf_optimizer`"
+_KL = "`use_kl_loss`"
+
+COMMON: tuple[Reported, ...] = (
+    Reported(
+        "episode_return_mean",
+        "reward",
+        "mean return (sum of the environment's rewards, undiscounted, before `clip_rewards` and "
+        "connectors) of the last `metrics_num_episodes_for_smoothing` training episodes, or of all "
+        "that ended in this iteration if those are more; with exploration, so a greedy policy may "
+        "do better",
+    ),
+    Reported("episode_return_min", "reward", "the least return of the same episodes"),
+    Reported("episode_return_max", "reward", "the greatest return of the same episodes"),
+    Reported("episode_len_mean", "env steps", "mean length of the same episodes"),
+    Reported("num_episodes", "episodes", "that ended in this iteration"),
+    Reported("num_episodes_lifetime", "episodes", "that ended since the trial began"),
+    Reported("num_env_steps_sampled", "env steps", "sampled in this iteration, over all slots"),
+    Reported(
+        "num_env_steps_sampled_lifetime",
+        "env steps",
+        "sampled since the trial began: the budget that `stop`, schedulers and plots count in",
+    ),
+    Reported(
+        "num_env_steps_trained_lifetime",
+        "env steps",
+        "trained on since the trial began: once for each train batch a step is in, whatever the "
+        "number of epochs; of DQN and SAC rows that were drawn from the buffer",
+    ),
+    Reported("num_training_step_calls_lifetime", "", "calls of `training_step` so far"),
+    Reported(
+        "env_steps_per_second",
+        "env steps / s",
+        "`num_env_steps_sampled` divided by the seconds of this iteration that sampled and "
+        "learned; evaluations between iterations do not count",
+    ),
+    Reported("num_healthy_workers", "", "env-runner actors that live; 0 where there are none"),
+    Reported("num_env_runner_restarts", "", "env-runner actors that were made again so far"),
+    Reported(
+        "num_sub_environment_restarts",
+        "",
+        "environments that were replaced so far (`restart_failed_sub_environments`)",
+    ),
+    Reported(
+        "num_learner_restarts", "", "learner actors that were made again so far", "`num_learners`"
+    ),
+    Reported("num_cpus", "CPUs", "that Tune holds for the trial", "under Tune"),
+    Reported("num_gpus", "GPUs", "that Tune holds for the trial", "under Tune"),
+    Reported("time/sample_s", "s", "of this iteration, spent on sampling or waiting for samples"),
+    Reported("time/learn_s", "s", "of this iteration, spent on gradient steps"),
+    Reported(
+        "time/evaluate_s",
+        "s",
+        "of this iteration, spent on an evaluation, or waiting for one; only in iterations that "
+        "have one",
+        _EVALUATED,
+    ),
+    Reported(
+        "evaluation/episode_return_mean",
+        "reward",
+        "mean return of the last evaluation's episodes, played with the most likely actions unless "
+        "`evaluation_config` says otherwise",
+        _EVALUATED,
+    ),
+    Reported("evaluation/episode_return_min", "reward", "the least of them", _EVALUATED),
+    Reported("evaluation/episode_return_max", "reward", "the greatest of them", _EVALUATED),
+    Reported("evaluation/episode_len_mean", "env steps", "mean length of them", _EVALUATED),
+    Reported("evaluation/num_episodes", "episodes", "that were played", _EVALUATED),
+    Reported("evaluation/num_env_steps", "env steps", "that were played", _EVALUATED),
+    Reported(
+        "evaluation/weights_version",
+        "",
+        "the env runners' version of the weights that were evaluated",
+        _EVALUATED,
+    ),
+    Reported(
+        "evaluation/num_training_step_calls",
+        "",
+        "training steps behind the weights that were evaluated",
+        _EVALUATED,
+    ),
+    Reported(
+        "evaluation/num_healthy_workers", "", "evaluation actors that live", _EVALUATED_BY_ACTORS
+    ),
+    Reported(
+        "evaluation/num_timeouts",
+        "",
+        "actors that were late so far (`evaluation_sample_timeout_s`)",
+        _EVALUATED_BY_ACTORS,
+    ),
+    Reported(
+        "custom_metrics/<name>_<reduce>",
+        "",
+        "what callbacks log: `mean`, `min` or `max` over the window that episodes have, or `sum` "
+        "of this iteration",
+        _CALLBACKS,
+    ),
+    Reported(
+        "evaluation/custom_metrics/<name>_<reduce>",
+        "",
+        "what callbacks log in evaluations, over the last one",
+        f"{_EVALUATED}, {_CALLBACKS}",
+    ),
+)
+"""Of every algorithm."""
+
+OLDER: dict[str, str] = {
+    "episode_reward_mean": "episode_return_mean",
+    "episode_reward_min": "episode_return_min",
+    "episode_reward_max": "episode_return_max",
+    "episodes_this_iter": "num_episodes",
+    "episodes_total": "num_episodes_lifetime",
+    "timesteps_total": "num_env_steps_sampled_lifetime",
+}
+"""Older names that every result has beside the newer ones, for stop criteria and plots."""
+
+TUNES: tuple[Reported, ...] = (
+    Reported("training_iteration", "", "results so far: one a call of `train()`"),
+    Reported("time_this_iter_s", "s", "wall-clock time of this call, evaluations included"),
+    Reported("time_total_s", "s", "the sum of these over the trial's life, pauses left out"),
+    Reported("time_since_restore", "s", "the same since the trial was last loaded or begun"),
+    Reported("iterations_since_restore", "", "results since the trial was last loaded or begun"),
+)
+"""What Tune adds to the results of any trainable, besides ids, host, date and the settings."""
+
+SEEDS: tuple[Reported, ...] = (
+    Reported(
+        "seeds/<objective>/low",
+        "as the objective",
+        "lower end of the 95 % percentile bootstrap interval of its interquartile mean, which is "
+        "what the objective's own key holds",
+    ),
+    Reported("seeds/<objective>/high", "as the objective", "upper end of it"),
+    Reported("seeds/<objective>/min", "as the objective", "the least over the seeds"),
+    Reported("seeds/<objective>/max", "as the objective", "the greatest over the seeds"),
+    Reported("seed_<seed>/<objective>", "as the objective", "its value with this seed"),
+    Reported("seed_<seed>/num_env_steps_sampled_lifetime", "env steps", "what this seed has spent"),
+    Reported("num_seeds", "", "seeds of the trial"),
+    Reported(
+        "median_seed", "", "the seed whose objective is the median: its policy is the trial's"
+    ),
+)
+"""What a trial of several seeds (`seeds: 5`) adds; every other metric is the mean over seeds."""
+
+
+def _learner(name: str, unit: str, meaning: str, when: str = "") -> Reported:
+    return Reported(f"learner/{MODULE}/{name}", unit, meaning, when)
+
+
+_ENTROPY = _learner(
+    "entropy",
+    "nats",
+    "mean entropy of the action distribution; of several independent actions the sum. Near 0: the "
+    "policy hardly explores any more",
+)
+_LR = _learner("curr_lr", "", "the learning rate at this environment step")
+_ENTROPY_COEFF = _learner("curr_entropy_coeff", "", "`entropy_coeff` at this environment step")
+_GRAD_NORM = _learner(
+    "grad_norm", "", "L2 norm of the gradient before clipping; far above `grad_clip`: steps are cut"
+)
+_ADVANTAGE_STD = _learner(
+    "advantage_std", "reward", "standard deviation of the train batch's advantages, as estimated"
+)
+_EXPLAINED = (
+    "1 - Var(R - V) / Var(R) of value targets R and of the values V before the update: 1 is "
+    "perfect, 0 no better than their mean, below 0 worse"
+)
+_EXPLAINED_VAR = _learner("vf_explained_var", "", _EXPLAINED)
+_IF_CRITIC = _EXPLAINED_VAR._replace(when="`use_critic`")
+_CLIP_FRACTION = "fraction of rows whose ratio lies outside [1 - `clip_param`, 1 + `clip_param`]"
+
+_PPO = (
+    _learner(
+        "total_loss",
+        "",
+        "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL coefficient "
+        "x mean_kl with `use_kl_loss`",
+    ),
+    _learner(
+        "policy_loss",
+        "",
+        "-mean min(r A, clip(r) A), r the probability ratio to the policy that sampled (Schulman "
+        "et al., 2017, eq. 7). A is normalised, so its size says little",
+    ),
+    _learner(
+        "vf_loss",
+        "reward²",
+        "mean of min((V - R)², `vf_clip_param`), R the value targets (eq. 9)",
+    ),
+    _ENTROPY,
+    _learner(
+        "approx_kl",
+        "nats",
+        "mean of (r - 1) - log r, which estimates KL(old || new) (Schulman, 2020), over the "
+        "gradient steps; 0.01 to 0.03 is usual, more means large steps",
+    ),
+    _learner("clip_fraction", "", _CLIP_FRACTION),
+    _learner("mean_kl", "nats", "KL(old || new), over the gradient steps", _KL),
+    _learner(
+        "kl_after_update",
+        "nats",
+        "KL(old || new) over the train batch after the last epoch; the KL coefficient adapts to it",
+        _KL,
+    ),
+    _learner("curr_kl_coeff", "", "the KL coefficient of this iteration", _KL),
+    _GRAD_NORM,
+    _ADVANTAGE_STD,
+    _IF_CRITIC,
+    _LR,
+    _ENTROPY_COEFF,
+)
+
+_A2C = (
+    _learner(
+        "total_loss", "", "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy"
+    ),
+    _learner("policy_loss", "", "-mean log pi(a|s) A (Mnih et al., 2016, algorithm S3)"),
+    _learner("vf_loss", "reward²", "mean of (V - R)², R the value targets"),
+    _ENTROPY,
+    _GRAD_NORM,
+    _ADVANTAGE_STD,
+    _IF_CRITIC,
+    _LR,
+    _ENTROPY_COEFF,
+)
+
+_ASYNCHRONOUS = (
+    _ENTROPY,
+    _GRAD_NORM._replace(when=f"no {_SEPARATE}"),
+    _learner("policy_grad_norm", "", "the same of the policy alone", _SEPARATE),
+    _learner("vf_grad_norm", "", "the same of the value function alone", _SEPARATE),
+    _EXPLAINED_VAR,
+    _LR,
+    _learner("curr_vf_lr", "", "the value function's learning rate", _SEPARATE),
+    _ENTROPY_COEFF,
+    _learner(
+        "policy_lag",
+        "versions",
+        "by how many broadcasts the weights that sampled were behind, mean over the batch's "
+        "fragments; 0: on-policy",
+    ),
+    _learner("num_env_steps_trained", "env steps", "of the last update's train batch"),
+    Reported("learner_queue_length", "train batches", "that wait for learner actors"),
+)
+_HALF_VALUE_LOSS = _learner("vf_loss", "reward²", "half the mean of (V - v)², v the value targets")
+
+_IMPALA = (
+    _learner(
+        "total_loss",
+        "",
+        "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy: a mean over rows, "
+        'also with `loss_reduction` "sum"',
+    ),
+    _learner(
+        "policy_loss",
+        "",
+        "-mean log pi(a|s) A, A V-trace's advantage with its rho (Espeholt et al., 2018, 4.2)",
+    ),
+    _HALF_VALUE_LOSS,
+    _learner(
+        "mean_rho",
+        "",
+        "mean of pi(a|s) / mu(a|s), mu the policy that sampled, unclipped; 1: they agree",
+    ),
+    *_ASYNCHRONOUS,
+)
+
+_APPO = (
+    _learner(
+        "total_loss",
+        "",
+        "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL coefficient "
+        "x mean_kl with `use_kl_loss`",
+    ),
+    _learner(
+        "policy_loss",
+        "",
+        "PPO's clipped surrogate with r = min(pi_worker / pi_target, rho) pi / pi_worker (Luo et "
+        "al., 2019, 3.1)",
+    ),
+    _HALF_VALUE_LOSS,
+    _learner("clip_fraction", "", _CLIP_FRACTION),
+    _learner("mean_kl", "nats", "KL(target network || policy), over the gradient steps"),
+    _learner("mean_rho", "", "mean of pi_target / pi_worker, unclipped; 1: they agree"),
+    _learner("kl_after_update", "nats", "KL(target network || policy) after the last epoch", _KL),
+    _learner("curr_kl_coeff", "", "the KL coefficient; adapts when the target network moves", _KL),
+    _ADVANTAGE_STD,
+    _learner("target_updated", "0 or 1", "whether the last update moved the target network"),
+    *_ASYNCHRONOUS,
+    Reported("circular_buffer/num_batches", "train batches", "in the circular buffer"),
+    Reported(
+        "circular_buffer/num_dropped_draws",
+        "draws",
+        "lost so far because batches came faster than they were drawn",
+    ),
+)
+
+_REPLAY = (
+    Reported("num_updates_lifetime", "", "gradient steps so far"),
+    Reported("replay/num_steps", "env steps", "in the replay buffer"),
+    Reported("replay/memory_bytes", "bytes", "that the replay buffer has allocated"),
+)
+_STDDEV = Reported(
+    "exploration/stddev",
+    "",
+    "standard deviation of the noise on each parameter; it adapts",
+    "`exploration_config` of the type ParameterNoise",
+)
+_Q_MEAN = _learner("q_mean", "discounted return", "mean Q(s, a) of replayed steps")
+_Q_MAX = _learner(
+    "q_max",
+    "discounted return",
+    "the greatest Q(s, a) of a batch, mean over updates; far above any possible return: Q diverges",
+)
+
+_DQN = (
+    _learner(
+        "qf_loss",
+        "",
+        "mean of w loss(Q(s, a) - y): Huber's or the square (`td_error_loss_fn`), w the importance "
+        "weights; with `num_atoms` above 1 the cross-entropy (Bellemare et al., 2017, eq. 7)",
+    ),
+    _Q_MEAN,
+    _Q_MAX,
+    _learner(
+        "td_error_mean",
+        "discounted return",
+        "mean of |Q(s, a) - y|; with `num_atoms` above 1 the cross-entropy, nats",
+    ),
+    _GRAD_NORM,
+    _LR,
+    Reported("exploration/epsilon", "", "probability of a uniform action"),
+    _STDDEV,
+    *_REPLAY,
+)
+
+_SAC = (
+    _learner(
+        "qf_loss",
+        "",
+        "sum over the Q-functions of half the mean of w (Q(s, a) - y)² (Haarnoja et al., 2018b, "
+        "eq. 5), w the importance weights",
+    ),
+    _learner("policy_loss", "discounted return", "mean of alpha log pi(a|s) - min Q(s, a) (eq. 9)"),
+    _learner("alpha_loss", "", "mean of log alpha x (entropy - target entropy) (eq. 18)"),
+    _learner("alpha", "reward / nat", "weight of the entropy"),
+    _learner(
+        "entropy",
+        "nats",
+        "mean of -log pi(a|s) of sampled actions, in the squashed space, so it may be negative; of "
+        "discrete actions the entropy itself",
+    ),
+    _Q_MEAN,
+    _Q_MAX,
+    _learner("td_error_mean", "discounted return", "mean of |Q(s, a) - y| over both Q-functions"),
+    _learner("actor_grad_norm", "", "L2 norm of the policy's gradient before clipping"),
+    _learner("critic_grad_norm", "", "the same of the Q-functions'"),
+    _learner("alpha_grad_norm", "", "the same of log alpha's"),
+    _learner("curr_actor_lr", "", "the policy's learning rate at this environment step"),
+    _learner("curr_critic_lr", "", "the Q-functions'"),
+    _learner("curr_alpha_lr", "", "log alpha's"),
+    Reported(
+        "exploration/scale",
+        "",
+        "factor of the noise on actions",
+        "`exploration_config` of the type GaussianNoise or OrnsteinUhlenbeckNoise",
+    ),
+    _STDDEV,
+    *_REPLAY,
+)
+
+BY_ALGORITHM: dict[str, tuple[Reported, ...]] = {
+    "A2C": _A2C,
+    "APPO": _APPO,
+    "DQN": _DQN,
+    "IMPALA": _IMPALA,
+    "PPO": _PPO,
+    "SAC": _SAC,
+}
+"""What each algorithm reports besides `COMMON`, by its name."""
