@@ -7,10 +7,10 @@ prints the tables.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from experiments.show_list import spec_summary
 from experiments.spec_files import find_spec, spec_names
 
 PAGE = Path(__file__).with_name("gallery.md")
@@ -45,18 +45,6 @@ def with_gallery(page: str) -> str:
     return f"{before}{BEGIN}\n\n{gallery()}\n\n{END}{after}"
 
 
-def first_sentence(text: str) -> str:
-    """What a spec's leading comment begins with, up to the end of a sentence or to a command."""
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("# ") or line.startswith("#     "):
-            break
-        lines.append(line[2:])
-    comment = " ".join(lines)
-    end = re.search(r"\.(?= [A-Z]|$)", comment)
-    return (comment[: end.start()] if end else comment).rstrip(":")
-
-
 def _table(title: str, names: Iterable[str]) -> str:
     rows = [_row(name) for name in names]
     header = "| Spec | What it is | Command |\n|---|---|---|"
@@ -64,10 +52,10 @@ def _table(title: str, names: Iterable[str]) -> str:
 
 
 def _row(name: str) -> str:
-    sentence = first_sentence(find_spec(name).read_text(encoding="utf-8"))
+    about = spec_summary(find_spec(name)).rstrip(".:")
     picture = PICTURES.get(name)
     shown = f" ([picture]({picture}))" if picture else ""
-    return f"| [`{name}`]({name}.yaml) | {sentence}{shown} | `tunescape run {name}` |"
+    return f"| [`{name}`]({name}.yaml) | {about}{shown} | `tunescape run {name}` |"
 
 
 def main() -> None:
