@@ -15,7 +15,7 @@ from trainables import registry
 from trainables.core.config import AlgorithmConfig
 from trainables.core.name_hints import setting_hint
 from trainables.core.other_libraries import SETTINGS
-from trainables.peer_defaults import RLLIB, RLLIB_VERSION, SB3, SB3_VERSION
+from trainables.core.peer_defaults import RLLIB, RLLIB_VERSION, SB3, SB3_VERSION
 
 _FOLDER = Path(__file__).parent
 BEGIN = "<!-- table: begin; made by `python -m trainables.peer_tables --write` -->"

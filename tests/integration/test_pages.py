@@ -21,8 +21,8 @@ from experiments import gallery_table, load_spec
 from experiments.spec_files import spec_names
 from trainables import peer_tables
 from trainables.core.compatibility import ALIASES
+from trainables.core.peer_defaults import RLLIB, SB3
 from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, MODULE, TUNES
-from trainables.peer_defaults import RLLIB, SB3
 from trainables.registry import get_algorithm
 
 ROOT = Path(__file__).parents[2]
