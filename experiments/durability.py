@@ -26,6 +26,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 
 from analysis.rows import flatten
 from experiments import checkpoint_journal, resumption
+from experiments.episode_watch import is_unknown
 from experiments.failure_guard import FailureGuard
 from experiments.scheduler_state import (
     dump_state,
@@ -103,6 +104,8 @@ class _Durable:
     def on_trial_result(
         self, tune_controller: TuneController, trial: Trial, result: dict[str, Any]
     ) -> str:
+        if is_unknown(result, getattr(self, "_metric", None)) and not self._at_end(result):
+            return TrialScheduler.CONTINUE  # it is judged once there is something to judge
         decision: str = super().on_trial_result(tune_controller, trial, result)  # type: ignore[misc]
         if decision == TrialScheduler.STOP and not self._at_end(result):
             self._keeper.note_pruned(trial)

@@ -26,7 +26,7 @@ from experiments.progress_text import (
 )
 from experiments.sections import ENV_STEPS
 from experiments.standing import Standing
-from experiments.trial_info import error_cause, error_path, was_pruned
+from experiments.trial_info import error_cause, error_path, was_interrupted, was_pruned
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -263,8 +263,8 @@ class Progress(tune.Callback):
         counts = dict.fromkeys(("running", "finished", "pruned", "failed"), 0)
         for trial in trials:
             status = self._status(trial)
-            if status in counts:
-                counts[status] += 1
+            if status in counts or status == "interrupted":
+                counts[status] = counts.get(status, 0) + 1
         total = f"/{self.total_trials}" if self.total_trials else ""
         header = Text(f"{self.name}  ", style="bold")
         header.append(f"trials {len(trials)}{total}: ", style="not bold")
@@ -322,7 +322,9 @@ class Progress(tune.Callback):
     def _status(self, trial: Trial) -> str:
         if trial.trial_id in self._outcomes:
             return self._outcomes[trial.trial_id]
-        if trial.status == "TERMINATED":  # ended before a resume
+        if trial.status == "TERMINATED":  # ended before a resume, or with the sweep
+            if was_interrupted(trial):
+                return "interrupted"
             outcome = "pruned" if was_pruned(trial) else "finished"
         elif trial.status == "ERROR":
             outcome = "failed"

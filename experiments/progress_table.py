@@ -29,6 +29,7 @@ STATUS_STYLE = {
     "running": "cyan",
     "finished": "green",
     "pruned": "yellow",
+    "interrupted": "yellow",
     "failed": "bold red",
     "pending": "dim",
     "paused": "dim",

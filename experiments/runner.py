@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -27,6 +25,7 @@ from experiments.errors import (
     SweepStopped,
 )
 from experiments.extension import extended, write_spec
+from experiments.interruption import RESULTS, TRACKED, Interruption
 from experiments.paths import SPEC_FILE, saved_line, storage_dir, sweep_dir, tracking_uri
 from experiments.preflight import check_places, check_resources, check_shared, check_storage
 from experiments.progress_text import value_of
@@ -331,12 +330,15 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
             sweep.mlflow.close(status)
 
     note_environment(folder, ray.cluster_resources())
-    with closed_without_ray(folder, close):
+    stop = Interruption(folder, ways.console, unless=lost_ray)
+    with closed_without_ray(folder, close), stop.writing():
         try:
             doing("starting trials")
-            results, interrupted = _interruptible(sweep.tuner.fit)
+            results, interrupted = _interruptible(sweep.tuner.fit, stop)
             if interrupted and lost_ray():
                 raise KeyboardInterrupt
+            if interrupted and not received():
+                stop.say(f"The trials have ended. Writing {RESULTS} …")
             outcome = _outcome(results, folder, interrupted)
             if spec.final is not None and not outcome.interrupted and not outcome.all_failed:
                 _hold_final(spec, sweep, outcome, ways)
@@ -353,6 +355,7 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
                 _draw_lineage(spec, outcome)
                 _write_pareto(spec, outcome)
             outcome.report = report_at_end(folder) if outcome.num_trials else None
+            stop.unsaved = TRACKED
             if sweep.mlflow is not None:
                 doing("finishing the MLflow run")
                 sweep.mlflow.log_results(str(folder))
@@ -397,20 +400,15 @@ def _hold_final(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome, ways: _
     outcome.interrupted = outcome.final.interrupted
 
 
-def _interruptible(fit: Callable[[], ResultGrid]) -> tuple[ResultGrid, bool]:
+def _interruptible(fit: Callable[[], ResultGrid], stop: Interruption) -> tuple[ResultGrid, bool]:
     """Call `fit`; tell whether Ctrl-C ended it.
 
-    Tune puts its own handler in place of Python's, and puts Python's back when it is used. It does
-    not when it is not used, and would swallow every later Ctrl-C.
+    Tune puts its own handler in place of the one it finds, and puts that back when it is used. It
+    does not when it is not used, and would swallow every later Ctrl-C.
     """
-    if threading.current_thread() is not threading.main_thread():
-        return fit(), False
-    before = signal.getsignal(signal.SIGINT)
-    try:
+    with stop.spoken():
         results = fit()
-        return results, signal.getsignal(signal.SIGINT) is before
-    finally:
-        signal.signal(signal.SIGINT, before)
+        return results, stop.pressed
 
 
 def _outcome(results: ResultGrid, folder: Path, interrupted: bool) -> Outcome:

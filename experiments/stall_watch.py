@@ -2,7 +2,8 @@
 
 Ray waits for ever for resources that never come: a node died, others use the cluster, an actor of a
 trial asks for more than its bundle. Tune's own warning compares sums over the cluster, and says
-nothing of trials whose processes do not fit on its nodes.
+nothing of trials whose processes do not fit on its nodes. A trial that has its resources also waits:
+Tune calls it pending until its process has imported everything and made its environments.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+import ray
 from ray import tune
 
 from trainables.runtime.feasibility import live_nodes, placement_problem, side_by_side, total
@@ -87,9 +89,16 @@ class StallWatch(tune.Callback):
 
 
 def standstill(waiting: list[Trial], seconds: float) -> str:
-    """What the waiting trials need, and what the nodes have, in all and free."""
+    """What the waiting trials need, and what the nodes have, in all and free; or what starts."""
     from ray._private.state import available_resources_per_node
 
+    if starting(waiting):
+        return (
+            f"No trial has begun to train for {seconds:.0f} s: {len(waiting)} wait, and processes "
+            "of this sweep are still starting (they import libraries and make environments and "
+            "networks; their resources are reserved). On a loaded machine that takes minutes; if "
+            "it goes on, set-up may wait for something: -vv shows what the processes print."
+        )
     request: Any = waiting[0].placement_group_factory
     bundles = [dict(bundle) for bundle in request.bundles]
     alive = live_nodes()
@@ -110,3 +119,25 @@ def standstill(waiting: list[Trial], seconds: float) -> str:
     if total(free, "CPU") < total(bundles, "CPU") or total(free, "GPU") < total(bundles, "GPU"):
         return f"{text}Something else holds the rest; the sweep goes on when that is free."
     return f"{text}The processes start slowly, or the free resources lie on different nodes."
+
+
+def starting(waiting: list[Trial]) -> bool:
+    """Whether some of the trials have their resources and are being set up.
+
+    In a new process, which Ray does not call alive before that is done; or in one that another
+    trial has left, which Tune gives to a trial that it still calls pending.
+    """
+    if any(_process_of(trial) is not None for trial in waiting):
+        return True
+    from ray._private.state import actors
+
+    job = ray.get_runtime_context().get_job_id()
+    return any(
+        actor["JobID"] == job
+        for state in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+        for actor in actors(actor_state_name=state).values()
+    )
+
+
+def _process_of(trial: Trial) -> Any:
+    return getattr(getattr(trial, "temporary_state", None), "ray_actor", None)

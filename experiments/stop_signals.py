@@ -92,6 +92,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
     press = signal.getsignal(signal.SIGINT)
     if not callable(press) or press is signal.default_int_handler:
         raise KeyboardInterrupt
+    if getattr(getattr(press, "__self__", None), "ends_at_once", False):
+        press(signal.SIGINT, frame)  # see `experiments.interruption`
+        return
     name = signal.Signals(number).name
     tell(f"{name}: ending, and saving what was reached; a second signal ends at once.\n")
     press(signal.SIGINT, frame)

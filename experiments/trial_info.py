@@ -76,11 +76,25 @@ def was_pruned(trial: Trial) -> bool:
     result = trial.last_result or {}
     if PRUNED in result:
         return bool(result[PRUNED])
-    criteria = {k: v for k, v in (trial.stopping_criterion or {}).items() if k != "done"}
-    flat = flatten(result)
-    return bool(criteria) and not any(
-        key in flat and flat[key] >= limit for key, limit in criteria.items()
-    )
+    return bool(_criteria(trial)) and not _met_criterion(trial)
+
+
+def was_interrupted(trial: Trial) -> bool:
+    """Tells whether a terminated trial was cut off with its sweep, by Ctrl-C or a time budget.
+
+    Tune then calls it terminated, but its last result is like any other: no end.
+    """
+    result = trial.last_result or {}
+    return not (PRUNED in result or result.get("done") or _met_criterion(trial))
+
+
+def _criteria(trial: Trial) -> dict[str, float]:
+    return {k: v for k, v in (trial.stopping_criterion or {}).items() if k != "done"}
+
+
+def _met_criterion(trial: Trial) -> bool:
+    flat = flatten(trial.last_result or {})
+    return any(key in flat and flat[key] >= limit for key, limit in _criteria(trial).items())
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:

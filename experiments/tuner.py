@@ -74,6 +74,7 @@ def prepare_tuner(
     from ray import tune
 
     from experiments.durability import durable
+    from experiments.episode_watch import EpisodeWatch
     from experiments.metric_watch import MetricWatch, watched_metrics
     from experiments.schedulers import build_scheduler, together
     from experiments.search import build_search, study_copy, total_trials
@@ -106,7 +107,7 @@ def prepare_tuner(
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
     if mlflow is not None:
         callbacks.append(mlflow)
-    callbacks.append(StallWatch())
+    callbacks += [StallWatch(), EpisodeWatch()]
     callbacks.append(_progress(spec, count, console))
 
     config = dict(spec.config)

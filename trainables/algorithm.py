@@ -39,6 +39,7 @@ from trainables.core.spaces import space_mismatch
 from trainables.evaluating import Evaluating
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.bundles import Bundles, reserved
+from trainables.runtime.endless import EndlessWatch
 from trainables.runtime.env_runner import draw_seed
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.envs import (
@@ -58,6 +59,8 @@ from trainables.runtime.tasks import check_tasks
 from trainables.runtime.video import check_display
 
 logger = logging.getLogger("trainables")
+
+_STEPS_FOR_AN_EPISODE = 2_000  # that the first result waits at most for the end of an episode
 
 registry.register_names()
 _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) calls its to_dict()
@@ -164,6 +167,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         self.num_training_steps = 0
         self.timers = Timers()
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
+        self._endless = EndlessWatch(self.config.env, self.config.max_env_steps_without_episode)
         self._evaluation: dict[str, float] = {}
 
     def _random_streams(self, *key: int) -> RandomStreams:
@@ -419,19 +423,16 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         self.callbacks.end_iteration(result)
 
     def _iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
-        """Whether the minima are met and a first episode has ended.
+        """Whether the minima are met, and the first result has waited for an episode.
 
-        Tune and Optuna break on a result without a return, so the first one waits for an episode.
+        Few tools do well with a return that is NaN, so the first result waits for an episode; not
+        for long, since nobody sees a step, nor stops a trial, without a result.
         """
         config = self.config
         if self.episodes.num_lifetime == 0:
-            if self.num_env_steps_sampled >= config.max_env_steps_without_episode:
-                raise RuntimeError(
-                    f"env {env_name(config.env)!r}: no episode ended in "
-                    f"{self.num_env_steps_sampled} steps; give it a time limit, or raise "
-                    "max_env_steps_without_episode"
-                )
-            return False
+            self._endless.look(self.num_env_steps_sampled)
+            if self.num_env_steps_sampled < _STEPS_FOR_AN_EPISODE:
+                return False
         return (
             elapsed >= (config.min_time_s_per_iteration or 0)
             and self.num_env_steps_sampled - sampled

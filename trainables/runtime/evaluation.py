@@ -19,8 +19,9 @@ from trainables.core.spaces import space_mismatch
 from trainables.runtime.acting import SlotActor
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.custom_metrics import MetricsLogger
+from trainables.runtime.endless import LONGEST_EVALUATED, EvaluationWatch
 from trainables.runtime.env_runner import reset_seeds, reset_with_infos
-from trainables.runtime.envs import EnvName, EnvOptions, env_name, make_vector_env
+from trainables.runtime.envs import EnvName, EnvOptions, make_vector_env
 from trainables.runtime.episode_hooks import episode_hooks
 from trainables.runtime.episode_log import Outcome, PlayedStep, Watch
 from trainables.runtime.evaluation_plan import EvaluationPlan, part_seed
@@ -44,7 +45,7 @@ def evaluate_policy(
     seed: int | np.random.SeedSequence | None = 0,
     explore: bool = False,
     num_envs: int = _SLOTS,
-    max_steps_per_episode: int = 1_000_000,
+    max_steps_per_episode: int = LONGEST_EVALUATED,
     time_limit: int | None = None,
     options: EnvOptions | None = None,
     callbacks: CallbackSet | None = None,
@@ -133,11 +134,12 @@ def play_episodes(
     seed: np.random.SeedSequence,
     *,
     explore: bool = False,
-    max_steps_per_episode: int = 1_000_000,
+    max_steps_per_episode: int = LONGEST_EVALUATED,
     time_limit: int | None = None,
     callbacks: CallbackSet | None = None,
     watches: Sequence[Watch] = (),
     stopped: Callable[[], bool] = lambda: False,
+    if_endless: str = "or time_limit (--max-steps) cuts episodes off",
 ) -> EvaluationResult | None:
     """Play one episode in every slot of an environment.
 
@@ -152,6 +154,7 @@ def play_episodes(
         callbacks: See `evaluate_policy`.
         watches: See `evaluate_policy`.
         stopped: Asked before each step, perhaps set from another thread.
+        if_endless: What else is to be done about an episode that never ends, for the message.
 
     Returns:
         The episodes in order of the slots; None if it was stopped.
@@ -175,6 +178,8 @@ def play_episodes(
     for watch in watches:
         watch.begin(seeds, share)
     step_watches = [watch for watch in watches if watch.wants_steps]
+    longest = max(max_steps_per_episode, time_limit or 0)
+    endless = EvaluationWatch(env, longest, if_endless)
     is_first, is_over = np.ones(num_slots, bool), np.zeros(num_slots, bool)
     rewards, runs = np.zeros(num_slots), np.ones(num_slots, bool)
     returns, lengths = np.zeros(num_slots), np.zeros(num_slots, np.int64)
@@ -234,11 +239,7 @@ def play_episodes(
                     end_video(vector_env, slot)
             if is_over[slot]:
                 returns[slot], lengths[slot] = 0.0, 0
-        if (lengths * runs).max() > max_steps_per_episode:
-            raise ConfigError(
-                f"env {env_name(env)!r}: an evaluation episode did not end within "
-                f"{max_steps_per_episode} steps; give the environment a time limit"
-            )
+        endless.look(int((lengths * runs).max()), not runs.all())
     ended = [outcome for outcome in outcomes if outcome is not None]
     return EvaluationResult(
         np.array([e.total for e in ended]), np.array([e.length for e in ended]), logger.take()

@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 from trainables.core.config import AlgorithmConfig
 from trainables.core.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
+from trainables.runtime.endless import longest_evaluated
 from trainables.runtime.env_runner_actor import runner_device
 from trainables.runtime.envs import evaluation_options, make_vector_env
 from trainables.runtime.evaluation import play_episodes
@@ -105,6 +106,10 @@ class EvaluationRunner:
                     self.config.env,
                     part_seed(task.seed, part.number),
                     explore=self.config.explore,
+                    max_steps_per_episode=longest_evaluated(
+                        self.config.max_env_steps_without_episode
+                    ),
+                    if_endless="or set max_env_steps_without_episode to ten times what it needs",
                     callbacks=self._callbacks,
                     stopped=stopped,
                 )

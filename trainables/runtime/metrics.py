@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -43,9 +44,10 @@ class EpisodeWindow:
             self._episodes.popleft()
 
     def metrics(self) -> dict[str, float]:
-        """Statistics of the window; starts a new iteration. At least one episode is needed."""
-        returns = [episode[0] for episode in self._episodes]
-        lengths = [episode[1] for episode in self._episodes]
+        """Statistics of the window, NaN before the first episode; starts a new iteration."""
+        unknown = [math.nan]
+        returns = [episode[0] for episode in self._episodes] or unknown
+        lengths = [episode[1] for episode in self._episodes] or unknown
         num_new, self._num_new = self._num_new, 0
         return {
             "episode_return_mean": sum(returns) / len(returns),

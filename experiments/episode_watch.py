@@ -1,0 +1,63 @@
+"""Environments whose episodes do not end, as a sweep sees them: said once, and not judged.
+
+A trial reports before its first episode has ended, so that its steps are seen and its stop
+criterion holds. Its return is NaN until then, which schedulers would take for the worst of all.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ray import tune
+
+from experiments.sections import ENV_STEPS
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+logger = logging.getLogger(__name__)
+
+EPISODES = "num_episodes_lifetime"
+
+
+class EpisodeWatch(tune.Callback):
+    """Warns, once for each environment, of a trial in which no episode has ended for long."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Look at how many steps the trial has made."""
+        if result.get(EPISODES) != 0:  # the usual case; None: of a trainable that counts none
+            return
+        from trainables.runtime.endless import ADVICE, NOTED_AFTER
+        from trainables.runtime.envs import env_name
+
+        steps, env = int(result.get(ENV_STEPS) or 0), env_name(trial.config.get("env", ""))
+        if env in self._told or (steps < NOTED_AFTER and not result.get("done")):
+            return
+        self._told.add(env)
+        logger.warning(
+            "env %r: no episode has ended in %s environment steps of trial %s, so its "
+            "episode_return_mean is NaN until one does. %s.",
+            env,
+            f"{steps:,}",
+            trial.trial_id,
+            ADVICE,
+        )
+
+
+def is_unknown(result: Mapping[str, Any], metric: str | None) -> bool:
+    """Whether an objective is not known yet, for no episode has ended; not one that diverged.
+
+    Args:
+        result: Flat.
+        metric: The objective.
+    """
+    value = result.get(metric or "")
+    return result.get(EPISODES) == 0 and isinstance(value, float) and math.isnan(value)
