@@ -43,6 +43,8 @@ __all__ = [
 MLFLOW = "mlflow:"
 """What a source begins with that is read from MLflow."""
 
+_LAST = "tunescape_last_result"  # beside what Tune keeps of a trial
+
 _READERS = min(8, os.cpu_count() or 1)
 
 
@@ -54,7 +56,7 @@ class TrialRecord:
         trial_id: Tune's id.
         path: The trial's folder.
         status: Tune's word for it: ``TERMINATED``, ``ERROR``, ``RUNNING``, ``PENDING``, ``PAUSED``.
-            A sweep that was killed leaves trials that say ``RUNNING``.
+            A sweep that was killed, interrupted or out of time leaves trials that say ``RUNNING``.
         config: The nested config that the trial used last.
         searched: The flat names (``model/vf_share_layers``) of what the search set.
         frame: One row per training iteration, in order, a column per metric.
@@ -181,6 +183,8 @@ def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
             status = "TERMINATED"
         elif (folder / "error.txt").exists() and not len(frame):
             status = "ERROR"
+    elif status == "TERMINATED" and _was_cut_off(frame, state):
+        status = "RUNNING"
     return TrialRecord(
         trial_id=str(state.get("trial_id") or _id_of(folder, frame)),
         path=folder,
@@ -190,6 +194,25 @@ def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
         frame=frame,
         row_configs=configs if any(c != config for c in configs) else None,
     )
+
+
+def _was_cut_off(frame: pd.DataFrame, state: Mapping[str, Any]) -> bool:
+    """Whether a trial ended with its sweep: by a time budget, or by Ctrl-C as Tune sees it.
+
+    No row says that it is the last one. Nor does that of a trial which a scheduler ended while it
+    was paused; there Tune's last result does.
+    """
+    if "done" not in frame or not len(frame) or bool(frame["done"].iloc[-1]):
+        return False
+    last = state.get(_LAST)
+    if isinstance(last, str):  # of a folder: Tune's metadata of the trial, as JSON
+        try:
+            last = json.loads(last).get("last_result")
+        except (AttributeError, ValueError, RecursionError):
+            return False
+    if not isinstance(last, Mapping):
+        return False
+    return not (last.get("done") or "pruned" in last)
 
 
 def _sweep_from_grid(grid: ResultGrid) -> Sweep:
@@ -205,6 +228,7 @@ def _sweep_from_grid(grid: ResultGrid) -> Sweep:
             "status": tune_trial.status,
             "config": tune_trial.config,
             "evaluated_params": searched,
+            _LAST: tune_trial.last_result,
         }
         trial = _trial_from_folder(folder, state)
         if not folder.is_dir() and result.metrics_dataframe is not None:  # remote storage
@@ -231,7 +255,10 @@ def _tune_states(path: Path) -> list[dict[str, Any]]:
         if not isinstance(snapshot, dict):
             continue  # torn by a kill: the one before it is whole
         try:
-            states = [as_config(json.loads(state)) for state, _ in snapshot["trial_data"]]
+            states = [
+                {**as_config(json.loads(state)), _LAST: metadata}
+                for state, metadata in snapshot["trial_data"]
+            ]
         except (KeyError, TypeError, ValueError, RecursionError):
             continue
         # Tune keeps them in the order in which they last changed.

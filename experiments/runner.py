@@ -375,6 +375,9 @@ def _fit(spec: SweepSpec, sweep: PreparedSweep, folder: Path, ways: _Ways) -> Ou
             raise
         except Exception as error:
             status = "FAILED"
+            if isinstance(_first(error), KeyboardInterrupt):  # in the middle of an import, say
+                status = "KILLED"
+                raise KeyboardInterrupt(saved_line(folder)) from None
             cause = _first_cause(error)
             if failed := lost_ray() or full_disk([cause], folder):
                 status = "KILLED"
@@ -588,10 +591,15 @@ def _tell(sweep: PreparedSweep, reachable: bool) -> None:
 
 def _first_cause(error: BaseException) -> str:
     """One line on what went wrong first: Tune's own cleaning up may have failed after it."""
-    while error.__context__ is not None:
-        error = error.__context__
+    error = _first(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
+
+
+def _first(error: BaseException) -> BaseException:
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
 
 
 def _default_console() -> Console:

@@ -2,8 +2,8 @@
 
 Ray waits for ever for resources that never come: a node died, others use the cluster, an actor of a
 trial asks for more than its bundle. Tune's own warning compares sums over the cluster, and says
-nothing of trials whose processes do not fit on its nodes. A trial that has its resources also waits:
-Tune calls it pending until its process has imported everything and made its environments.
+nothing of trials whose processes do not fit on its nodes. A trial that has its resources waits,
+too: Tune calls it pending until its process has imported everything and made its environments.
 """
 
 from __future__ import annotations

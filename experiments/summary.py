@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from experiments.errors import SweepError
 from experiments.paths import command_line, shown_path
 from experiments.schema import ENV_STEPS, SweepSpec
 from experiments.seed_summary import show_final, show_seeds
@@ -104,8 +103,10 @@ def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> No
     metric, mode = spec.objective.metric, spec.objective.mode
     try:
         frame = leaderboard(outcome.results, metric, mode, top=_TOP)
-    except ResultsError as error:
-        raise SweepError(str(error)) from None
+    except ResultsError as error:  # a sweep that was cut off before its first result, say
+        if str(error) != outcome.note:  # which is shown in any case
+            console.print(f"No table: {error}", highlight=False, soft_wrap=True, markup=False)
+        return
     console.print(_table(frame, metric, outcome.num_trials))
 
 

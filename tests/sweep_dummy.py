@@ -30,6 +30,7 @@ class DummyConfig(Settings):
     model: dict[str, Any] = setting({}, "training", "network")
     num_env_runners: int = setting(0, "env_runners", "a bundle of one CPU each", ge=0)
     seconds: float = setting(0.0, "debugging", "time that an iteration takes", ge=0)
+    set_up_seconds: float = setting(0.0, "debugging", "time that set-up takes", ge=0)
     fail_at: int = setting(0, "debugging", "iteration that raises; 0 is none", ge=0)
     fail_file: str = setting("", "debugging", "the third iteration raises while the file is there")
     die_file: str = setting(
@@ -63,6 +64,7 @@ class Dummy(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         self.settings = {**DummyConfig().to_dict(), **config}
         self.count = 0
+        time.sleep(self.settings["set_up_seconds"])
         refuse_file = Path(self.settings["refuse_file"] or "no such file")
         seed = self.settings["seed"] or 0
         if refuse_file.is_file() and seed > self.settings["refuse_seeds_above"]:

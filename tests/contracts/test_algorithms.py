@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import weakref
 from functools import partial
 from pathlib import Path
@@ -429,6 +430,19 @@ def test_the_first_result_waits_for_an_episode(name: str) -> None:
         pytest.raises(RuntimeError, match=r"EndlessEnv.*no episode ended"),
     ):
         algo.train()
+
+
+@algorithms
+def test_steps_are_reported_though_no_episode_ends(name: str) -> None:
+    """Else nobody would see them, and no stop criterion would be looked at."""
+    with build(name, "fakes:EndlessEnv", env_config={"horizon": 10**9}) as algo:
+        first, second = algo.train(), algo.train()
+    steps = "num_env_steps_sampled_lifetime"
+    assert 2000 <= first[steps] < 3000 and first[steps] < second[steps] < 4000
+    for result in (first, second):
+        assert math.isnan(result["episode_return_mean"])
+        assert result["num_episodes"] == result["num_episodes_lifetime"] == 0
+    assert first.keys() == second.keys()
 
 
 @algorithms

@@ -95,6 +95,24 @@ def test_without_a_terminal_there_is_a_line_per_event() -> None:
     assert "\x1b" not in _output(progress)
 
 
+def test_trials_that_were_cut_off_are_called_interrupted() -> None:
+    """Tune ends them without a word: they are no longer running, and not pruned either."""
+    progress, live = _progress(terminal=False), _progress(terminal=True)
+    trials = [_trial("aaa", "RUNNING", 5.0), _trial("bbb", "RUNNING"), _trial("ccc", "RUNNING", 1)]
+    for trial in trials:
+        trial.stopping_criterion = {"training_iteration": 9}
+        progress.on_trial_start(1, trials, trial)
+    trials[2].last_result["done"] = True
+    progress.on_trial_complete(2, trials, trials[2])
+    for trial in trials:
+        trial.status = "TERMINATED"
+    progress.on_experiment_end(trials)
+    assert "0 running, 0 finished, 1 pruned, 0 failed, 2 interrupted" in _output(progress)
+    live.on_experiment_end(trials)
+    row = next(line for line in _output(live).splitlines() if line.startswith("aaa"))
+    assert "interrupted" in row
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_failure_is_one_line_with_cause_and_place(terminal: bool, tmp_path: Path) -> None:
     progress = _progress(terminal=terminal)

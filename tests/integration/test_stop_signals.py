@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -38,6 +39,58 @@ def test_a_stopped_sweep_is_saved_and_goes_on(tmp_path: Path, how: signal.Signal
     assert finished and all(after[name] == before[name] for name in finished)
     assert len(after) == 3 and all(its == list(range(1, 9)) for its in after.values())
     assert statuses(sweep.parent) == ["FINISHED"] * 4
+
+
+def pressed(process: subprocess.Popen[str]) -> str:
+    """Press Ctrl-C; the first line that says what happens now, and all before it."""
+    process.send_signal(signal.SIGINT)
+    said = []
+    assert process.stdout is not None
+    while not said or "Ctrl-C" not in said[-1]:
+        line = process.stdout.readline()
+        assert line, "".join(said)
+        said.append(line)
+    return "".join(said)
+
+
+@pytest.mark.timeout(300)
+def test_ctrl_c_before_the_first_result_says_how_it_goes_on(tmp_path: Path) -> None:
+    sweep = tmp_path / "runs" / "sweep"
+    process = start(tmp_path, "run", spec_file(tmp_path, config={"seconds": 60.0}))
+    wait_until(lambda: any(sweep.glob("*/params.json")), process)
+    output = pressed(process)
+    assert "Saving the sweep's state" in output and "runs/sweep" in output
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, rest
+    assert "no trial has reported a result yet" in rest and "Error" not in rest
+    assert "tunescape resume runs/sweep" in rest
+    assert "0 pruned, 0 failed" in rest
+
+
+@pytest.mark.timeout(300)
+def test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not(tmp_path: Path) -> None:
+    spec = spec_file(tmp_path, config={"seconds": 0.5})
+    process, sweep = start(tmp_path, "run", spec), tmp_path / "runs" / "sweep"
+    wait_until(lambda: any(3 in its for its in rows(sweep).values()), process)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert output.index("Ctrl-C: no trial goes on") < output.index("The trials have ended.")
+    assert re.search("0 pruned, 0 failed, [12] interrupted", output)
+    report = (sweep / "report.html").read_text()
+    assert "running or cut off" in report and "stopped early" not in report
+
+    process = start(tmp_path, "resume", "runs/sweep")
+    wait_until(lambda: any(5 in its for its in rows(sweep).values()), process)
+    pressed(process)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "Ctrl-C: ending at once. Not saved: " in output
+    assert "`tunescape resume runs/sweep` goes on from what is." in output
+    assert "Traceback" not in output and "Error" not in output
+    finish(tmp_path, "runs/sweep")
+    assert list(rows(sweep).values()) == [list(range(1, 9))] * 3
 
 
 @pytest.mark.timeout(300)

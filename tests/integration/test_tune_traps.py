@@ -260,6 +260,23 @@ def test_a_standstill_is_told_with_the_right_numbers(
     assert "Something else holds the rest" in caplog.text
 
 
+def test_trials_whose_processes_start_wait_for_nobody_else(
+    cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """First in processes of their own, then in one that another trial has left."""
+    space = {"lr": {"grid": [0.01, 0.02, 0.03]}}
+    keys = {"config": {"set_up_seconds": 2.0}, "search_space": space}
+    prepared = prepare_tuner(make_spec(data(tmp_path, **keys)))
+    internal: Any = prepared.tuner._local_tuner
+    watch = next(c for c in internal.get_run_config().callbacks if isinstance(c, StallWatch))
+    watch.first_s = 0.5
+    with caplog.at_level(logging.WARNING):
+        assert len(prepared.tuner.fit()) == 3
+    told = [r.message for r in caplog.records if "No trial has" in r.message]
+    assert told and all("processes of this sweep are still starting" in text for text in told)
+    assert "wait" in told[0] and "Something else" not in caplog.text
+
+
 def test_a_standstill_for_ever_is_told_as_such(cluster: Any) -> None:
     request = tune.PlacementGroupFactory([{"CPU": 1}] * 3, strategy="STRICT_SPREAD")
     text = standstill([SimpleNamespace(placement_group_factory=request)], 60)  # type: ignore[list-item]

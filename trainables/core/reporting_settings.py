@@ -27,7 +27,8 @@ class ReportingSettings(Settings):
         1_000_000,
         "reporting",
         "environment steps after which a first episode must have ended (with batch_mode = "
-        "'complete_episodes' every episode; those of an env runner's slots count together)",
+        "'complete_episodes' every episode; those of an env runner's slots count together); an "
+        "episode of an evaluation gets a tenth of them, at least 100000 unless that is more",
         ge=1,
     )
     export_native_model_files: bool = setting(
