@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tunescape.shared_names import make_room
+
 if TYPE_CHECKING:
     from experiments.errors import PreflightError, SpecError, SweepError
     from experiments.runner import resume, run
@@ -42,6 +44,8 @@ __all__ = [
     "resume",
     "run",
 ]
+
+make_room()
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ from experiments.ray_names import check_address
 from experiments.ray_watch import watched_ray
 from experiments.schema import Resources
 from experiments.stop_signals import kept_from_ray
+from tunescape.shared_names import needs_room_in_workers
 
 # Why each is set, in this process and, through Ray, in its workers:
 _ENVIRONMENT = {
@@ -96,6 +97,8 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
         }
     else:
         options["address"] = resources.address
+        if (hook := needs_room_in_workers()) is not None:  # they inherit nothing from this process
+            options["runtime_env"] = {"worker_process_setup_hook": hook}
     doing("starting Ray" if resources.address is None else f"joining Ray at {resources.address}")
     try:
         with kept_from_ray():

@@ -39,7 +39,7 @@ def compare_folders(
         reference: Scores that count as 0 and as 1, as ENV=LOW,HIGH.
         options: Further ones of `analysis.compare`.
     """
-    from analysis import compare
+    from analysis.comparison import compare
     from analysis.contenders import contenders
     from experiments.metrics import canonical_metric
 

@@ -56,8 +56,7 @@ def export_policy(
         ResultsError: There is no policy, or the output is something else, or what is exported.
         ConfigError: The policy cannot be written in this format, or a library is missing.
     """
-    from analysis import export_best
-    from analysis.export import export_folder, writer_of
+    from analysis.export import export_best, export_folder, writer_of
     from analysis.records import is_sweep_folder
     from experiments.metrics import canonical_metric
     from experiments.policy_sources import find_policy, objective_of

@@ -31,7 +31,10 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
         SweepError: `what` is unknown, or has no use for the metrics.
         ResultsError: A source holds no sweep, or no trial reported a metric.
     """
-    from analysis import cost_frame, curves_frame, lineage_frame, seeds_frame, trials_frame
+    from analysis.cost import cost_frame
+    from analysis.frames import curves_frame, trials_frame
+    from analysis.lineage import lineage_frame
+    from analysis.seeds import seeds_frame
 
     if what not in WHAT:
         raise SweepError(

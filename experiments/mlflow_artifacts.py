@@ -116,7 +116,7 @@ def _links(
 
 
 def _read(folder: Path) -> Sweep:
-    from analysis import load_sweep
+    from analysis.records import load_sweep
 
     return load_sweep(folder)
 

@@ -208,10 +208,10 @@ def build_model(policy: Policy, folder: Path, work: Path, description: Model) ->
     Returns:
         The model's folder, below `work`.
     """
-    import trainables
+    from trainables import core  # by its module: a project's own package may have the other name
 
     # `trainables.core` stands alone: a model needs neither this package to be installed nor Ray.
-    source = Path(trainables.__file__).parent
+    source = Path(core.__file__).parents[1]
     code = work / "code" / "trainables"
     shutil.copytree(source / "core", code / "core", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(source / "__init__.py", code / "__init__.py")

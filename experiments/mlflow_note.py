@@ -41,7 +41,7 @@ def sweep_note(
         links: of artifacts, by what they are called.
         commands: command lines that repeat or use it.
     """
-    from analysis import leaderboard
+    from analysis.ranking import leaderboard
     from analysis.rows import ResultsError
 
     try:

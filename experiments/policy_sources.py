@@ -63,7 +63,7 @@ def find_policy(folder: Path) -> PolicySource:
     if (folder / BEST_FOLDER / "policy.json").is_file():
         return PolicySource(folder / BEST_FOLDER, "the sweep's best policy")
 
-    from analysis import best_checkpoint
+    from analysis.best import best_checkpoint
     from analysis.records import POLICY
     from trainables.core.checkpoint import CHECKPOINT_FILE
     from trainables.core.exported_policy import is_exported
@@ -96,8 +96,8 @@ def find_policy(folder: Path) -> PolicySource:
 
 def _of_trial(folder: Path) -> PolicySource:
     """The best checkpoint of a trial by what it reported, or the latest where it says nothing."""
-    from analysis import ResultsError, best_checkpoint, load_sweep
-    from analysis.records import POLICY
+    from analysis.best import best_checkpoint
+    from analysis.records import POLICY, ResultsError, load_sweep
 
     sweep = load_sweep(folder.resolve().parent)
     sweep.trials = [trial for trial in sweep.trials if trial.path.resolve() == folder.resolve()]

@@ -6,7 +6,6 @@ too long, an argument a line. Keyword arguments that equal the callee's defaults
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,9 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tunescape.shared_names import PACKAGES, our_package
+
 WIDTH = 88
 _INDENT = 4
-_OURS = ("analysis", "experiments", "search_spaces", "trainables")
 
 
 class Name(str):
@@ -120,7 +120,7 @@ def imports_of(*values: Any) -> tuple[str, str]:
     ours: list[str] = []
     for module in sorted(wanted):
         line = f"from {module} import {', '.join(sorted(wanted[module]))}"
-        (ours if module.partition(".")[0] in _OURS else libraries).append(line)
+        (ours if module.partition(".")[0] in PACKAGES else libraries).append(line)
     return "\n".join(libraries), "\n".join(ours)
 
 
@@ -149,7 +149,7 @@ def _home(function: Callable[..., Any]) -> str:
         package = ".".join(parts[:3])
         return package if package in public else module
     name = function.__name__
-    if parts[0] in _OURS and name in getattr(importlib.import_module(parts[0]), "__all__", ()):
+    if parts[0] in PACKAGES and name in our_package(parts[0]).__all__:
         return parts[0]
     return module
 

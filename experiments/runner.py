@@ -454,7 +454,9 @@ def _mlflow_status(outcome: Outcome) -> str:
 
 def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
     """Copy the best checkpoint's policy to `best/`, and tell MLflow."""
-    from analysis import ResultsError, best_checkpoint, export_best
+    from analysis.best import best_checkpoint
+    from analysis.export import export_best
+    from analysis.records import ResultsError
     from experiments.paths import BEST_FOLDER
 
     metric, mode = spec.objective.metric, spec.objective.mode
@@ -500,7 +502,8 @@ def _export_winner(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome, fina
 
 def _draw(spec: SweepSpec, outcome: Outcome) -> None:
     """Draw the learning curves into the sweep's folder."""
-    from analysis import ResultsError, plot_learning_curves
+    from analysis.plots import plot_learning_curves
+    from analysis.records import ResultsError
     from experiments.paths import CURVES_FILE
 
     picture = outcome.folder / CURVES_FILE
@@ -517,7 +520,9 @@ def _draw_effects(spec: SweepSpec, outcome: Outcome) -> None:
     """Draw what each setting with few levels did to the objective, where the sweep can tell."""
     if not compares_settings(spec.model_dump()):
         return
-    from analysis import ResultsError, effects_frame, plot_effects
+    from analysis.effects import effects_frame
+    from analysis.effects_plot import plot_effects
+    from analysis.records import ResultsError
     from experiments.paths import EFFECTS_FILE
 
     metric, mode = spec.objective.metric, spec.objective.mode
@@ -533,7 +538,8 @@ def _draw_lineage(spec: SweepSpec, outcome: Outcome) -> None:
     """Draw who went on from whom in a population, and the winner's settings."""
     if spec.scheduler.algorithm not in POPULATION:
         return
-    from analysis import ResultsError, plot_lineage
+    from analysis.lineage_plot import plot_lineage
+    from analysis.records import ResultsError
     from experiments.paths import LINEAGE_PICTURE
 
     metric, mode = spec.objective.metric, spec.objective.mode
@@ -548,7 +554,8 @@ def _write_pareto(spec: SweepSpec, outcome: Outcome) -> None:
     """With several objectives: the trials that no other one dominates."""
     if len(spec.objectives) < 2:
         return
-    from analysis import ResultsError, pareto_front, plot_pareto
+    from analysis.pareto import pareto_front, plot_pareto
+    from analysis.records import ResultsError
     from experiments.paths import PARETO_FILE, PARETO_TABLE
 
     objectives = [(o.metric, o.mode) for o in spec.objectives]

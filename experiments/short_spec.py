@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.schema import SweepSpec
 from experiments.spec import spec_data
-from search_spaces.yaml_values import dump_flow
+from search_spaces.yaml_values import dump_flow, dump_yaml
 
 _WIDTH = 96
 _ALWAYS = ("name", "trainable", "objective", "stop", "num_samples")
@@ -44,4 +44,5 @@ def _lines(key: str, value: Any) -> Iterator[str]:
 
 def _flow(key: str, value: Any) -> str:
     """`key: value` on one line."""
-    return dump_flow({key: value})[1:-1]
+    collection = isinstance(value, (dict, list))
+    return dump_flow({key: value})[1:-1] if collection else dump_yaml({key: value}).rstrip("\n")

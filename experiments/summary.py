@@ -98,7 +98,8 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
 
 
 def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
-    from analysis import ResultsError, leaderboard
+    from analysis.ranking import leaderboard
+    from analysis.records import ResultsError
 
     metric, mode = spec.objective.metric, spec.objective.mode
     try:
@@ -152,8 +153,7 @@ def _show_effects(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     from rich import box
     from rich.table import Table
 
-    from analysis import effects_frame
-    from analysis.effects import level_label
+    from analysis.effects import effects_frame, level_label
 
     metric = spec.objective.metric
     frame = effects_frame(outcome.results, metric, spec.objective.mode)
@@ -190,7 +190,7 @@ def _show_pareto(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     from rich import box
     from rich.table import Table
 
-    from analysis import pareto_front
+    from analysis.pareto import pareto_front
 
     objectives = [(o.metric, o.mode) for o in spec.objectives]
     frame = pareto_front(outcome.results, objectives)

@@ -101,7 +101,7 @@ def _read(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> tuple[str, 
 
 
 def _from_folder(folder: str, spec: SweepSpec, space: SearchSpace) -> Iterator[PastTrial]:
-    from analysis import ResultsError, load_sweep
+    from analysis.records import ResultsError, load_sweep
     from analysis.rows import flatten
 
     metrics = _metrics(spec)

@@ -1,0 +1,160 @@
+"""A project has packages of the names of ours: both are found, or an error says why."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ray._private.ray_constants import WORKER_PROCESS_SETUP_HOOK_ENV_VAR
+
+from tunescape import shared_names
+from tunescape.shared_names import PACKAGES
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with an `analysis` package and an `experiments` package."""
+    for name in ("analysis", "experiments"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"print('their {name} runs')\nmine = '{name}'")
+    (tmp_path / "analysis" / "own.py").write_text("value = 7\n")
+    return tmp_path
+
+
+def run(project: Path, *arguments: str, status: int = 0) -> str:
+    """What a Python there prints, of both streams."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_both_packages_are_found(project: Path) -> None:
+    code = (
+        "import tunescape as ts; ts.leaderboard, ts.load_spec, ts.load_spec('quickstart'); "
+        "print('ours'); from analysis.own import value; from analysis import mine; "
+        "import experiments; print(value, mine, experiments.mine, ts.leaderboard.__module__)"
+    )
+    shown = run(project, "-c", code)
+    assert shown.splitlines() == [
+        "ours",  # nothing of theirs runs before it is used
+        "their analysis runs",
+        "their experiments runs",
+        "7 analysis experiments analysis.ranking",
+    ]
+
+
+def test_theirs_was_imported_before(project: Path) -> None:
+    code = "from analysis import mine; import analysis, tunescape; print(tunescape.leaderboard)"
+    shown = run(project, "-c", f"{code}; from analysis.own import value; print(analysis.mine)")
+    assert "function leaderboard" in shown and shown.splitlines()[-1] == "analysis"
+
+
+def test_a_deep_module_and_the_sweeps_package(project: Path) -> None:
+    shown = run(project, "-c", "import tunescape; from experiments.spec import load_spec; print(1)")
+    assert shown == "1\n"
+    (project / "experiments" / "__init__.py").unlink()  # a folder of specs, say
+    shown = run(project, "-c", "from experiments import load_spec; print(load_spec.__name__)")
+    assert shown == "load_spec\n"
+
+
+def test_a_script_of_that_name_is_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "analysis.py").write_text(
+        "import tunescape\nprint('once', tunescape.leaderboard.__name__)\n"
+        "import pickle, analysis\nprint(hasattr(analysis, 'x'))\n"
+    )
+    assert run(tmp_path, "analysis.py") == "once leaderboard\nFalse\n"
+    assert run(tmp_path, "-c", "import tunescape; tunescape.leaderboard") == ""  # nor at all
+
+
+def test_a_module_that_fails_is_told_whenever_it_is_used(project: Path) -> None:
+    (project / "analysis" / "__init__.py").write_text("raise OSError('theirs fails')\n")
+    code = (
+        "import tunescape; tunescape.leaderboard\n"
+        "for _ in range(2):\n"
+        "    try:\n        from analysis import mine\n"
+        "    except OSError as error:\n        print(error)"
+    )
+    assert run(project, "-c", code) == "theirs fails\ntheirs fails\n"
+
+
+def test_modules_of_one_name_are_an_error_that_names_the_folder(project: Path) -> None:
+    (project / "analysis" / "plots.py").touch()
+    shown = run(project, "-c", "import tunescape; tunescape.PPO", status=1)
+    assert shown.splitlines()[-1].endswith(
+        f"SharedNameError: {project / 'analysis'} hides Tunescape's package 'analysis', and the "
+        "two cannot be joined: both have analysis.plots; rename that folder, or move it into a "
+        "package of your own (my_project/analysis)"
+    )
+    assert "runs" not in shown
+
+
+@pytest.mark.parametrize("clash", [False, True])
+def test_the_command(project: Path, clash: bool) -> None:
+    if clash:
+        (project / "experiments" / "cli.py").write_text("print('theirs')\n")
+    assert "quickstart" in run(project, "-m", "tunescape", "list")
+    installed = "import sys; sys.path.remove(''); from tunescape.command import main; main()"
+    assert "quickstart" in run(project, "-c", installed, "list")
+
+
+@pytest.mark.parametrize("clash", [False, True])
+def test_the_command_finds_what_a_spec_names_there(project: Path, clash: bool) -> None:
+    if clash:
+        (project / "analysis" / "plots.py").touch()
+    (project / "analysis" / "model.py").write_text(
+        "from ray import tune\n\n\nclass Mine(tune.Trainable):\n    pass\n"
+    )
+    (project / "x.yaml").write_text(
+        "trainable: analysis.model:Mine\nstop: {training_iteration: 1}\nmlflow: {enabled: false}\n"
+    )
+    shown = run(project, "-m", "tunescape", "run", "x.yaml", "--dry-run")
+    assert "trainable: analysis.model:Mine" in shown and "their analysis" not in shown
+
+
+def test_workers_are_told_only_where_a_name_is_shared(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shared_names._WORKERS_VARIABLE == WORKER_PROCESS_SETUP_HOOK_ENV_VAR
+    monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
+    assert shared_names.needs_room_in_workers() is None
+    monkeypatch.chdir(project)
+    hook = shared_names.needs_room_in_workers()
+    assert hook == "tunescape.shared_names.make_room_in_worker"
+    assert callable(getattr(shared_names, hook.rpartition(".")[2]))
+
+
+def test_our_own_code_names_modules() -> None:
+    """`from analysis import leaderboard` would be taken from a project's own package."""
+    wrong = []
+    for file in (path for name in PACKAGES for path in (ROOT / name).rglob("*.py")):
+        if "benchmarks" in file.parts or file.name == "show_python.py":
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        typing = {
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom) or node.module not in PACKAGES:
+                continue
+            folder = ROOT / node.module
+            modules = {path.stem for path in folder.iterdir()}
+            if node not in typing and any(alias.name not in modules for alias in node.names):
+                wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}")
+    assert wrong == []

@@ -1,0 +1,5 @@
+"""`python -m tunescape`: the command, of this interpreter."""
+
+from tunescape.command import main
+
+main()
