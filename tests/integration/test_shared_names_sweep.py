@@ -28,7 +28,7 @@ SPEC = {
 
 
 def test_a_sweep(tmp_path: Path) -> None:
-    """Beside an `experiments` that clashes with ours, and an `analysis` and a script that do not."""
+    """An `experiments` that clashes with ours, an `analysis` and a script that do not."""
     for name in ("experiments", "analysis"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('theirs is run')\n")
