@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.spec import load_specs
+from trainables.registry import get_algorithm
+
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "experiments" / "tutorial.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", TUTORIAL, flags=re.DOTALL)
@@ -25,6 +28,28 @@ def test_the_tutorial_holds_what_it_promises() -> None:
     commands = "\n".join(text for _, text in BLOCKS)
     for word in ("run", "resume", "report", "frames", "compare", "evaluate", "export", "ui"):
         assert f"tunescape {word}" in commands
+
+
+def test_the_comparison_is_fair(tmp_path: Path) -> None:
+    """With who sets nothing, and apart from what was searched, with the search's own settings."""
+    searched_for, *_ = load_specs(written("cartpole.yaml", tmp_path))
+    check = load_specs(written("check.yaml", tmp_path))
+    nothing, batch, searched = (spec.config for spec in check)
+    assert nothing == {"env": "CartPole-v1"}
+    assert batch == searched_for.config
+    changed = {name: searched[name] for name in searched if name not in batch}
+    assert set(changed) == set(searched_for.search_space or {})
+    assert searched == {**batch, **changed}
+    defaults = get_algorithm("PPO").config_class()
+    assert all(defaults[name] != value for name, value in changed.items())
+    assert {str(spec.stop) for spec in check} == {str(searched_for.stop)}
+
+
+def written(name: str, folder: Path) -> str:
+    """A spec that the tutorial writes."""
+    [text] = re.findall(rf"cat > {name} <<'EOF'\n(.*?)^EOF", TUTORIAL, re.DOTALL | re.MULTILINE)
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
 
 
 @pytest.mark.timeout(1200)
@@ -43,6 +68,7 @@ def test_the_commands_follow_one_sweep(tmp_path: Path) -> None:
         return next(output for text, output in printed.items() if part in text)
 
     assert "all 10 trials" in output_of("tunescape run cartpole.yaml\n")
+    assert "searched is better than nothing" in output_of("tunescape compare")
     page = (tmp_path / "runs" / "cartpole" / "report.html").read_text(encoding="utf-8")
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert (tmp_path / "best.mp4").stat().st_size > 1000
