@@ -70,6 +70,13 @@ def test_specs_can_be_run(page: str, text: str, folder: Path) -> None:
     assert set(spec.stop) <= set(result)
 
 
+def test_the_other_examples_in_the_faq(folder: Path) -> None:
+    examples = [text for text in blocks("faq", "python") if not text.startswith("# my_")]
+    assert examples
+    for example in examples:
+        exec(example, {})
+
+
 def test_the_example_for_stable_baselines3(folder: Path) -> None:
     [example] = blocks("sb3", "python")
     names: dict[str, Any] = {}

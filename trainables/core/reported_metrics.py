@@ -40,7 +40,7 @@ COMMON: tuple[Reported, ...] = (
         "mean return (sum of the environment's rewards, undiscounted, before `clip_rewards` and "
         "connectors) of the last `metrics_num_episodes_for_smoothing` training episodes, or of all "
         "that ended in this iteration if those are more; with exploration, so a greedy policy may "
-        "do better",
+        "do better. NaN while no episode has ended",
     ),
     Reported("episode_return_min", "reward", "the least return of the same episodes"),
     Reported("episode_return_max", "reward", "the greatest return of the same episodes"),
