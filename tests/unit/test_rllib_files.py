@@ -132,7 +132,7 @@ def message(tmp_path: Path, data: dict[str, Any]) -> str:
             {"checkpoint_freq": 3, "checkpoint_config": {"checkpoint_frequency": 2}},
             "'checkpoint_frequency' is given twice .*checkpoint.frequency",
         ),
-        ({"stop": {"episode_reward_maen": 1}}, "yaml:5: .*did you mean 'episode_reward_mean'"),
+        ({"stop": {"episode_reward_maen": 1}}, "yaml:5: .*did you mean 'episode_return_mean'"),
         ({"config": {"framework": "jax"}}, "framework = 'jax' is not supported; .*PyTorch"),
         ({"config": {"batch_mode": "whole_episodes"}}, "batch_mode = 'whole_episodes'"),
         (
@@ -163,7 +163,7 @@ def test_what_cannot_be_used_is_named(
 
 def test_an_experiment_without_its_algorithm(tmp_path: Path) -> None:
     experiment = {("rnu" if key == "run" else key): value for key, value in EXPERIMENT.items()}
-    assert "yaml:1: x: missing key 'run', the algorithm; did you mean 'rnu'" in message(
+    assert "yaml:1: x: missing key 'run', the algorithm; its keys: rnu, " in message(
         tmp_path, {"x": experiment}
     )
 
