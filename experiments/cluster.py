@@ -12,6 +12,7 @@ from typing import Any
 
 from experiments.activity import doing
 from experiments.errors import PreflightError
+from experiments.lean_ray import lean_ray
 from experiments.ray_names import check_address
 from experiments.ray_watch import watched_ray
 from experiments.schema import Resources
@@ -38,6 +39,9 @@ _DEFAULTS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
+    # A worker for each CPU would start with Ray, beside the sweep's own start, and never be used:
+    # Tune gives trials an environment of their own, and so their workers.
+    "RAY_prestart_worker_first_driver": "0",
 }
 
 
@@ -101,7 +105,7 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
             options["runtime_env"] = {"worker_process_setup_hook": hook}
     doing("starting Ray" if resources.address is None else f"joining Ray at {resources.address}")
     try:
-        with kept_from_ray():
+        with kept_from_ray(), lean_ray(follow_logs=verbosity >= 2):
             ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = resources.address or "this machine"
