@@ -16,6 +16,15 @@ POLICY = Path("policies", "default_policy")
 """Where a checkpoint keeps the exported policy."""
 
 
+# What our algorithms write into a checkpoint; of several seeds, and the policy by itself.
+_OURS = (str(POLICY / "policy.json"), "checkpoint.json", "seeds.json")
+
+
+def is_of_policy(checkpoint: Path) -> bool:
+    """Whether a checkpoint is of a trainable that has policies; one of one's own may have none."""
+    return any((checkpoint / name).exists() for name in _OURS)
+
+
 @dataclass(frozen=True)
 class CheckpointRecord:
     """A checkpoint folder that exists, and the result that was reported when it was taken."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.best import BestCheckpoint, best_checkpoint
+from analysis.checkpoints import is_of_policy
 from analysis.home import expanded
 from analysis.records import ENV_STEPS, ITERATION, POLICY, Sweep
 from analysis.rows import ResultsError, read_json
@@ -120,6 +121,12 @@ def export_folder(
     _require_replaceable(target)
     _require_apart(target, policy_folder.resolve())
     if not isinstance(read_json(policy_folder / "policy.json"), dict):
+        checkpoint = _checkpoint_of(policy_folder)
+        if checkpoint.is_dir() and not is_of_policy(checkpoint):
+            raise ResultsError(
+                f"{checkpoint}: it holds no policy to export: a trainable of your own leaves "
+                "checkpoints for the code that wrote them"
+            )
         raise ResultsError(
             f"{_checkpoint_of(policy_folder)}: it holds no policy "
             f"({POLICY}/policy.json is missing or damaged)"

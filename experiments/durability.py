@@ -26,6 +26,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 
 from analysis.rows import flatten
 from experiments import checkpoint_journal, resumption
+from experiments.actor_reuse import replace_failed_resets
 from experiments.episode_watch import is_unknown
 from experiments.failure_guard import FailureGuard
 from experiments.scheduler_state import (
@@ -257,6 +258,7 @@ class SweepKeeper(tune.Callback):
             return
         self._controller = controller
         self._guard = FailureGuard(controller)
+        replace_failed_resets(controller)
         self._take_over_sync(controller)
         if self._resuming:
             self._resuming = False
@@ -406,6 +408,8 @@ class SweepKeeper(tune.Callback):
     ) -> None:
         self._dirty = self._trial_ended = True
         self._touch(trial)
+        if result := trial.run_metadata.last_result:  # a function has returned: no row says so
+            result.setdefault(PRUNED, trial.trial_id in self._pruned)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._dirty = self._trial_ended = True

@@ -211,8 +211,8 @@ def _environment(
 ) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
     """The environment, what it is made with, and what the training's evaluations did."""
     from trainables.core.config import AlgorithmConfig
-    from trainables.core.trust import doubts_of, refuse
-    from trainables.runtime.env_trust import ENVIRONMENT, environment_doubts
+    from trainables.core.trust import refuse
+    from trainables.runtime.needed_trust import TRAINABLE, playing_doubts, register_environment
 
     as_trained: dict[str, Any] = policy.metadata.get("evaluation") or policy.metadata
     known = as_trained.get("env")
@@ -227,8 +227,12 @@ def _environment(
         "num_envs_per_env_runner": NUM_ENVS if slots is None else slots,
     }
     told = AlgorithmConfig.check(told)
-    doubts = [*doubts_of(AlgorithmConfig, told, besides=ENVIRONMENT), *environment_doubts(told)]
-    refuse(doubts, [*trust, environment] if env is not None else trust, str(folder))
+    metadata = policy.metadata
+    if env is not None:  # who names an environment vouches for it
+        metadata = metadata if metadata.get(TRAINABLE) in trust else {}
+        trust = [*trust, environment]
+    refuse(playing_doubts(told, metadata), trust, str(folder))
+    register_environment(environment, metadata)
     env_config = {**told["env_config"], **(env_config or {})}
     return str(environment), env_config or None, told
 

@@ -21,12 +21,14 @@ import numpy as np
 from analysis.held_out import Candidate, add_runs, candidates, winner, winner_caution
 from analysis.records import load_sweep
 from analysis.statistics import interval_caution
+from experiments.actor_reuse import has_own_reset
 from experiments.errors import DoomedError
 from experiments.paths import FINAL_FILE, SPEC_FILE
 from experiments.scheduler_schema import FifoScheduler
 from experiments.schema import SweepSpec
 from experiments.search_schema import RandomSearch
 from experiments.spec import read_spec, spec_space
+from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -162,6 +164,8 @@ def final_spec(
     nested.scheduler = FifoScheduler()
     nested.num_samples = len(found)
     nested.seed = nested.seeds = nested.final = nested.time_budget_s = None
+    if spec.seeds is not None and spec.resources.reuse_actors:  # of several seeds any class can
+        nested.resources.reuse_actors = has_own_reset(resolve_trainable(spec.trainable))
     nested.mlflow = spec.mlflow.model_copy(
         update={"tags": tags, "log_model": False, "register_as": None}
     )

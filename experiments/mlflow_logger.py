@@ -269,17 +269,20 @@ class MLflowLogger(tune.Callback):
 
     # -- called by whoever runs the sweep --------------------------------------------------------
 
-    def log_best(self, trial_id: str, policy_dir: str, *, checkpoint: str | None = None) -> None:
+    def log_best(
+        self, trial_id: str, policy_dir: str | None, *, checkpoint: str | None = None
+    ) -> None:
         """Marks the winner; keeps its exported policy as an artifact of the parent and as a model.
 
         Args:
             trial_id: the best trial.
-            policy_dir: folder of the exported policy; uploaded whole.
+            policy_dir: folder of the exported policy; uploaded whole. None: it has none, as
+                trainables of one's own may not.
             checkpoint: path of the checkpoint it was exported from, kept as a tag.
         """
-        best = (trial_id, os.path.abspath(policy_dir), checkpoint)
+        best = (trial_id, os.path.abspath(policy_dir) if policy_dir else None, checkpoint)
         self._submit(None, self._runs.write_best, *best)
-        if self.sweep.log_model:
+        if self.sweep.log_model and policy_dir:
             self._submit(None, self._runs.write_model, *best)
 
     def log_results(self, folder: str) -> None:

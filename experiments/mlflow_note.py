@@ -100,6 +100,8 @@ def _leaders(frame: pd.DataFrame) -> str:
             f"{_plain(name.removeprefix('config/'))} {_plain(cell(row[name]))}" for name in settings
         )
         after = f"after {cell(row[ENV_STEPS])} env steps"
+        if cell(row[ENV_STEPS]) == cell(None):
+            after = f"after {cell(row['training_iteration'])} iterations"
         lines.append(
             f"1. **{cell(row['last'])}** `{row['trial_id']}` {after}: {values}".rstrip(": ")
         )

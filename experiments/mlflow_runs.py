@@ -249,22 +249,20 @@ class SweepRuns:
             self.write_rows(trial_id, [], {OUTCOME_TAG: "killed"})
             self.end_run(trial_id, KILLED)
 
-    def write_best(self, trial_id: str, policy_dir: str, checkpoint: str | None) -> None:
-        """Marks the winner and keeps its policy with the parent."""
+    def write_best(self, trial_id: str, policy_dir: str | None, checkpoint: str | None) -> None:
+        """Marks the winner and keeps its policy, if it has one, with the parent."""
         client = self._client
         if self.parent_run_id is None:
             return
-        tags = {BEST_TRIAL_TAG: trial_id, "tunescape.best_policy": policy_dir}
-        if checkpoint:
-            tags["tunescape.best_checkpoint"] = checkpoint
+        places = {"tunescape.best_policy": policy_dir, "tunescape.best_checkpoint": checkpoint}
+        kept = {name: place for name, place in places.items() if place}
+        tags = {BEST_TRIAL_TAG: trial_id, **kept}
         if trial_id in self.run_ids:
             tags["tunescape.best_run_id"] = self.run_ids[trial_id]
-            best = {"tunescape.best": "true", "tunescape.best_policy": policy_dir}
-            if checkpoint:
-                best["tunescape.best_checkpoint"] = checkpoint
-            self._log(trial_id, tags=best)
+            self._log(trial_id, tags={"tunescape.best": "true", **kept})
         log_batch(client, self.parent_run_id, tags=tags)
-        client.log_artifacts(self.parent_run_id, policy_dir, artifact_path=BEST_ARTIFACT)
+        if policy_dir:
+            client.log_artifacts(self.parent_run_id, policy_dir, artifact_path=BEST_ARTIFACT)
 
     def write_model(self, trial_id: str, policy_dir: str, checkpoint: str | None) -> None:
         """Logs the winner's policy as a model, and registers it if asked.

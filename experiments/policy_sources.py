@@ -13,6 +13,7 @@ from experiments.errors import ExperimentError, SpecError
 from experiments.paths import BEST_FOLDER, SPEC_FILE, shown_path
 
 if TYPE_CHECKING:
+    from analysis.errors import ResultsError
     from trainables.core.playing import Player
 
 _METRIC, _MODE = "episode_return_mean", "max"
@@ -64,7 +65,7 @@ def find_policy(folder: Path) -> PolicySource:
         return PolicySource(folder / BEST_FOLDER, "the sweep's best policy")
 
     from analysis.best import best_checkpoint
-    from analysis.records import POLICY
+    from analysis.checkpoints import POLICY, is_of_policy
     from trainables.core.checkpoint import CHECKPOINT_FILE
     from trainables.core.exported_policy import is_exported
 
@@ -85,8 +86,12 @@ def find_policy(folder: Path) -> PolicySource:
         return PolicySource(folder)  # a damaged one, which loading names
     if any((folder / name).is_file() for name in ("result.json", "params.json")):
         return _of_trial(folder)
+    if folder.name.startswith("checkpoint_") and (folder.parent / "result.json").is_file():
+        raise _no_policy(folder, folder)
     metric, mode = objective_of(folder)
     best = best_checkpoint(folder, metric, mode)
+    if not is_of_policy(best.path):
+        raise _no_policy(folder, best.path, f" ({metric} {best.value:.4g})")
     chosen = (
         f"the best checkpoint of the sweep's best trial {best.trial.trial_id}: "
         f"{metric} {best.value:.4g}"
@@ -94,10 +99,22 @@ def find_policy(folder: Path) -> PolicySource:
     return PolicySource(best.path / POLICY, chosen + _and(_of_seeds(best.path)))
 
 
+def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
+    """The error for what a trainable of one's own leaves."""
+    from analysis.errors import ResultsError
+
+    best = "" if checkpoint == folder else f"; the best one is {shown_path(checkpoint)}{value}"
+    return ResultsError(
+        f"{folder} holds no policy: a trainable of your own leaves checkpoints for the code that "
+        f"wrote them{best}"
+    )
+
+
 def _of_trial(folder: Path) -> PolicySource:
     """The best checkpoint of a trial by what it reported, or the latest where it says nothing."""
     from analysis.best import best_checkpoint
-    from analysis.records import POLICY, ResultsError, load_sweep
+    from analysis.checkpoints import POLICY, is_of_policy
+    from analysis.records import ResultsError, load_sweep
 
     sweep = load_sweep(folder.resolve().parent)
     sweep.trials = [trial for trial in sweep.trials if trial.path.resolve() == folder.resolve()]
@@ -118,6 +135,8 @@ def _of_trial(folder: Path) -> PolicySource:
     else:
         latest = best.path
         chosen = f"the trial's best checkpoint {latest.name}: {metric} {best.value:.4g}"
+    if not is_of_policy(latest):
+        raise _no_policy(folder, latest)
     return PolicySource(latest / POLICY, chosen + _and(_of_seeds(latest)))
 
 

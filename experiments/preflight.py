@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from analysis.store_files import OPTUNA_TABLES, sqlite_file, why_not_database, why_not_journal
 from experiments.errors import PreflightError
 from experiments.mlflow_store import check_store
@@ -21,6 +23,7 @@ from experiments.paths import (
 from experiments.schema import SweepSpec
 from experiments.search_schema import OptunaSection
 from experiments.shared_storage import nodes_without
+from experiments.spec_checks import deep_merge
 from experiments.sweep_lock import LOCK_FILE
 from search_spaces.space import SearchSpace
 from trainables.runtime.feasibility import InfeasibleError, check_cluster, check_nodes
@@ -109,7 +112,7 @@ def check_resources(
     Raises:
         PreflightError: A request that can never be met, with the numbers.
     """
-    for config in trial_configs(spec, space):
+    for config in trial_configs(spec, space, trainable):
         try:
             request = trainable.default_resource_request(config)
             if request is None:
@@ -140,13 +143,23 @@ def check_shared(storage: Path) -> None:
 
 def trial_resources(trainable: Any, spec: SweepSpec, space: SearchSpace) -> dict[str, float]:
     """What the first configuration's trial needs in all."""
-    config = next(iter(trial_configs(spec, space)))
+    config = next(iter(trial_configs(spec, space, trainable)))
     request = trainable.default_resource_request(config)
     return dict(request.required_resources) if request is not None else {"CPU": 1.0}
 
 
-def trial_configs(spec: SweepSpec, space: SearchSpace) -> Iterable[dict[str, Any]]:
-    """The fixed config, with each searched setting at each of its extremes in turn."""
-    yield dict(spec.config)
+def trial_configs(
+    spec: SweepSpec, space: SearchSpace, trainable: Any
+) -> Iterable[dict[str, Any]]:
+    """The fixed config, with each searched setting at each of its extremes in turn.
+
+    A trainable of one's own that declares no settings has no defaults either: there what is
+    searched is drawn.
+    """
+    fixed = dict(spec.config)
+    if space and getattr(trainable, "config_class", None) is None:
+        drawn = space.sample(np.random.default_rng(spec.seed or 0), next(space.grid_points()))
+        fixed = deep_merge(fixed, space.config(drawn))
+    yield fixed
     for _, probe in space.probes():
-        yield {**spec.config, **probe}
+        yield {**fixed, **probe}

@@ -22,6 +22,7 @@ from experiments.progress_text import (
     searched_settings,
     select_rows,
     short,
+    spent,
     varying_settings,
 )
 from experiments.sections import ENV_STEPS
@@ -204,7 +205,7 @@ class Progress(tune.Callback):
                 parts.append(" ".join(shown))
             else:
                 parts.append(f"{self.metric}={short(result.get(self.metric))}")
-                parts.append(f"env steps={count(result.get(ENV_STEPS))}")
+                parts.append(spent(result))
                 parts.append(f"iteration={result.get('training_iteration', 0)}")
                 if self._order.best(self._trials) is trial:
                     parts.append("best so far")

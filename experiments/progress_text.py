@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from analysis.rows import flatten
+from experiments.sections import ENV_STEPS
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -78,6 +79,14 @@ def large(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g}{suffix}"
     return f"{value:.4g}"
+
+
+def spent(result: Mapping[str, Any]) -> str:
+    """Returns what a trial has spent: env steps, or time where it does not count them."""
+    if ENV_STEPS in result:
+        return f"env steps={count(result[ENV_STEPS])}"
+    seconds = result.get("time_total_s")
+    return "" if seconds is None else f"time={clock(seconds)}"
 
 
 def clock(seconds: float) -> str:

@@ -25,6 +25,18 @@ class Name(str):
     __slots__ = ()
 
 
+class Imported(Name):
+    """A name that is imported from where a spec says: `module:name`."""
+
+    module: str
+
+    def __new__(cls, reference: str) -> Imported:
+        module, _, name = reference.partition(":")
+        found = super().__new__(cls, name)
+        found.module = module
+        return found
+
+
 @dataclass
 class Call:
     """A call that is written.
@@ -115,7 +127,10 @@ def imports_of(*values: Any) -> tuple[str, str]:
     wanted: dict[str, set[str]] = {}
     for value in values:
         for function in _functions(value):
-            wanted.setdefault(_home(function), set()).add(function.__name__.partition(".")[0])
+            is_named = isinstance(function, Imported)
+            module = function.module if is_named else _home(function)
+            name = str(function) if is_named else function.__name__
+            wanted.setdefault(module, set()).add(name.partition(".")[0])
     libraries: list[str] = []
     ours: list[str] = []
     for module in sorted(wanted):
@@ -124,7 +139,7 @@ def imports_of(*values: Any) -> tuple[str, str]:
     return "\n".join(libraries), "\n".join(ours)
 
 
-def _functions(value: Any) -> Iterator[Callable[..., Any]]:
+def _functions(value: Any) -> Iterator[Any]:
     if isinstance(value, Call):
         if not value.name:
             yield value.function
@@ -136,7 +151,7 @@ def _functions(value: Any) -> Iterator[Callable[..., Any]]:
     elif isinstance(value, list):
         for item in value:
             yield from _functions(item)
-    elif isinstance(value, type):
+    elif isinstance(value, (type, Imported)):
         yield value
 
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ray.tune import ResultGrid
     from rich.console import Console
 
+    from analysis.best import BestCheckpoint
     from experiments.final import Final
     from experiments.resumption import Errored
     from experiments.study_storage import StudyCopy
@@ -62,6 +63,7 @@ class Outcome:
         failures: Trial id and cause of each trial that failed.
         num_trials: Trials that were begun.
         best: The exported policy, if there is one.
+        checkpoint: The best checkpoint, of a trainable of one's own that has no policies.
         curves: The picture of the learning curves, if there is one.
         effects: The picture of the settings' effects, if there is one.
         lineage: The picture of the population's lineage, if there is one.
@@ -80,6 +82,7 @@ class Outcome:
     failures: list[tuple[str, str]] = field(default_factory=list)
     num_trials: int = 0
     best: Path | None = None
+    checkpoint: BestCheckpoint | None = None
     curves: Path | None = None
     effects: Path | None = None
     lineage: Path | None = None
@@ -455,6 +458,7 @@ def _mlflow_status(outcome: Outcome) -> str:
 def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
     """Copy the best checkpoint's policy to `best/`, and tell MLflow."""
     from analysis.best import best_checkpoint
+    from analysis.checkpoints import is_of_policy
     from analysis.export import export_best
     from analysis.records import ResultsError
     from experiments.paths import BEST_FOLDER
@@ -465,6 +469,9 @@ def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
         return
     try:
         best = best_checkpoint(outcome.results, metric, mode)
+        if not is_of_policy(best.path):
+            _keep_checkpoint(sweep, outcome, best)
+            return
         outcome.best = export_best(outcome.results, outcome.folder / BEST_FOLDER, metric, mode)
     except ResultsError as error:
         outcome.note = str(error)
@@ -473,8 +480,16 @@ def _export(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome) -> None:
         sweep.mlflow.log_best(best.trial.trial_id, str(outcome.best), checkpoint=str(best.path))
 
 
+def _keep_checkpoint(sweep: PreparedSweep, outcome: Outcome, best: BestCheckpoint) -> None:
+    """Note the best checkpoint of a trainable of one's own, which has no policy."""
+    outcome.checkpoint = best
+    if sweep.mlflow is not None:
+        sweep.mlflow.log_best(best.trial.trial_id, None, checkpoint=str(best.path))
+
+
 def _export_winner(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome, final: Final) -> None:
     """Copy the policy of the winner's median held-out seed to `best/`, and tell MLflow."""
+    from analysis.checkpoints import is_of_policy
     from analysis.export import export_checkpoint
     from experiments.paths import BEST_FOLDER
 
@@ -483,6 +498,9 @@ def _export_winner(spec: SweepSpec, sweep: PreparedSweep, outcome: Outcome, fina
     checkpoint = won.checkpoint(metric, spec.name)
     if checkpoint is None:
         outcome.note = "the held-out runs left no checkpoint; set checkpoint.at_end"
+        return
+    if not is_of_policy(checkpoint.path):
+        _keep_checkpoint(sweep, outcome, checkpoint)
         return
     outcome.best = export_checkpoint(
         checkpoint,

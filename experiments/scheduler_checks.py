@@ -72,7 +72,6 @@ def check_scheduler(
     elif isinstance(scheduler, ResourceChangingScheduler):
         _check_one_bundle(document, spec, space, trainable)
         base_scheduler(document, spec)
-        spec.resources.reuse_actors = False  # its trials change what their processes hold
     if name in (*POPULATION, "hyperband") and spec.max_concurrent is not None:
         raise document.error(
             ("max_concurrent",),

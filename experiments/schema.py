@@ -50,13 +50,26 @@ class Resources(Section):
     num_gpus: Annotated[int, Field(ge=0, le=10_000)] | None = None
     custom: dict[str, Annotated[float, Field(gt=0)]] = {}
     """Custom resources of the Ray on this machine, e.g. `{simulator: 4}`."""
-    reuse_actors: bool = True
-    """Whether a trial takes over the process of a finished one: milliseconds, not seconds."""
+    per_trial: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """What a trial of a trainable of your own needs, e.g. `{CPU: 2, GPU: 0.5}`; by default what
+    the trainable says, or one CPU. What our algorithms need follows from their config."""
+    reuse_actors: bool | None = None
+    """Whether a trial takes over the process of a finished one: milliseconds, not seconds. By
+    default where the trainable's class has a `reset_config` of its own."""
 
     @field_validator("address")
     @classmethod
     def _joinable(cls, address: str | None) -> str | None:
         return None if address is None else check_address(address)
+
+    @field_validator("per_trial")
+    @classmethod
+    def _as_ray_calls_them(cls, per_trial: dict[str, float]) -> dict[str, float]:
+        """Tune writes `cpu` and `gpu`, Ray `CPU` and `GPU`."""
+        names = {name: name.upper() if name in ("cpu", "gpu") else name for name in per_trial}
+        if len(set(names.values())) < len(names):
+            raise ValueError("a resource is given twice, in upper and in lower case")
+        return {names[name]: amount for name, amount in per_trial.items()}
 
     @field_validator("custom")
     @classmethod

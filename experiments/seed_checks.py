@@ -40,7 +40,7 @@ def check_seeds(document: Document, spec: SweepSpec, space: SearchSpace, trainab
             f"config.seed = {spec.config['seed']!r} is one seed, and seeds gives {values}; "
             "write only one of the two",
         )
-    for config in trial_configs(spec, space):
+    for config in trial_configs(spec, space, trainable):
         request = trainable.default_resource_request(config)
         if request is not None and len(request.bundles) > 1:
             raise document.error(

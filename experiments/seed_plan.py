@@ -10,7 +10,7 @@ from experiments.cluster import local_node
 from experiments.preflight import trial_resources
 from experiments.schema import SweepSpec
 from experiments.spec import spec_space
-from experiments.trainable import resolve_trainable
+from experiments.trainable import resolve_trainable, with_trial_resources
 from trainables.runtime.feasibility import live_nodes
 
 
@@ -20,6 +20,7 @@ def sweep_trainable(spec: SweepSpec) -> Any:
     Asks the Ray that runs, or else this machine, how many seeds fit side by side.
     """
     trainable: Any = resolve_trainable(spec.trainable)
+    trainable = with_trial_resources(trainable, spec.resources.per_trial)
     if spec.seeds is None:
         return trainable
     from experiments.multi_seed import with_seeds

@@ -12,10 +12,19 @@ from ray.tune.search import ConcurrencyLimiter
 from analysis import leaderboard
 from experiments.durability import durable
 from experiments.errors import SpecError
+from experiments.function_trainable import is_function_class
 from experiments.mlflow_logger import MLflowLogger
 from experiments.multi_seed import with_seeds
 from experiments.optuna_search import OptunaSearch
-from experiments.python_code import Call, Name, call, imports_of, render, section_call
+from experiments.python_code import (
+    Call,
+    Imported,
+    Name,
+    call,
+    imports_of,
+    render,
+    section_call,
+)
 from experiments.samplers import build_sampler
 from experiments.schedulers import together
 from experiments.schema import SweepSpec
@@ -157,7 +166,7 @@ def _tuner(spec: SweepSpec, trainable: Any) -> Call:
             "scheduler": Name("scheduler"),
             "num_samples": count + 1 if waits else count,  # see TogetherLimiter
             "time_budget_s": spec.time_budget_s,
-            "reuse_actors": spec.resources.reuse_actors,
+            "reuse_actors": bool(spec.resources.reuse_actors),
         },
         "tune.TuneConfig",
     )
@@ -190,16 +199,22 @@ def _tuner(spec: SweepSpec, trainable: Any) -> Call:
         "tune.RunConfig",
     )
     arguments = {"param_space": config, "tune_config": tune_config, "run_config": run_config}
-    return Call(tune.Tuner, (_trials_class(spec, trainable),), arguments, "tune.Tuner")
+    return Call(tune.Tuner, (_trials_of(spec, trainable),), arguments, "tune.Tuner")
 
 
-def _trials_class(spec: SweepSpec, trainable: Any) -> Any:
+def _trials_of(spec: SweepSpec, trainable: Any) -> Any:
+    """What is trained, with the resources and seeds that the spec gives it."""
+    named = Imported(spec.trainable) if is_function_class(trainable) else trainable
+    if spec.resources.per_trial:
+        bundles = [spec.resources.per_trial]
+        group = Call(tune.PlacementGroupFactory, (bundles,), {}, "tune.PlacementGroupFactory")
+        named = Call(tune.with_resources, (named, group), {}, "tune.with_resources")
     if spec.seeds is None:
-        return trainable
+        return named
     over: Any = sweep_trainable(spec)
     metric = over.objectives[0] if len(over.objectives) == 1 else list(over.objectives)
     seeds = list(over.seeds)
-    return call(with_seeds, trainable, seeds, parallel=over.parallel, metric=metric)
+    return call(with_seeds, named, seeds, parallel=over.parallel, metric=metric)
 
 
 def _callbacks(spec: SweepSpec) -> list[Any]:

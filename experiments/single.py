@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from experiments.errors import SpecError
+from experiments.function_trainable import is_function_class
 from experiments.overrides import apply_overrides
 from experiments.schema import SweepSpec
 from experiments.spec import check_document
+from experiments.trainable import resolve_trainable
 from search_spaces.documents import Document, parse
 
 
@@ -69,6 +71,8 @@ def single_trial_spec(
 
 def require_end(spec: SweepSpec) -> None:
     """Raise `SpecError` if nothing would end the spec's trials."""
+    if is_function_class(resolve_trainable(spec.trainable)):  # which returns
+        return
     if not spec.stop and spec.time_budget_s is None:
         raise SpecError("--stop is missing: a run without a stop criterion never ends")
 

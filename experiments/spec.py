@@ -49,6 +49,7 @@ from experiments.spec_shape import (
     trainable_of,
     validate,
 )
+from experiments.trainable_checks import settle_trainable
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
 from search_spaces.yaml_values import dump_yaml
@@ -205,6 +206,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     rename_metrics(document, trainable)
     spec = validate(document)
     spec._references = references
+    trainable = settle_trainable(document, spec, trainable)
     check_pair(document, spec)
     check_mlflow(document, spec)
     check_search(document, spec, space, config_class)

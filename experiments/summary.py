@@ -10,8 +10,11 @@ from experiments.paths import command_line, shown_path
 from experiments.schema import ENV_STEPS, SweepSpec
 from experiments.seed_summary import show_final, show_seeds
 from experiments.stop_signals import received
+from experiments.trainable import is_own, resolve_trainable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
 
@@ -45,10 +48,9 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
             console.print(
                 f"MLflow model: {outcome.model}", highlight=False, soft_wrap=True, markup=False
             )
-    elif outcome.note:
-        console.print(
-            f"No policy was exported: {outcome.note}", highlight=False, soft_wrap=True, markup=False
-        )
+    elif outcome.checkpoint is not None or outcome.note:
+        line = why_no_policy(outcome, spec)
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     if outcome.curves is not None:
         console.print(
             f"Learning curves: {shown_path(outcome.curves)}", highlight=False, markup=False
@@ -73,6 +75,20 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
+def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
+    """What a sweep leaves instead of a policy, or why it leaves none."""
+    if outcome.checkpoint is not None:
+        best = outcome.checkpoint
+        return (
+            f"Best checkpoint: {shown_path(best.path)} ({spec.objective.metric} "
+            f"{cell(best.value)}), for the code that wrote it: {spec.trainable} is a trainable of "
+            "your own, which has checkpoints rather than a policy to play or export"
+        )
+    if is_own(resolve_trainable(spec.trainable)):
+        return f"No best checkpoint: {outcome.note}"
+    return f"No policy was exported: {outcome.note}"
+
+
 def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
     """The commands that make sense now, one a line with what each does."""
     commands = []
@@ -81,9 +97,7 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
     if spec.mlflow.enabled:
         commands.append((command_line("ui", outcome.folder), "compare the trials in MLflow"))
     if outcome.best is not None:
-        commands.append(
-            (command_line("evaluate", outcome.best), "play episodes with the best policy")
-        )
+        commands.append((evaluate_command(outcome.best), "play episodes with the best policy"))
     if outcome.interrupted:
         commands.append((command_line("resume", outcome.folder), "continue the sweep"))
     elif outcome.failures or (outcome.final is not None and outcome.final.failures):
@@ -95,6 +109,14 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
         )
     width = max(len(command) for command, _ in commands)
     return ["Next:", *(f"  {command:<{width}}  # {what}" for command, what in commands)]
+
+
+def evaluate_command(policy: Path) -> str:
+    """The command that plays with a policy, with the trust that what it names needs."""
+    from trainables.runtime.needed_trust import needed_trust
+
+    trust = [word for entry in needed_trust(policy) for word in ("--trust", entry)]
+    return command_line("evaluate", policy, *trust)
 
 
 def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
@@ -130,9 +152,13 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
         caption_justify="left",
     )
     settings = [column for column in frame.columns if column.startswith("config/")]
+    # A trainable of one's own may have other things to count than environment steps.
+    spent = {ENV_STEPS: "env steps"}
+    if frame[ENV_STEPS].isna().all():
+        spent = {"training_iteration": "iterations", "time_total_s": "seconds"}
     table.add_column("#", justify="right")
     table.add_column("trial", no_wrap=True)
-    for name in ("last", "best", "env steps"):
+    for name in ("last", "best", *spent.values()):
         table.add_column(name, justify="right", no_wrap=True)
     for column in settings:
         table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
@@ -142,7 +168,7 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
             str(row["trial_id"]),
             cell(row["last"]),
             cell(row["best"]),
-            cell(row[ENV_STEPS]),
+            *(cell(row[column]) for column in spent),
             *(cell(row[column]) for column in settings),
         )
     return table

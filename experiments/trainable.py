@@ -1,9 +1,12 @@
-"""What a spec's `trainable` names: an algorithm of this package, or `module:Class`."""
+"""What a spec's `trainable` names: an algorithm of this package, or code of one's own."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
+
+from experiments.function_trainable import FUNCTIONS, function_class
 
 
 def resolve_trainable(name: Any) -> type:
@@ -11,7 +14,8 @@ def resolve_trainable(name: Any) -> type:
 
     Args:
         name: An algorithm's name (`PPO`), or `module:Class` for a `ray.tune.Trainable` of one's
-            own. If the class has a `config_class`, the spec's config is checked with it.
+            own, or `module:function` for a training function. If the class has a `config_class`,
+            the spec's config is checked with it.
 
     Raises:
         ValueError: The name is unknown, with the nearest known ones.
@@ -29,6 +33,24 @@ def resolve_trainable(name: Any) -> type:
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"{name!r} cannot be imported: {error}") from None
+    if isinstance(found, FUNCTIONS):
+        return function_class(found, name)
     if not isinstance(found, type) or not hasattr(found, "default_resource_request"):
-        raise ValueError(f"{name!r} is not a class that extends ray.tune.Trainable")
+        raise ValueError(
+            f"{name!r} is neither a class that extends ray.tune.Trainable nor a training function"
+        )
     return found
+
+
+def is_own(trainable: type) -> bool:
+    """Whether a trainable is its user's own, rather than one of our algorithms or made of one."""
+    return not any(base.__module__ == "trainables.algorithm" for base in trainable.__mro__)
+
+
+def with_trial_resources(trainable: Any, per_trial: Mapping[str, float]) -> Any:
+    """The trainable with the resources of `resources.per_trial`, where the spec gives them."""
+    if not per_trial:
+        return trainable
+    from ray import tune
+
+    return tune.with_resources(trainable, tune.PlacementGroupFactory([dict(per_trial)]))

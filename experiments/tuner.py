@@ -123,7 +123,7 @@ def prepare_tuner(
             scheduler=scheduler,
             num_samples=count if alive is None else count + 1,  # see TogetherLimiter
             time_budget_s=spec.time_budget_s,
-            reuse_actors=spec.resources.reuse_actors,
+            reuse_actors=bool(spec.resources.reuse_actors),
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_folder,
         ),

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from trainables import registry
+from trainables.core.checkpoint import callable_name
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.export import export_torch_program
 from trainables.core.export_onnx import OPSETS, export_onnx
@@ -20,6 +21,7 @@ from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.envs import env_name
 from trainables.runtime.graph_recording import recorded
 from trainables.runtime.learner_group import LearnerGroup
+from trainables.runtime.needed_trust import TRAINABLE
 
 
 class PolicyAccess:
@@ -103,12 +105,19 @@ class PolicyAccess:
         """Where the policies come from."""
         return {
             "algorithm": registry.name_of(type(self)),
+            **self._own_trainable(),
             "env": env_name(self.config.env),
             "env_config": self.config.env_config_for(training=False),
             "evaluation": self._evaluation_settings(),
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "tunescape_version": registry.VERSION,
         }
+
+    def _own_trainable(self) -> dict[str, Any]:
+        """The class of an algorithm of one's own: its module may register the environment."""
+        name = callable_name(type(self))
+        findable = "<" not in name and not name.startswith(("trainables.", "__main__:"))
+        return {TRAINABLE: name} if findable else {}
 
     def _evaluation_settings(self) -> dict[str, Any]:
         """What `tunescape evaluate` needs to play what `evaluate` does."""

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from analysis.checkpoints import POLICY, is_of_policy
 from analysis.ranking import finite
 from analysis.records import TrialRecord
 from analysis.report.data import ReportData
@@ -27,9 +28,10 @@ def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
     if data.failed:
         commands.append((("resume", folder, "--retry-errored"), "the failed trials again"))
     if (data.folder / "best").is_dir():
-        evaluate = ("evaluate", folder, "--episodes", "100", "--seed", "0")
+        play = ("evaluate", folder, "--episodes", "100", "--seed", "0")
+        evaluate = (*play, *_trust(data.folder / "best"))
         commands.append((evaluate, "play episodes with the best policy"))
-    if data.winner is not None:
+    if data.winner is not None and any(map(is_of_policy, _kept(data.winner))):
         commands.append((("export", folder, "-o", "policy"), "the best policy as a folder"))
     commands.append((("report", folder), "this page"))
     return [(shlex.join(("tunescape", *words)), what) for words, what in commands]
@@ -63,12 +65,27 @@ def trial_command(data: ReportData, trial: TrialRecord) -> str:
 def commands_of(data: ReportData, trial: TrialRecord) -> list[tuple[str, str]]:
     """How to train one trial again, and how to look at its newest checkpoint."""
     commands = [(trial_command(data, trial), "train it again")]
-    kept = [checkpoint.path for checkpoint in trial.checkpoints] or trial.unplaced
-    if kept:
-        newest = shown(data, max(kept, key=lambda path: path.name))
-        line = ("tunescape", "evaluate", newest, "--episodes", "100", "--seed", "0")
-        commands.append((shlex.join(line), "play episodes with its newest checkpoint"))
+    newest = max(_kept(trial), key=lambda path: path.name, default=None)
+    if newest is not None and is_of_policy(newest):
+        line = ("tunescape", "evaluate", shown(data, newest), "--episodes", "100", "--seed", "0")
+        words = (*line, *_trust(newest / POLICY))
+        commands.append((shlex.join(words), "play episodes with its newest checkpoint"))
+    elif newest is not None:  # of a trainable of one's own
+        what = "its newest checkpoint, for the code that wrote it"
+        commands.append((f"ls {shlex.quote(shown(data, newest))}", what))
     return commands
+
+
+def _kept(trial: TrialRecord) -> list[Path]:
+    """The checkpoints of a trial that are there."""
+    return [checkpoint.path for checkpoint in trial.checkpoints] or trial.unplaced
+
+
+def _trust(policy: Path) -> list[str]:
+    """The options that the command which plays with a policy needs."""
+    from trainables.runtime.needed_trust import needed_trust
+
+    return [word for entry in needed_trust(policy) for word in ("--trust", entry)]
 
 
 def shown(data: ReportData, path: Path) -> str:

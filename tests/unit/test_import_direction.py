@@ -33,6 +33,7 @@ PUBLIC = (
     "trainables.core.policy",
     "trainables.core.settings",
     "trainables.runtime.evaluation",
+    "trainables.runtime.needed_trust",
     "trainables.runtime.policy_formats",
 )
 MAY_IMPORT = {

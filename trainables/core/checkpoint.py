@@ -93,6 +93,19 @@ def load_state(folder: Path, name: str) -> dict[str, Any]:
         raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error
 
 
+def load_part(folder: Path, name: str, keys: Iterable[str]) -> list[Any]:
+    """Read some keys of what `save_state` wrote: those that hold no arrays, which are not read.
+
+    Raises:
+        CheckpointError: naming the folder and what is wrong with it.
+    """
+    state = _read_document(folder, name)["state"]
+    try:
+        return [_decode(state[key], {}) for key in keys]
+    except Exception as error:  # of whatever the values in a tree can be
+        raise CheckpointError(f"checkpoint {folder} is damaged: {error!r}") from error
+
+
 def check_whole(part: Path) -> None:
     """Check the files of a folder against the checkpoint that it is a part of, if it is one.
 

@@ -36,6 +36,18 @@ def trusted_options(options: dict[str, Any], trust: Collection[str], what: str) 
         CheckpointError: naming what is not harmless and not trusted.
         ConfigError: for an option of a wrong type.
     """
+    checked, doubts = checked_options(options)
+    refuse(doubts, trust, what)
+    found: dict[str, Any] = resolved(checked, trust, what)
+    return found
+
+
+def checked_options(options: dict[str, Any]) -> tuple[dict[str, Any], list[Doubt]]:
+    """The options of a stored policy by name and type, and what of them is not harmless.
+
+    Raises:
+        ConfigError: for an option of a wrong type.
+    """
     shared = {name for names in _SHARED.values() for name in names}
     checked = {**options, "model": ModelConfig.check(options["model"])}
     doubts = list(doubts_of(ModelConfig, checked["model"], "model."))
@@ -48,9 +60,7 @@ def trusted_options(options: dict[str, Any], trust: Collection[str], what: str) 
     doubts += _module_doubts(options["module"])
     unknown = checked.keys() - shared - {"model", "exploration", "module"}
     doubts += [Doubt(name, options[name], "no option of a policy", name) for name in unknown]
-    refuse(doubts, trust, what)
-    found: dict[str, Any] = resolved(checked, trust, what)
-    return found
+    return checked, doubts
 
 
 def _module_doubts(module: dict[str, Any]) -> Iterator[Doubt]:
