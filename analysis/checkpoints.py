@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from analysis.rows import read_json
 POLICY = Path("policies", "default_policy")
 """Where a checkpoint keeps the exported policy."""
 
+
+JOURNAL = "checkpoints.jsonl"
+"""In a trial's folder: a line for each checkpoint when it was made, with its result."""
 
 # What our algorithms write into a checkpoint; of several seeds, and the policy by itself.
 _OURS = (str(POLICY / "policy.json"), "checkpoint.json", "seeds.json")
@@ -48,8 +52,12 @@ def find_checkpoints(
         Those whose result is known, and the folders of the others.
     """
     placed, unplaced = [], []
+    noted: dict[str, int] | None = None
     for path in sorted(p for p in folder.glob("checkpoint_*") if p.is_dir()):
         metrics = told.get(path.name) or _row_of_checkpoint(path, frame)
+        if metrics is None:
+            noted = _noted_iterations(folder) if noted is None else noted
+            metrics = _row_at(frame, ITERATION, noted.get(path.name))
         if metrics is None:
             unplaced.append(path)
         else:
@@ -64,14 +72,36 @@ def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None
     iteration = _at(state, "state", "counters", "iteration")
     policy = read_json(path / POLICY / "policy.json")
     env_steps = _at(policy, "state", "metadata", ENV_STEPS)
-    for key, value in ((ITERATION, iteration), (ENV_STEPS, env_steps)):
-        if value is None or key not in frame:
+    by_iteration = _row_at(frame, ITERATION, iteration)
+    return _row_at(frame, ENV_STEPS, env_steps) if by_iteration is None else by_iteration
+
+
+def _row_at(frame: pd.DataFrame, key: str, value: int | None) -> dict[str, Any] | None:
+    if value is None or key not in frame:
+        return None
+    rows = frame[frame[key] == value]
+    if not len(rows):
+        return None
+    row = rows.iloc[-1]
+    return {str(name): row[name] for name in frame.columns}
+
+
+def _noted_iterations(folder: Path) -> dict[str, int]:
+    """The iterations of a trial's checkpoints that the sweep noted when they were made."""
+    found: dict[str, int] = {}
+    try:
+        lines = (folder / JOURNAL).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return found
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:  # a kill cut it short
             continue
-        rows = frame[frame[key] == value]
-        if len(rows):
-            row = rows.iloc[-1]
-            return {str(name): row[name] for name in frame.columns}
-    return None
+        iteration = _at(entry, "result", ITERATION)
+        if iteration is not None and isinstance(entry.get("checkpoint"), str):
+            found[entry["checkpoint"]] = iteration
+    return found
 
 
 def _at(document: Any, *keys: str) -> int | None:

@@ -20,20 +20,22 @@ logger = logging.getLogger(__name__)
 _WAIT_S = 1.0  # for a searcher that has no trial now, until Ctrl-C is looked at
 
 
+def has_own(trainable: type, method: str) -> bool:
+    """Whether a trainable has a method; Tune's base class has each, to say that there is none."""
+    return _owner(trainable, method) != "ray.tune.trainable.trainable"
+
+
 def has_own_reset(trainable: type) -> bool:
-    """Whether a trainable says itself how it becomes another trial: it has a `reset_config`."""
-    return not _reset_module(trainable).startswith("ray.")
+    """Whether a trainable says itself how it becomes another trial.
+
+    Of a function Tune says it: another one begins when the first returns, which it may not.
+    """
+    return not _owner(trainable, "reset_config").startswith("ray.tune.")
 
 
-def can_reset(trainable: type) -> bool:
-    """Whether a trainable may take over a process at all; that of a function may, if it ends."""
-    return _reset_module(trainable) != "ray.tune.trainable.trainable"
-
-
-def _reset_module(trainable: type) -> str:
-    """The module of the class whose `reset_config` a trainable has; Tune's own returns False."""
-    owner = next(base for base in trainable.__mro__ if "reset_config" in vars(base))
-    return owner.__module__
+def _owner(trainable: type, method: str) -> str:
+    """The module of the class that defines a trainable's method."""
+    return next(base.__module__ for base in trainable.__mro__ if method in vars(base))
 
 
 def replace_failed_resets(controller: TuneController) -> None:

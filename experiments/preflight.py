@@ -148,9 +148,7 @@ def trial_resources(trainable: Any, spec: SweepSpec, space: SearchSpace) -> dict
     return dict(request.required_resources) if request is not None else {"CPU": 1.0}
 
 
-def trial_configs(
-    spec: SweepSpec, space: SearchSpace, trainable: Any
-) -> Iterable[dict[str, Any]]:
+def trial_configs(spec: SweepSpec, space: SearchSpace, trainable: Any) -> Iterable[dict[str, Any]]:
     """The fixed config, with each searched setting at each of its extremes in turn.
 
     A trainable of one's own that declares no settings has no defaults either: there what is

@@ -17,7 +17,6 @@ from experiments.progress_budget import Budget, Speeds
 from experiments.progress_table import STATUS_STYLE, TrialRow, TrialTable
 from experiments.progress_text import (
     clock,
-    count,
     large,
     searched_settings,
     select_rows,

@@ -23,7 +23,7 @@ from search_spaces.documents import Document, nearest
 from search_spaces.space import Parameter, SearchSpace
 
 _PLACE = ("scheduler",)
-_PAUSING = ("hyperband", "pbt", "pb2", "pbt_replay", "resource_changing")
+PAUSING = ("hyperband", "pbt", "pb2", "pbt_replay", "resource_changing")
 _BUFFER = "store_buffer_in_checkpoints"
 # All of a population share these: a trial goes on in a process that was built for its donor's.
 _SHARED_SECTIONS = ("environment", "env_runners", "learners", "resources")
@@ -59,7 +59,7 @@ def check_scheduler(
     """
     scheduler = spec.scheduler
     name = scheduler.algorithm
-    if name in _PAUSING:
+    if name in PAUSING:
         _require_stored_buffer(document, spec, space, trainable)
     if isinstance(scheduler, AshaScheduler | HyperBandScheduler):
         _complete_halving(document, spec, scheduler)

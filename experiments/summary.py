@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from analysis.names import ITERATION, SECONDS
+from experiments.function_trainable import is_function_class
 from experiments.paths import command_line, shown_path
+from experiments.progress_text import clock
 from experiments.schema import ENV_STEPS, SweepSpec
 from experiments.seed_summary import show_final, show_seeds
 from experiments.stop_signals import received
@@ -84,8 +88,15 @@ def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
             f"{cell(best.value)}), for the code that wrote it: {spec.trainable} is a trainable of "
             "your own, which has checkpoints rather than a policy to play or export"
         )
-    if is_own(resolve_trainable(spec.trainable)):
-        return f"No best checkpoint: {outcome.note}"
+    trainable = resolve_trainable(spec.trainable)
+    if is_own(trainable):
+        if any(result.checkpoint is not None for result in outcome.results):
+            return f"No best checkpoint: {outcome.note}"
+        if is_function_class(trainable):
+            how = "tune.report(metrics, checkpoint=…) leaves one"
+        else:
+            how = "save_checkpoint and the spec's checkpoint.at_end leave one"
+        return f"No checkpoint: {spec.trainable} left none ({how})"
     return f"No policy was exported: {outcome.note}"
 
 
@@ -153,12 +164,12 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
     )
     settings = [column for column in frame.columns if column.startswith("config/")]
     # A trainable of one's own may have other things to count than environment steps.
-    spent = {ENV_STEPS: "env steps"}
+    spent: dict[str, tuple[str, Callable[[Any], str]]] = {ENV_STEPS: ("env steps", cell)}
     if frame[ENV_STEPS].isna().all():
-        spent = {"training_iteration": "iterations", "time_total_s": "seconds"}
+        spent = {ITERATION: ("iterations", cell), SECONDS: ("time", _duration)}
     table.add_column("#", justify="right")
     table.add_column("trial", no_wrap=True)
-    for name in ("last", "best", *spent.values()):
+    for name in ("last", "best", *(name for name, _ in spent.values())):
         table.add_column(name, justify="right", no_wrap=True)
     for column in settings:
         table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
@@ -168,7 +179,7 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
             str(row["trial_id"]),
             cell(row["last"]),
             cell(row["best"]),
-            *(cell(row[column]) for column in spent),
+            *(show(row[column]) for column, (_, show) in spent.items()),
             *(cell(row[column]) for column in settings),
         )
     return table
@@ -248,6 +259,11 @@ def cell(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)
+
+
+def _duration(seconds: Any) -> str:
+    known = isinstance(seconds, float) and math.isfinite(seconds)
+    return clock(seconds) if known else cell(None)
 
 
 def _show_failures(outcome: Outcome, console: Console) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.actor_reuse import can_reset, has_own_reset
+from experiments.actor_reuse import has_own, has_own_reset
 from experiments.function_trainable import is_function_class
+from experiments.scheduler_checks import PAUSING
 from experiments.schema import SweepSpec
 from experiments.trainable import is_own, with_trial_resources
 from search_spaces.documents import Document
@@ -27,29 +28,42 @@ def settle_trainable(document: Document, spec: SweepSpec, trainable: Any) -> Any
             "needs follows from its config: num_env_runners, num_cpus_per_env_runner, num_learners,"
             " num_gpus_per_learner",
         )
-    if is_function_class(trainable):
-        _settle_function(document, spec)
-    _settle_reuse(document, spec, trainable)
-    return with_trial_resources(trainable, spec.resources.per_trial)
-
-
-def _settle_function(document: Document, spec: SweepSpec) -> None:
-    """A function saves when it wants to, and there is one in a process."""
-    asked = document.data.get("checkpoint") or {}
-    for key, none in (("frequency", 0), ("at_end", False)):
-        if asked.get(key):
-            raise document.error(
-                ("checkpoint", key),
-                f"checkpoint.{key} = {asked[key]!r}: {spec.trainable} is a function, which saves "
-                "when it reports a checkpoint: tune.report(metrics, checkpoint=…); leave it out",
-            )
-        setattr(spec.checkpoint, key, none)
-    if spec.seeds is not None:
+    if spec.seeds is not None and is_function_class(trainable):
         raise document.error(
             ("seeds",),
             f"seeds: {spec.trainable} is a function, of which a process runs one at a time; run a "
             "trial for each seed with search_space.seed: {grid: […]}, or use final",
         )
+    if is_own(trainable):
+        _settle_checkpoints(document, spec, trainable)
+    _settle_reuse(document, spec, trainable)
+    return with_trial_resources(trainable, spec.resources.per_trial)
+
+
+def _settle_checkpoints(document: Document, spec: SweepSpec, trainable: Any) -> None:
+    """Who cannot save when asked is not asked: a function, or a class that does not save."""
+    if is_function_class(trainable):
+        why = "is a function, which saves when it reports a checkpoint: tune.report(metrics, "
+        why += "checkpoint=…)"
+    elif has_own(trainable, "save_checkpoint"):
+        return
+    else:
+        why = "has no save_checkpoint"
+        if spec.scheduler.algorithm in PAUSING:
+            raise document.error(
+                ("scheduler",),
+                f"scheduler: {spec.scheduler.algorithm} pauses trials and goes on from their "
+                f"checkpoints, and {spec.trainable} {why}; give the class save_checkpoint and "
+                "load_checkpoint, or use scheduler: asha, median_stopping or fifo",
+            )
+    asked = document.data.get("checkpoint") or {}
+    for key, none in (("frequency", 0), ("at_end", False)):
+        if asked.get(key):
+            raise document.error(
+                ("checkpoint", key),
+                f"checkpoint.{key} = {asked[key]!r}: {spec.trainable} {why}; leave it out",
+            )
+        setattr(spec.checkpoint, key, none)
 
 
 def _settle_reuse(document: Document, spec: SweepSpec, trainable: Any) -> None:
@@ -63,7 +77,7 @@ def _settle_reuse(document: Document, spec: SweepSpec, trainable: Any) -> None:
             "resources.reuse_actors = true: the scheduler resource_changing gives a trial that "
             "grows a process of its own; leave it out, or use another scheduler",
         )
-    if asked and not (rebuilds or can_reset(trainable)):
+    if asked and not (rebuilds or has_own(trainable, "reset_config")):
         raise document.error(
             place,
             f"resources.reuse_actors = true: {spec.trainable} has no reset_config, with which it "

@@ -11,6 +11,7 @@ from analysis.credentials import without_credentials
 from experiments.activity import doing
 from experiments.cluster import local_node, prepare_environment
 from experiments.errors import SweepError
+from experiments.function_trainable import is_function_class
 from experiments.paths import (
     SPEC_FILE,
     artifact_location,
@@ -19,6 +20,7 @@ from experiments.paths import (
     tracking_uri,
 )
 from experiments.preflight import trial_resources
+from experiments.scheduler_checks import PAUSING
 from experiments.schema import SweepSpec
 from experiments.seed_plan import sweep_trainable
 from experiments.spec import dump_spec, spec_data, spec_space
@@ -76,6 +78,7 @@ def prepare_tuner(
     from experiments.durability import durable
     from experiments.episode_watch import EpisodeWatch
     from experiments.metric_watch import MetricWatch, watched_metrics
+    from experiments.pause_watch import PauseWatch
     from experiments.schedulers import build_scheduler, together
     from experiments.search import build_search, study_copy, total_trials
     from experiments.search_limit import TogetherLimiter
@@ -105,6 +108,8 @@ def prepare_tuner(
     # The keeper comes first: it adds to results what the others read.
     watch = MetricWatch(watched_metrics(spec))
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
+    if is_function_class(trainable) and spec.scheduler.algorithm in PAUSING:
+        callbacks.append(PauseWatch(spec.trainable, spec.scheduler.algorithm))
     if mlflow is not None:
         callbacks.append(mlflow)
     callbacks += [StallWatch(), EpisodeWatch()]

@@ -31,6 +31,7 @@ from experiments.tuner import prepare_tuner
 HERE, TESTS = "integration/test_tune_traps.py", Path(__file__).parents[1]
 
 MLFLOW, TUNER = "integration/test_mlflow_logger.py", "integration/test_tuner.py"
+OWN = "integration/test_own_sweeps.py"
 DURABILITY, EXTEND = "integration/test_durability.py", "integration/test_extend.py"
 ALGORITHMS, SPACES = "contracts/test_algorithms.py", "unit/test_search_spaces.py"
 TRAPS: dict[str, list[tuple[str, str]]] = {
@@ -48,6 +49,9 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
     "2 reset_config() that returns False hangs the sweep": [
         (ALGORITHMS, "test_reset_config_is_a_new_run"),
         (ALGORITHMS, "test_a_failed_reset_config_raises_and_names_the_setting"),
+        (OWN, "test_a_class_that_cannot_be_reset_has_a_process_for_each_trial"),
+        (OWN, "test_a_process_that_dies_in_a_reset_ends_no_sweep"),
+        ("unit/test_actor_reuse.py", "test_ctrl_c_is_looked_at_while_the_search_has_no_trial"),
     ],
     "2 reuse of processes and ResourceChangingScheduler do not go together": [
         (

@@ -106,6 +106,7 @@ def test_commands_name_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not any("evaluate" in line or "--retry-errored" in line for line in lines)
     (data.folder / "best").mkdir()
     (data.folder / "trial_t0" / "checkpoint_000001").mkdir()
+    (data.folder / "trial_t0" / "checkpoint_000001" / "checkpoint.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     data = ReportData(data.folder)
     assert "tunescape evaluate sweep --episodes 100 --seed 0" in [

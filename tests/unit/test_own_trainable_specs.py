@@ -1,0 +1,148 @@
+"""What a spec may say of a trainable that is its user's own: a class or a function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sweep_dummy import NAME
+
+from experiments.actor_reuse import has_own, has_own_reset
+from experiments.errors import SpecError
+from experiments.preflight import trial_resources
+from experiments.seed_plan import sweep_trainable
+from experiments.show_python import python_source
+from experiments.spec import dump_spec, load_spec, make_spec, spec_space
+from experiments.trainable import is_own, resolve_trainable
+
+
+def data(trainable: str = "own_trainables:Quadratic", **keys: Any) -> dict[str, Any]:
+    return {
+        "name": "own",
+        "trainable": trainable,
+        "search_space": {"x": {"uniform": [0, 1]}},
+        "objective": {"metric": "loss", "mode": "min"},
+        "stop": {"training_iteration": 4},
+        **keys,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "reused"),
+    [
+        ("own_trainables:Quadratic", False),
+        ("own_trainables:Bare", False),
+        ("own_trainables:Resets", True),
+        ("own_trainables:Refuses", True),  # whether it refuses shows when it is asked
+        ("own_trainables:plain", False),
+        (NAME, True),
+    ],
+)
+def test_processes_are_reused_where_the_class_has_a_reset_of_its_own(
+    name: str, reused: bool
+) -> None:
+    keys = data(name) if name != NAME else {"name": "own", "trainable": NAME}
+    assert make_spec(keys).resources.reuse_actors is reused
+    off = {"resources": {"reuse_actors": False}}
+    assert make_spec({**keys, **off}).resources.reuse_actors is False
+    assert has_own_reset(resolve_trainable(name)) is reused
+
+
+def test_our_algorithms_reuse_processes() -> None:
+    assert make_spec({"name": "a", "config": {"env": "CartPole-v1"}}).resources.reuse_actors
+
+
+def test_several_seeds_of_any_class_reuse_processes() -> None:
+    assert make_spec(data(seeds=2)).resources.reuse_actors
+
+
+def test_a_function_reuses_processes_where_that_is_asked_for() -> None:
+    asked = {"reuse_actors": True}
+    assert make_spec(data("own_trainables:plain", resources=asked)).resources.reuse_actors
+    assert has_own(resolve_trainable("own_trainables:plain"), "reset_config")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            data(resources={"reuse_actors": True}),
+            "resources.reuse_actors = true: own_trainables:Quadratic has no reset_config",
+        ),
+        (
+            {"name": "a", "trainable": NAME, "resources": {"reuse_actors": True}}
+            | {"scheduler": "resource_changing"},
+            "reuse_actors = true: the scheduler resource_changing",
+        ),
+        (
+            {"name": "a", "config": {"env": "CartPole-v1"}}
+            | {"resources": {"per_trial": {"CPU": 2}}},
+            "resources.per_trial = .* of PPO needs follows from its config",
+        ),
+        (
+            data(resources={"per_trial": {"CPU": 2, "cpu": 1}}),
+            "per_trial.* a resource is given twice",
+        ),
+        (data("own_trainables:plain", seeds=3), "seeds: own_trainables:plain is a function"),
+        (
+            data("own_trainables:plain", checkpoint={"frequency": 2}),
+            "checkpoint.frequency = 2: own_trainables:plain is a function, which saves when",
+        ),
+        (
+            data("own_trainables:Bare", checkpoint={"at_end": True}),
+            "checkpoint.at_end = True: own_trainables:Bare has no save_checkpoint",
+        ),
+        (
+            data("own_trainables:Bare", scheduler="pbt"),
+            "scheduler: pbt pauses trials .* own_trainables:Bare has no save_checkpoint",
+        ),
+        (data("own_trainables:two_arguments"), "cannot be called with the trial's config alone"),
+        (data("own_trainables:Path"), "neither a class that extends .* nor a training function"),
+        (data("own_trainables:nothing"), "cannot be imported"),
+    ],
+)
+def test_what_the_trainable_cannot_do_is_one_error(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message) as error:
+        make_spec(keys)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["plain", "Bare"])
+def test_without_checkpoints_of_its_own_tune_asks_for_none(name: str, tmp_path: Any) -> None:
+    spec = make_spec(data(f"own_trainables:{name}"))
+    assert (spec.checkpoint.frequency, spec.checkpoint.at_end) == (0, False)
+    (tmp_path / "spec.yaml").write_text(dump_spec(spec))
+    assert load_spec(tmp_path / "spec.yaml") == spec  # as a resume reads it
+
+
+@pytest.mark.parametrize(
+    ("name", "resources", "needed"),
+    [
+        ("plain", {}, {"CPU": 1}),
+        ("two_cpus", {}, {"CPU": 2}),
+        ("plain", {"per_trial": {"cpu": 0.5, "GPU": 1}}, {"CPU": 0.5, "GPU": 1}),
+        ("Quadratic", {"per_trial": {"CPU": 3}}, {"CPU": 3}),
+    ],
+)
+def test_what_a_trial_needs(name: str, resources: dict[str, Any], needed: dict[str, float]) -> None:
+    spec = make_spec(data(f"own_trainables:{name}", resources=resources))
+    assert trial_resources(sweep_trainable(spec), spec, spec_space(spec)) == needed
+
+
+def test_resources_may_follow_from_what_is_searched() -> None:
+    space = {"x": {"uniform": [0, 1]}, "n": {"choice": [2]}}
+    spec = make_spec(data("own_trainables:by_config", search_space=space))
+    assert trial_resources(sweep_trainable(spec), spec, spec_space(spec)) == {"CPU": 2}
+
+
+def test_what_is_ones_own() -> None:
+    assert is_own(resolve_trainable("own_trainables:plain"))
+    assert not is_own(resolve_trainable("small_runs:Placed"))
+
+
+def test_a_function_shown_as_python_is_imported() -> None:
+    resources = {"per_trial": {"CPU": 2}}
+    source = python_source(make_spec(data("own_trainables:plain", resources=resources)))
+    assert "from own_trainables import plain" in source
+    compile(source, "sweep.py", "exec")
+    assert 'tune.with_resources(plain, tune.PlacementGroupFactory([{"CPU": 2.0}]))' in source
