@@ -127,6 +127,9 @@ class TrialTable:
 
     def _columns(self) -> list[_Column]:
         rows, headings = self._rows, short_names(self._settings)
+        # A trainable of one's own may report no environment steps.
+        steps = any(row.env_steps is not None for row in rows)
+        counted = steps or all(row.iteration is None for row in rows)
         return [
             _Column("trial", "trial", tuple(row.trial_id for row in rows)),
             _Column("status", "status", tuple(row.status for row in rows)),
@@ -153,6 +156,7 @@ class TrialTable:
                     ("steps/s", (_or_empty(row.speed, large) for row in rows)),
                     ("time", (_or_empty(row.seconds, clock) for row in rows)),
                 )
+                if counted or key in ("iter", "time")
             ),
         ]
 

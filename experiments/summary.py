@@ -90,7 +90,7 @@ def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
         )
     trainable = resolve_trainable(spec.trainable)
     if is_own(trainable):
-        if any(result.checkpoint is not None for result in outcome.results):
+        if any(outcome.results[i].checkpoint for i in range(len(outcome.results))):
             return f"No best checkpoint: {outcome.note}"
         if is_function_class(trainable):
             how = "tune.report(metrics, checkpoint=…) leaves one"
@@ -154,7 +154,12 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
     which = f"all {num_trials}" if whole else f"the best {len(frame)} of {num_trials}"
     title = f"{metric}: {which} trials"
     values = frame["last"].dropna()
-    caption = None if values.is_unique else RULE
+    # A trainable of one's own may have other things to count than environment steps.
+    spent: dict[str, tuple[str, Callable[[Any], str]]] = {ENV_STEPS: ("env steps", cell)}
+    if frame[ENV_STEPS].isna().all():
+        spent = {ITERATION: ("iterations", cell), SECONDS: ("time", _duration)}
+    rule = RULE.replace("env steps", next(name for name, _ in spent.values()))
+    caption = None if values.is_unique else rule
     table = Table(
         title=title,
         caption=caption,
@@ -163,10 +168,6 @@ def _table(frame: Any, metric: str, num_trials: int) -> Table:
         caption_justify="left",
     )
     settings = [column for column in frame.columns if column.startswith("config/")]
-    # A trainable of one's own may have other things to count than environment steps.
-    spent: dict[str, tuple[str, Callable[[Any], str]]] = {ENV_STEPS: ("env steps", cell)}
-    if frame[ENV_STEPS].isna().all():
-        spent = {ITERATION: ("iterations", cell), SECONDS: ("time", _duration)}
     table.add_column("#", justify="right")
     table.add_column("trial", no_wrap=True)
     for name in ("last", "best", *(name for name, _ in spent.values())):

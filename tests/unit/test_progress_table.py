@@ -122,3 +122,9 @@ def test_headings() -> None:
 )
 def test_numbers_have_four_digits(value: Any, shown: str) -> None:
     assert short(value) == shown
+
+
+def test_a_trainable_that_counts_no_env_steps_has_no_such_columns() -> None:
+    lines = _lines(160, [_row(0, env_steps=None, speed=None), _row(1, env_steps=None, speed=None)])
+    assert not any("env steps" in line or "steps/s" in line for line in lines)
+    assert any("iter" in line for line in lines)

@@ -1,0 +1,56 @@
+"""What a sweep prints for its policy works as printed, in a process that knows nothing of it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import own_env
+import pytest
+from sweep_processes import start
+
+from experiments.summary import evaluate_command
+from trainables import PPO
+from trainables.runtime.needed_trust import needed_trust
+
+SMALL = {"model": {"fcnet_hiddens": [8]}}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "env_config", "needed"),
+    [
+        (PPO, "CartPole-v1", {}, []),
+        (PPO, "own_env:Corridor", {"folder": "a folder/x"}, ["own_env:Corridor"]),
+        (PPO, "own_env:OwnCorridor-v0", {}, ["own_env:OwnCorridor-v0"]),
+        (
+            own_env.OwnPPO,
+            "OwnCorridor-v0",
+            {"folder": "a folder/x"},
+            ["env_config", "own_env:OwnPPO"],
+        ),
+    ],
+)
+def test_the_command_that_is_printed_plays(
+    tmp_path: Path, algorithm: type[PPO], env: str, env_config: dict[str, Any], needed: list[str]
+) -> None:
+    algo = algorithm({"env": env, "env_config": env_config, **SMALL})
+    folder = tmp_path / "a best"
+    algo.export_policy_checkpoint(str(folder))
+    algo.stop()
+    assert needed_trust(folder) == needed
+    words = shlex.split(evaluate_command(folder))[1:]
+    process = start(tmp_path, *words, "--episodes", "1", "--max-steps", "30")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "Played" in output
+    if needed:  # the options are needed, no decoration
+        bare = start(tmp_path, "evaluate", str(folder), "--episodes", "1")
+        output, _ = bare.communicate(timeout=120)
+        assert bare.returncode == 2 and "--trust, once" in output, output
+
+
+def test_of_what_is_no_policy_nothing_is_needed(tmp_path: Path) -> None:
+    assert needed_trust(tmp_path) == []
+    (tmp_path / "policy.json").write_text("{")
+    assert needed_trust(tmp_path) == []
