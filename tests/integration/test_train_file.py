@@ -133,7 +133,7 @@ def test_space(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     status, output, _ = run(["space", "PPO/zoo", "--as", "yaml"], monkeypatch, capsys)
     assert status == 0 and "search_space:\n  lr: {loguniform: [1.0e-05, 0.002]}" in output
     status, _, errors = run(["space", "PPO/zo"], monkeypatch, capsys)
-    assert status == 2 and "did you mean 'zoo'" in errors
+    assert status == 2 and "did you mean 'ppo/zoo'" in errors
 
 
 def test_evaluate_refuses_the_policy_of_another_algorithm(

@@ -161,8 +161,8 @@ def test_the_plan_shows_what_comes_first(tmp_path: Path) -> None:
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert any(line.startswith("# Warm start: 3 of 7 trials of ") for line in lines)
     examples = [line for line in lines if line.startswith("# a trial may have: ")]
-    assert "'lr': 0.02," in examples[0] and "'minibatch_size': 64" in examples[0]
-    assert len(examples) == 3 and "'lr': 0.02," not in examples[1]
+    assert "{lr: 0.02," in examples[0] and "minibatch_size: 64" in examples[0]
+    assert len(examples) == 3 and "{lr: 0.02," not in examples[1]
 
 
 def test_what_cannot_be_used_is_told(tmp_path: Path) -> None:
