@@ -14,12 +14,14 @@ from tunescape.shared_names import make_room
 
 if TYPE_CHECKING:
     from experiments.errors import PreflightError, SpecError, SweepError
+    from experiments.mlflow_callback import MLflowCallback
     from experiments.runner import resume, run
     from experiments.schema import SweepSpec
     from experiments.spec import load_spec, load_specs, make_spec
     from experiments.tuner import build_tuner
 
 _HOME = {
+    "MLflowCallback": "mlflow_callback",
     "PreflightError": "errors",
     "SpecError": "errors",
     "SweepError": "errors",
@@ -33,6 +35,7 @@ _HOME = {
 }
 
 __all__ = [
+    "MLflowCallback",
     "PreflightError",
     "SpecError",
     "SweepError",

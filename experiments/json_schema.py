@@ -27,7 +27,7 @@ _FILES: Schema = {
     "description": "Files (or names of shipped specs) that this mapping is merged over.",
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
 }
-_NO_SECTIONS = ("SweepSpec", "WarmStart")  # `include` does not stand in these
+_NO_SECTIONS = ("SweepSpec", "UserCallback", "WarmStart")  # `include` does not stand in these
 
 
 def spec_schema() -> Schema:
@@ -45,6 +45,11 @@ def spec_schema() -> Schema:
     _offer(properties, "objective", objective, {"type": "array", "items": objective})
     seed: Schema = {"type": "integer", "minimum": 0}
     _offer(properties, "seeds", {"type": "integer", "minimum": 1}, {"type": "array", "items": seed})
+    callback: Schema = {"anyOf": [{"$ref": "#/$defs/UserCallback"}, {"type": "string"}]}
+    properties["callbacks"] = {
+        **properties["callbacks"],
+        "anyOf": [{"type": "string"}, {"type": "array", "items": callback}],
+    }
     for name, definition in definitions.items():
         definitions[name] = _as_written(definition)
         if name not in _NO_SECTIONS:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
 
 from analysis.credentials import scrubbed
 from analysis.home import expanded
@@ -24,10 +23,18 @@ from experiments.mlflow_names import (
     MODEL_TAG,
     NOTE_TAG,
     PARENT_TAG,
+    SWEEP_TAG,
     TRIAL_TAG,
 )
 from experiments.mlflow_note import sweep_note
-from experiments.mlflow_store import connect, find_runs, first_line, log_batch
+from experiments.mlflow_store import (
+    connect,
+    find_runs,
+    first_line,
+    is_connection_error,
+    log_batch,
+)
+from experiments.mlflow_view import share_view, view_path
 from experiments.paths import (
     BEST_FOLDER,
     FINAL_FILE,
@@ -37,6 +44,7 @@ from experiments.paths import (
 )
 
 if TYPE_CHECKING:
+    from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
     from analysis import Sweep
@@ -82,37 +90,82 @@ def log_results(
     for file, place in result_files(folder).items():
         client.log_artifact(run_id, str(file), artifact_path=place or None)
         paths.append(f"{place}/{file.name}".lstrip("/"))
-    links = _links(client, experiment_id, run_id, paths, metric, mode)
     try:
-        note = sweep_note(_read(folder), metric, mode, links=links, commands=_commands(folder))
+        sweep = _read(folder)
     except ResultsError:  # no trial began
         return paths
+    run = client.get_run(run_id)
+    links = _links(client, run, paths)
+    if key := share_view_of(client, run, sweep, metric, mode):
+        views = {
+            "trials": view_path(experiment_id, key),
+            "curves": view_path(experiment_id, key, charts=True),
+        }
+        report = {name: links.pop(name) for name in (REPORT_FILE,) if name in links}
+        links = report | views | links
+    note = sweep_note(sweep, metric, mode, links=links, commands=_commands(folder))
     log_batch(client, run_id, tags={NOTE_TAG: note})
     return paths
 
 
-def _links(
-    client: MlflowClient, experiment_id: str, run_id: str, paths: list[str], metric: str, mode: str
-) -> dict[str, str]:
-    """Where MLflow's UI shows what the sweep left there, from the report on."""
-    runs = f"#/experiments/{experiment_id}/runs"
-    files = {Path(path).name: f"{runs}/{run_id}/artifacts/{path}" for path in [*paths, SPEC_FILE]}
-    children = {
-        "searchFilter": f"tags.`{PARENT_TAG}` = '{run_id}'",
-        "orderByKey": f"metrics.`{metric}`",  # without an order MLflow leaves the filter out
-        "orderByAsc": str(mode == "min").lower(),
-        "workflowType": "machine_learning",
-    }
-    trials = f"{runs}?{urlencode(children, quote_via=quote)}"
+def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mode: str) -> str:
+    """Writes how MLflow's page shows a sweep that has ended.
+
+    Args:
+        client: MLflow's.
+        run: the sweep's.
+        sweep: what its folder holds.
+        metric: its objective.
+        mode: "max" or "min".
+
+    Returns:
+        The key by which the view is opened; "" if there is none.
+    """
+    from mlflow.exceptions import MlflowException
+
+    from analysis import leaderboard
+
+    key: str = run.data.tags.get(SWEEP_TAG, "")
+    if not key:
+        return ""
+    try:
+        columns = list(leaderboard(sweep, metric, mode).columns)
+    except ResultsError:  # no trial has reported the metric
+        columns = []
+    settings = [name.removeprefix("config/") for name in columns if name.startswith("config/")]
+    try:
+        share_view(
+            client,
+            run.info.experiment_id,
+            key,
+            run_id=run.info.run_id,
+            name=run.data.tags.get("tunescape.sweep", sweep.name),
+            metric=metric,
+            mode=mode,
+            settings=settings,
+            created_ms=run.info.start_time,
+        )
+    except MlflowException as error:  # not everybody may change an experiment
+        if is_connection_error(error):
+            raise
+        return ""
+    return key
+
+
+def _links(client: MlflowClient, run: Run, paths: list[str]) -> dict[str, str]:
+    """Where MLflow's UI shows what the sweep left there, the report first."""
+    runs = f"#/experiments/{run.info.experiment_id}/runs"
+    here = f"{runs}/{run.info.run_id}/artifacts"
+    has_spec = any(file.path == SPEC_FILE for file in client.list_artifacts(run.info.run_id))
+    files = {Path(path).name: f"{here}/{path}" for path in paths}
     links = {name: files.pop(name) for name in (REPORT_FILE,) if name in files}
-    links |= {"trials": trials, "curves": f"{trials}&compareRunsMode=CHART"}
-    tags = client.get_run(run_id).data.tags
-    if BEST_TRIAL_TAG in tags:
-        links["best policy"] = f"{runs}/{run_id}/artifacts/{BEST_ARTIFACT}"
+    tags = run.data.tags
+    if BEST_TRIAL_TAG in tags and "tunescape.best_policy" in tags:
+        links["best policy"] = f"{here}/{BEST_ARTIFACT}"
     if MODEL_TAG in tags:
         model = tags[MODEL_TAG].rpartition("/")[2]
-        links["model"] = f"#/experiments/{experiment_id}/models/{model}"
-    return links | files
+        links["model"] = f"#/experiments/{run.info.experiment_id}/models/{model}"
+    return links | files | ({SPEC_FILE: f"{here}/{SPEC_FILE}"} if has_spec else {})
 
 
 def _read(folder: Path) -> Sweep:
@@ -124,7 +177,10 @@ def _read(folder: Path) -> Sweep:
 def _commands(folder: Path) -> list[str]:
     """What repeats the sweep and what uses it, for whoever has downloaded the spec."""
     again = f"{folder.name}-again"
-    lines = [f"{shlex.join(['tunescape', 'run', SPEC_FILE, '--name', again])}  # the spec is above"]
+    lines = []
+    if (folder / SPEC_FILE).is_file():
+        run = shlex.join(["tunescape", "run", SPEC_FILE, "--name", again])
+        lines.append(f"{run}  # the spec is above")
     best = folder / BEST_FOLDER
     if best.is_dir():  # not the whole path: a description is read by others
         place = Path(*best.parts[-3:])
@@ -179,7 +235,7 @@ def log_artifacts_of_sweep(folder: Path) -> str:
         experiment = client.get_experiment_by_name(spec.mlflow.experiment_name)
         if experiment is None:
             raise ExperimentError(f"there is no {shown}")
-        run_id = _parent_of(client, experiment.experiment_id, _read(folder))
+        run_id = parent_of(client, experiment.experiment_id, _read(folder))
         if run_id is None:
             raise ExperimentError(f"{shown} has no run of the sweep {folder}")
         paths = log_results(
@@ -202,8 +258,8 @@ def log_artifacts_of_sweep(folder: Path) -> str:
     return f"Logged to {shown}, run {run_id}: {', '.join(paths)}"
 
 
-def _parent_of(client: MlflowClient, experiment_id: str, sweep: Sweep) -> str | None:
-    """The run whose children are a sweep's trials."""
+def parent_of(client: MlflowClient, experiment_id: str, sweep: Sweep) -> str | None:
+    """Id of the run whose children are a sweep's trials; None if the experiment has none."""
     for trial in sweep.trials:
         for run in find_runs(client, experiment_id, TRIAL_TAG, trial.trial_id):
             if PARENT_TAG in run.data.tags:

@@ -399,6 +399,7 @@ class MLflowLogger(tune.Callback):
             self._reported_non_finite.add(trial_id)
             tag = {"tunescape.non_finite": f"at env step {step}: {', '.join(non_finite)}"}
             self._submit_tags(trial_id, tag)
+        values = self.sweep.objective_first(values)
         self._writer.submit_row(trial_id, Row(step, timestamp_ms(result), values))
 
     def _changed_settings(self, trial: Trial, step: int) -> dict[str, float]:

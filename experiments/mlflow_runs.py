@@ -6,7 +6,9 @@ found again by the tags `tunescape.sweep_id` and `tunescape.trial_id`.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,14 +34,18 @@ from experiments.mlflow_store import (
     Row,
     ensure_experiment,
     find_runs,
+    is_connection_error,
     log_batch,
 )
+from experiments.mlflow_view import VariedSettings, share_view
 from experiments.trial_info import numeric_metrics, read_json_lines
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
     from experiments.mlflow_writer import MLflowWriter
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,12 @@ class SweepInfo:
     def step_of(self, values: Mapping[str, float]) -> int:
         """Returns the env step of a result; its training iteration if it counts no env steps."""
         return int(values.get(self.step_metric, values.get("training_iteration", 0)))
+
+    def objective_first(self, values: dict[str, float]) -> dict[str, float]:
+        """Returns a result's metrics with the objective first, as MLflow's pages open on that."""
+        if self.metric not in values:
+            return values
+        return {self.metric: values[self.metric], **values}
 
 
 class SweepRuns:
@@ -101,6 +113,8 @@ class SweepRuns:
         self.anew: frozenset[str] = frozenset()  # trials that get a new run at a resume
         self._skip_until: dict[str, int] = {}  # env step up to which a run already holds its rows
         self._last_step: dict[str, int] = {}  # env step of a run's last row
+        self._settings = VariedSettings(sweep.config)
+        self._created_ms = int(time.time() * 1000)
 
     @property
     def _client(self) -> MlflowClient:
@@ -124,6 +138,9 @@ class SweepRuns:
                 client.set_tag(run_id, TRIAL_TAG, f"{trial_id} before its restart")
             self.run_ids = {trial_id: run.info.run_id for trial_id, run in children.items()}
             self._found = {trial_id: run.info.status for trial_id, run in children.items()}
+            self._created_ms = parents[0].info.start_time
+            for child in children.values():
+                self._settings.add(child.data.params)
             return
         self.run_ids = {}
         tags = {
@@ -167,9 +184,31 @@ class SweepRuns:
             self._unlogged[trial_id] = params, dataset
             if not self._writer().is_waiting(trial_id):  # else they go with its metrics
                 self._log(trial_id)
+            if self._settings.add(params) or len(self.run_ids) == 1:
+                self._writer().submit(None, self._share_view)
         elif reopen:
             self._note_logged(trial_id, run_id)
             client.update_run(run_id, status="RUNNING")
+
+    def _share_view(self) -> None:
+        """Writes how MLflow's page shows this sweep; who may not write that logs all the same."""
+        sweep = self.sweep
+        try:
+            share_view(
+                self._client,
+                self._experiment_id,
+                sweep.sweep_id,
+                run_id=self.parent_run_id or "",
+                name=sweep.name,
+                metric=sweep.metric,
+                mode=sweep.mode,
+                settings=self._settings.names,
+                created_ms=self._created_ms,
+            )
+        except Exception as error:
+            if is_connection_error(error):
+                raise
+            logger.debug("MLflow keeps no view of %s", sweep.name, exc_info=True)
 
     def _log(
         self, trial_id: str, rows: Sequence[Row] = (), tags: Mapping[str, str] | None = None
@@ -232,7 +271,9 @@ class SweepRuns:
             iteration = int(values.get("training_iteration", 0))
             if iteration <= until:
                 by_iteration[iteration] = Row(
-                    self.sweep.step_of(values), timestamp_ms(result), values
+                    self.sweep.step_of(values),
+                    timestamp_ms(result),
+                    self.sweep.objective_first(values),
                 )
         self.write_rows(trial_id, [by_iteration[i] for i in sorted(by_iteration)])
 

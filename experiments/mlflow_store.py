@@ -131,16 +131,16 @@ def log_batch(
     """
     from mlflow.entities import Metric, Param, RunTag
 
-    params = {_key(name): value for name, value in (params or {}).items()}
+    params = {accepted_key(name): value for name, value in (params or {}).items()}
     long_params = {k: v for k, v in params.items() if len(v) > MAX_PARAM_LENGTH}
     if long_params:
         client.log_dict(run_id, long_params, LONG_PARAMS_ARTIFACT)
         note = f"... (whole in {LONG_PARAMS_ARTIFACT})"
         params |= {k: v[: MAX_PARAM_LENGTH - len(note)] + note for k, v in long_params.items()}
     all_params = [Param(name, value) for name, value in params.items()]
-    all_tags = [RunTag(_key(k), _cut(v, MAX_TAG_LENGTH)) for k, v in (tags or {}).items()]
+    all_tags = [RunTag(accepted_key(k), _cut(v, MAX_TAG_LENGTH)) for k, v in (tags or {}).items()]
     metrics = [
-        Metric(_key(name), value, row.timestamp_ms, row.step)
+        Metric(accepted_key(name), value, row.timestamp_ms, row.step)
         for row in rows
         for name, value in row.values.items()
     ]
@@ -221,8 +221,8 @@ def _gave_up(error: BaseException) -> bool:
     return type(error).__name__ == "RetryError" and not _UNAVAILABLE.isdisjoint(codes)
 
 
-def _key(name: str) -> str:
-    """Makes a name that MLflow accepts: its characters, a plain relative path, at most 250 long."""
+def accepted_key(name: str) -> str:
+    """Returns a name as MLflow accepts it: its characters, a plain relative path, 250 at most."""
     clean = "".join(c if c.isalnum() or c in "_-. :/" else "_" for c in str(name))
     return posixpath.normpath(clean).lstrip("./")[:250] or "_"
 

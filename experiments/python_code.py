@@ -157,13 +157,13 @@ def _functions(value: Any) -> Iterator[Any]:
 
 def _home(function: Callable[..., Any]) -> str:
     """The module from which people import it: the shortest that has it."""
-    module = function.__module__
+    module, name = function.__module__, function.__name__
     parts = module.split(".")
     if parts[0] == "ray":
         public = {f"ray.tune.{part}" for part in ("logger", "schedulers", "search")}
         package = ".".join(parts[:3])
-        return package if package in public else module
-    name = function.__name__
+        has_it = package in public and hasattr(importlib.import_module(package), name)
+        return package if has_it else module
     if parts[0] in PACKAGES and name in our_package(parts[0]).__all__:
         return parts[0]
     return module

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from experiments.named_loggers import NAMED
 from experiments.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
 from search_spaces.domains import is_domain
@@ -74,7 +75,9 @@ def refuse_foreign(document: Document) -> None:
     others = {key: data[key] for key in SweepSpec.model_fields if key in data}
     for path, text in _texts((), others):
         has_own_rules = path[0] in _OF_THEIR_OWN or path[:2] in (_POINTS, _SCHEDULE)
-        if not has_own_rules and not any(_matches(path, allowed) for allowed in _TEXTS):
+        is_listed = has_own_rules or any(_matches(path, allowed) for allowed in _TEXTS)
+        sends_results = path[0] == "loggers" and text in NAMED
+        if sends_results or not is_listed:
             _refuse(document, path, text)
 
 

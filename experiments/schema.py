@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, field_validator, model_serializer
 
 from experiments.ray_names import check_address, check_resources_given
 from experiments.scheduler_schema import FifoScheduler, Scheduler
@@ -115,6 +115,19 @@ class Final(Section):
     """How many held-out seeds each."""
 
 
+class UserCallback(Section):
+    """A callback of Tune's, and what it is made with."""
+
+    class_: Annotated[str, Field(min_length=1, alias="class")]
+    """`module:Class` of a `ray.tune.Callback`, or the name of a tracker (`wandb`)."""
+    args: dict[str, Any] = {}
+    """Keyword arguments of the class; a key or password as `${env:NAME}`."""
+
+    @model_serializer
+    def _as_written(self) -> dict[str, Any]:
+        return {"class": self.class_, "args": self.args}
+
+
 class SweepSpec(Section):
     """One sweep: what is trained, what is searched, and how.
 
@@ -151,9 +164,11 @@ class SweepSpec(Section):
     storage: FilePath = "runs"
     """Folder that holds the sweep's folder, `<storage>/<name>`."""
     mlflow: Mlflow = Mlflow()
-    loggers: list[Literal["json", "csv", "tensorboard"]] = ["json"]
-    """Files in each trial's folder besides MLflow; `json` is always written, as it is what the
-    analysis reads."""
+    loggers: list[Literal["json", "csv", "tensorboard", "wandb", "comet", "aim"]] = ["json"]
+    """Besides MLflow: files in each trial's folder, and other trackers by name; `json` is always
+    written, as it is what the analysis reads."""
+    callbacks: list[UserCallback] = []
+    """Callbacks of Tune's: `module:Class` of a `ray.tune.Callback`, or a tracker's name."""
     _references: dict[str, str] = PrivateAttr(default_factory=dict)
     """Texts with `${env:…}` of keys that may be credentials, by dotted key."""
 

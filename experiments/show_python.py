@@ -13,7 +13,7 @@ from analysis import leaderboard
 from experiments.durability import durable
 from experiments.errors import SpecError
 from experiments.function_trainable import is_function_class
-from experiments.mlflow_logger import MLflowLogger
+from experiments.mlflow_callback import MLflowCallback
 from experiments.multi_seed import with_seeds
 from experiments.optuna_search import OptunaSearch
 from experiments.python_code import (
@@ -32,9 +32,9 @@ from experiments.search import total_trials
 from experiments.search_limit import TogetherLimiter
 from experiments.search_schema import OptunaSection
 from experiments.seed_plan import sweep_trainable
+from experiments.show_callbacks import callback_calls, environment_text
 from experiments.show_scheduler import check_source, scheduler_call
 from experiments.spec import spec_space
-from experiments.spec_references import REFERENCE
 from experiments.trainable import resolve_trainable
 from experiments.trial_files import file_loggers
 from experiments.tuner import max_concurrent_trials, takes_seed
@@ -44,6 +44,7 @@ from search_spaces.points import searched_point
 
 _SPACE = Name("space")
 _STANDARD = {"os.environ": "import os", "Path(": "from pathlib import Path"}
+_LIBRARIES = {"ray.init": "import ray", "yaml.safe_load": "import yaml"}
 
 
 def python_source(spec: SweepSpec) -> str:
@@ -78,11 +79,8 @@ def python_source(spec: SweepSpec) -> str:
     body = "\n".join(before + render(value, 0, len(before)) for before, value in statements)
     standard = [f"{line}\n" for word, line in _STANDARD.items() if word in body]
     libraries, ours = imports_of(*(value for _, value in statements), SearchSpace)
-    libraries = "\n".join(
-        line
-        for line in ("import ray" if "ray.init" in body else "", "from ray import tune", libraries)
-        if line
-    )
+    lines = [line for word, line in _LIBRARIES.items() if word in body]
+    libraries = "\n".join(line for line in (*lines, "from ray import tune", libraries) if line)
     check = check_source(spec, trainable)
     if check:
         ours, body = f"{ours}\n", f"{check}\n\n{body}"
@@ -221,14 +219,17 @@ def _callbacks(spec: SweepSpec) -> list[Any]:
     """The files of each trial that Tune would write otherwise or not at all, and MLflow."""
     files = [call(type(logger)) for logger in file_loggers(spec.loggers)]
     callbacks: list[Any] = [Name("keeper"), *(files if _own_files(spec) else [])]
-    if not spec.mlflow.enabled:
-        return callbacks
+    if spec.mlflow.enabled:
+        callbacks.append(_mlflow(spec))
+    return [*callbacks, *callback_calls(spec)]
+
+
+def _mlflow(spec: SweepSpec) -> Call:
     uri, artifacts = _tracking(spec)
     options = ("log_model", "register_as", "system_metrics", "max_pending_metrics")
-    logger = call(
-        MLflowLogger,
+    return call(
+        MLflowCallback,
         uri,
-        spec.name,
         experiment_name=spec.mlflow.experiment_name,
         artifact_location=artifacts,
         tags=spec.mlflow.tags,
@@ -236,11 +237,10 @@ def _callbacks(spec: SweepSpec) -> list[Any]:
         mode=spec.objective.mode,
         **{name: getattr(spec.mlflow, name) for name in options},
     )
-    return [*callbacks, logger]
 
 
 def _own_files(spec: SweepSpec) -> bool:
-    return any(name != "json" for name in spec.loggers)
+    return any(name in ("csv", "tensorboard") for name in spec.loggers)
 
 
 def _tracking(spec: SweepSpec) -> tuple[Any, Any]:
@@ -248,7 +248,7 @@ def _tracking(spec: SweepSpec) -> tuple[Any, Any]:
     uri = spec.mlflow.tracking_uri
     reference = spec._references.get("mlflow.tracking_uri")
     if uri is not None and reference is not None:  # it may hold a password
-        return _environment(reference), None
+        return environment_text(reference), None
     local = uri is None or uri.startswith("sqlite:")
     artifacts = _absolute(str(PurePath(spec.storage, "mlartifacts")), "as_uri") if local else None
     if uri is not None:
@@ -257,24 +257,6 @@ def _tracking(spec: SweepSpec) -> tuple[Any, Any]:
     if not database.startswith("~"):
         return f"sqlite:///{database}", artifacts
     return Name(f'"sqlite:///" + {_absolute(database, "as_posix")}'), artifacts
-
-
-def _environment(text: str) -> Name:
-    """A text with `${env:…}` as an expression."""
-    parts = []
-    end = 0
-    for found in REFERENCE.finditer(text):
-        parts.append(_literal(text[end : found.start()]))
-        name, default = render(found["name"]), found["default"]
-        given = f"os.environ[{name}]"
-        parts.append(given if default is None else f"os.environ.get({name}, {render(default)})")
-        end = found.end()
-    parts.append(_literal(text[end:]))
-    return Name(" + ".join(part for part in parts if part))
-
-
-def _literal(text: str) -> str:
-    return render(text.replace("$${", "${")) if text else ""
 
 
 def _absolute(path: str, form: str) -> Name:

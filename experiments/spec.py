@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments.activity import doing
+from experiments.callback_checks import check_callbacks
 from experiments.env_checks import check_env
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
@@ -209,6 +210,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     trainable = settle_trainable(document, spec, trainable)
     check_pair(document, spec)
     check_mlflow(document, spec)
+    check_callbacks(document, spec)
     check_search(document, spec, space, config_class)
     check_scheduler(document, spec, space, trainable)
     check_seeds(document, spec, space, trainable)

@@ -19,10 +19,11 @@ CREDENTIALS: tuple[KeyPath, ...] = (
     ("mlflow", "tracking_uri"),
     ("search", "study_storage"),
     ("search", "warm_start", "*", "tracking_uri"),
+    ("callbacks", "*", "args", "**"),
 )
 """Keys that may hold a password: what is written to disk is the reference, not the value.
 
-`*` is any place of a list.
+`*` is any place of a list, `**` everything below.
 """
 
 REFERENCE = re.compile(r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}")
@@ -87,10 +88,17 @@ def escaped(text: str) -> str:
 
 
 def _is_credential(path: KeyPath) -> bool:
-    return any(
-        len(path) == len(known)
-        and all(key in (part, "*") for key, part in zip(known, path, strict=True))
-        for known in CREDENTIALS
+    return any(_is_at(path, known) for known in CREDENTIALS)
+
+
+def _is_at(path: KeyPath, known: KeyPath) -> bool:
+    if known[-1] == "**":
+        known = known[:-1]
+        path, below = path[: len(known)], path[len(known) :]
+        if not below:
+            return False
+    return len(path) == len(known) and all(
+        key in (part, "*") for key, part in zip(known, path, strict=True)
     )
 
 

@@ -49,6 +49,7 @@ def expand_shorthands(document: Document) -> None:
         _expand_algorithm(document, key, known, _SYNONYMS[key])
     _expand_seeds(document)
     _expand_objectives(document)
+    _expand_callbacks(document)
 
 
 def _expand_algorithm(
@@ -120,6 +121,17 @@ def _expand_objectives(document: Document) -> None:
         raise document.error(
             ("objective",), "objective is the first of objectives; write only one of the two"
         )
+
+
+def _expand_callbacks(document: Document) -> None:
+    """`callbacks: module:Class`, alone or in a list, is one that is made without arguments."""
+    given = document.data.get("callbacks")
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, list):
+        document.data["callbacks"] = [
+            {"class": entry} if isinstance(entry, str) else entry for entry in given
+        ]
 
 
 def take_space_by_name(document: Document) -> SearchSpace:
@@ -328,7 +340,7 @@ def _fields_at(path: KeyPath, location: tuple[str | int, ...]) -> list[str]:
             model = _TAGGED[str(key)][str(location[1])]
         else:
             model = _section_in(model.model_fields[key].annotation)
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:

@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.credentials import scrubbed
+from analysis.credentials import scrubbed, without_credentials
 from analysis.home import expanded
+from analysis.records import is_sweep_folder
 from experiments.errors import ExperimentError
 from experiments.matrix_state import is_matrix, load_matrix
 from experiments.paths import SPEC_FILE, default_tracking_uri, tracking_uri
 from experiments.runner import load_sweep_spec
+from experiments.tracking_page import page_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +43,7 @@ def serve(folder: Path, port: int, console: Console) -> int:
     uri = store_of(folder)
     if uri.startswith(("http://", "https://")):
         console.print(f"This sweep is tracked at {scrubbed(uri)}", highlight=False)
+        _show(page_line(folder, uri, without_credentials(uri).rstrip("/")), console)
         return 0
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -54,8 +57,7 @@ def serve(folder: Path, port: int, console: Console) -> int:
     # The server has worker processes: all of them are in a group of their own, and end with us.
     server = subprocess.Popen(ui_command(port), start_new_session=True, env=_environment(uri))
     try:
-        if page := runs_page(uri, port):
-            console.print(f"Runs of the latest sweeps: {page}", highlight=False, soft_wrap=True)
+        _show(page_line(folder, uri, f"http://{HOST}:{port}"), console)
         return server.wait()
     except KeyboardInterrupt:
         return 0
@@ -63,23 +65,9 @@ def serve(folder: Path, port: int, console: Console) -> int:
         _stop(server)
 
 
-def runs_page(uri: str, port: int) -> str:
-    """Where the UI lists the runs of the experiment that was written to last; "" if there is none.
-
-    The UI's own front page is that of language models.
-    """
-    from mlflow.exceptions import MlflowException
-
-    from experiments.mlflow_store import connect
-
-    try:
-        found = connect(uri).search_experiments(order_by=["last_update_time DESC"], max_results=1)
-    except MlflowException:  # the server tells what is wrong with the store
-        return ""
-    if not found:
-        return ""
-    path = f"experiments/{found[0].experiment_id}/runs"
-    return f"http://{HOST}:{port}/#/{path}?workflowType=machine_learning"
+def _show(line: str, console: Console) -> None:
+    if line:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _environment(uri: str) -> dict[str, str]:
@@ -112,6 +100,8 @@ def store_of(folder: Path) -> str:
         uri = tracking_uri(load_sweep_spec(folder))
     elif is_matrix(folder):
         uri = tracking_uri(next(iter(load_matrix(folder).specs.values())))
+    elif is_sweep_folder(folder):  # of a plain Tuner: its callback's default
+        uri = default_tracking_uri(folder.parent)
     else:
         uri = default_tracking_uri(folder)
     if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file():

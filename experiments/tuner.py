@@ -84,8 +84,10 @@ def prepare_tuner(
     from experiments.search_limit import TogetherLimiter
     from experiments.stall_watch import StallWatch
     from experiments.trial_files import file_loggers
+    from experiments.user_callbacks import callbacks_of
     from experiments.warm_start import load_history
 
+    own = callbacks_of(spec)  # one that cannot be made leaves nothing behind
     space = spec_space(spec)
     trainable = sweep_trainable(spec)
     metric, mode = spec.objective.metric, spec.objective.mode
@@ -113,7 +115,8 @@ def prepare_tuner(
     if mlflow is not None:
         callbacks.append(mlflow)
     callbacks += [StallWatch(), EpisodeWatch()]
-    callbacks.append(_progress(spec, count, console))
+    # Those of the spec come last: a resume may have more of them, and Tune goes by their places.
+    callbacks += [_progress(spec, count, console), *own]
 
     config = dict(spec.config)
     if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
@@ -180,7 +183,9 @@ def restore_tuner(
     from experiments.progress import Progress
     from experiments.resumption import ResumedSearch, plan_changes
     from experiments.search import total_trials
+    from experiments.user_callbacks import GuardedCallback, callbacks_of
 
+    own = callbacks_of(spec)
     trainable = sweep_trainable(spec)
     try:
         tuner = tune.Tuner.restore(str(folder), trainable=trainable)
@@ -210,8 +215,10 @@ def restore_tuner(
     next(c for c in run_config.callbacks if isinstance(c, SweepKeeper)).apply(changes)
     progress = _progress(spec, count, console)
     run_config.callbacks = [
-        progress if isinstance(c, Progress) else c for c in run_config.callbacks
-    ]
+        progress if isinstance(c, Progress) else c
+        for c in run_config.callbacks
+        if not isinstance(c, GuardedCallback)
+    ] + own
     if study is not None:
         limiter.searcher.copy = study
     return PreparedSweep(tuner, mlflow, count, study)

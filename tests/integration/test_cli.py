@@ -161,7 +161,7 @@ def test_ui_serves_the_store_on_loopback(trained: tuple[Path, str]) -> None:
     finally:
         process.terminate()
         output, _ = process.communicate(timeout=20)
-    assert f"http://{HOST}:{port}" in output
+    assert f"The sweep one: http://{HOST}:{port}/#/experiments/1/runs?viewStateShareKey=" in output
     with pytest.raises(OSError):  # the server went with the command
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import time
@@ -24,6 +25,7 @@ from experiments.mlflow_names import run_name
 from experiments.mlflow_note import sweep_note
 from experiments.mlflow_store import connect
 from experiments.report_command import make_report, report_at_end
+from experiments.tracking_page import page_line
 
 NOTE = "mlflow.note.content"
 
@@ -98,8 +100,62 @@ def test_the_sweeps_run_gets_what_its_folder_holds_of_results(folder: Path) -> N
     assert note.startswith("**20** is the highest `episode_return_mean`, of trial `a`.")
     run = f"#/experiments/{parent.info.experiment_id}/runs/{parent.info.run_id}"
     assert f"[report.html]({run}/artifacts/report.html)" in note
-    assert f"tags.%60mlflow.parentRunId%60%20%3D%20%27{parent.info.run_id}%27" in note
+    runs = f"#/experiments/{parent.info.experiment_id}/runs"
+    key = parent.data.tags["tunescape.sweep_id"]
+    assert f"[trials]({runs}?viewStateShareKey={key}&workflowType=machine_learning)" in note
+    assert f"[curves]({runs}?viewStateShareKey={key}&" in note
     assert "2 trials: 2 finished." in note
+
+
+def test_every_link_of_the_note_leads_to_something(folder: Path) -> None:
+    _log(folder, page="<p>one</p>")
+    client, parent = _parent(folder)
+    linked = re.findall(
+        r"\]\(#/experiments/(\d+)/runs/(\w+)/artifacts/(\S+)\)", parent.data.tags[NOTE]
+    )
+    assert {path for _, _, path in linked} == {
+        *("report.html", "final.json", "pareto.csv", "plots/learning_curves.png")
+    }  # no spec.yaml: this run has none
+    for experiment, run, path in linked:
+        assert (experiment, run) == (parent.info.experiment_id, parent.info.run_id)
+        assert Path(client.download_artifacts(run, path, str(folder.parent))).is_file()
+
+
+def test_the_page_of_the_sweep_has_columns_of_its_own(folder: Path) -> None:
+    _log(folder)
+    client, parent = _parent(folder)
+    key = parent.data.tags["tunescape.sweep_id"]
+    experiment = client.get_experiment(parent.info.experiment_id)
+    state = json.loads(json.loads(experiment.tags[f"mlflow.sharedViewState.{key}"])["state"])
+    assert state["selectedColumns"][:2] == ["metrics.`episode_return_mean`", "params.`lr`"]
+    assert state["searchFilter"] == f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"
+    trials = client.search_runs([experiment.experiment_id], state["searchFilter"])
+    assert len(trials) == 2
+
+
+@pytest.mark.parametrize("how", ["as it was logged", "of a sweep without a view"])
+def test_ui_names_the_page_of_a_sweep(folder: Path, how: str) -> None:
+    _log(folder)
+    client, parent = _parent(folder)
+    uri = f"sqlite:///{folder.parent}/mlflow.db"
+    key = parent.data.tags["tunescape.sweep_id"]
+    if how != "as it was logged":
+        client.delete_experiment_tag(parent.info.experiment_id, f"mlflow.sharedViewState.{key}")
+    line = page_line(folder, uri, "http://127.0.0.1:5000")
+    runs = f"http://127.0.0.1:5000/#/experiments/{parent.info.experiment_id}/runs"
+    assert line == f"The sweep sweep: {runs}?viewStateShareKey={key}&workflowType=machine_learning"
+    assert f"mlflow.sharedViewState.{key}" in client.get_experiment(parent.info.experiment_id).tags
+    latest = page_line(folder.parent, uri, "http://127.0.0.1:5000")
+    assert latest == f"Runs of the latest sweeps: {runs}?workflowType=machine_learning"
+
+
+def test_a_folder_that_mlflow_does_not_know_has_the_latest_page(folder: Path) -> None:
+    uri = f"sqlite:///{folder.parent}/mlflow.db"
+    assert page_line(folder, uri, "http://host").startswith(
+        "Runs of the latest sweeps: http://host"
+    )
+    (folder.parent / "text.db").write_text("no database")
+    assert page_line(folder, f"sqlite:///{folder.parent}/text.db", "http://host") == ""
 
 
 def test_a_later_report_replaces_the_one_that_is_there(folder: Path) -> None:

@@ -231,6 +231,18 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not any(key.startswith("config") for key in winner.data.metrics)
 
 
+def test_the_objective_is_logged_first(uri: str, tmp_path: Path) -> None:
+    """MLflow's pages of comparison open on the first metric that a run was given."""
+    logger, trial = _logger(uri, tmp_path), _trial("a", lr=0.1)
+    logger.setup()
+    logger.on_trial_start(0, [trial], trial)
+    result = {"learner/loss": 0.5, "a": 1.0, "score": 2.0, "training_iteration": 1, STEPS: 100}
+    logger.on_trial_result(0, [trial], trial, result)
+    _finish(logger, trial)
+    logger.close()
+    assert next(iter(_runs(uri)[1]["a"].data.metrics)) == "score"
+
+
 def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
     """The driver is killed: Tune's snapshot is older than what MLflow already holds."""
     first = _logger(uri, tmp_path)
