@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from experiments.callback_classes import callback_class, wanted_callbacks, why_not_these
@@ -42,11 +42,13 @@ def check_callbacks(document: Document, spec: SweepSpec) -> None:
 def _check_secrets(document: Document, spec: SweepSpec, place: KeyPath) -> None:
     """What is written for an argument is its reference; a literal key would be written itself."""
     entry = spec.callbacks[int(place[1])]
-    seen = set()
-    for path, value in _leaves((*place, "args"), entry.args):
+    for path, value in _leaves((*place, "args"), entry.args, spec._references):
         dotted = ".".join(map(str, path))
-        seen.add(dotted)
         reference = spec._references.get(dotted)
+        if reference is not None and any("." in str(part) for part in path):
+            raise document.error(
+                path, f"{dotted}: a key with a '.' in it cannot have ${{env:…}} as its value"
+            )
         is_named_so = any(_SECRET.search(str(part)) for part in path[3:])
         if value is None or isinstance(value, bool):
             continue
@@ -63,11 +65,6 @@ def _check_secrets(document: Document, spec: SweepSpec, place: KeyPath) -> None:
                 f"{dotted} holds credentials, and a spec is kept in the sweep's folder; write "
                 "${env:NAME} in their place",
             )
-    for dotted in spec._references:
-        if dotted.startswith(f"callbacks.{place[1]}.args.") and dotted not in seen:
-            raise document.error(
-                (*place, "args"), f"{dotted}: a key with a '.' in it cannot have ${{env:…}}"
-            )
 
 
 def _literal(reference: str | None) -> bool:
@@ -77,12 +74,17 @@ def _literal(reference: str | None) -> bool:
     return any(found["default"] for found in REFERENCE.finditer(reference))
 
 
-def _leaves(path: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Any]]:
+def _leaves(
+    path: KeyPath, value: Any, references: Mapping[str, str]
+) -> Iterator[tuple[KeyPath, Any]]:
+    """Every value that is written by itself; one reference may stand for a mapping or a list."""
+    inner: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves((*path, key), item)
+        inner = value.items()
     elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from _leaves((*path, index), item)
-    else:
+        inner = enumerate(value)
+    if ".".join(map(str, path)) in references or not isinstance(value, (dict, list, tuple)):
         yield path, value
+        return
+    for key, item in inner:
+        yield from _leaves((*path, key), item, references)

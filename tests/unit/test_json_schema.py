@@ -60,6 +60,9 @@ GOOD = [
     "stop: {training_iteration: 3, episode_return_mean: 2.5}",
     "scheduler: {algorithm: pbt, perturbation_factors: [1.2, 0.8]}",
     "seed: null",
+    "callbacks: my_callbacks:Mine",
+    "callbacks: [my_callbacks:Mine, {class: wandb, args: {project: x, deep: {a: [1]}}}]",
+    "loggers: [json, wandb]",
 ]
 BAD = [
     "num_sample: 3",
@@ -77,6 +80,8 @@ BAD = [
     "seed: '${evn:SEED}'",
     "stop: {training_iteration: soon}",
     "resources: {num_cpus: 0}",
+    "callbacks: [{class: a:B, arguments: {}}]",
+    "loggers: [wandbb]",
 ]
 
 

@@ -214,12 +214,12 @@ def test_every_option_of_tracking_and_files(monkeypatch: pytest.MonkeyPatch) -> 
     found = callbacks_of(spec)
     assert {"ResultRows", "CsvFiles", "TensorBoardFiles"} <= set(found)
     assert os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] == "1"
-    logger = found["MLflowLogger"]
+    logger = found["MLflowCallback"]
     assert logger.tracking_uri == "http://localhost:5000"
     assert (logger.sweep.log_model, logger.sweep.register_as) == (True, "best")
     assert (logger.system_metrics, logger.max_pending_metrics) == (True, 7)
     spec = make_spec({**data, "mlflow": {"log_model": False}})
-    assert not callbacks_of(spec)["MLflowLogger"].sweep.log_model
+    assert not callbacks_of(spec)["MLflowCallback"].sweep.log_model
 
 
 def test_paths_are_those_of_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_paths_are_those_of_the_sweep(tmp_path: Path, monkeypatch: pytest.Monkey
     data = {"name": "x", "trainable": "sweep_dummy:Dummy", "stop": {"training_iteration": 1}}
     found = callbacks_of(make_spec({**data, "storage": "~/runs"}))
     assert found["storage"] == str(tmp_path / "runs")
-    assert found["MLflowLogger"].tracking_uri == f"sqlite:///{tmp_path}/runs/mlflow.db"
+    assert found["MLflowCallback"].tracking_uri == f"sqlite:///{tmp_path}/runs/mlflow.db"
     found = callbacks_of(make_spec({**data, "storage": 'a"); b("'}))
     assert found["storage"] == str(tmp_path / 'a"); b("')
 

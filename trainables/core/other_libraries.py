@@ -199,7 +199,8 @@ SETTINGS: dict[str, tuple[Hint, ...]] = {
         "tensorboard_log", Hint("", "it is a key of the spec itself: loggers: [tensorboard]")
     ),
     **_called(
-        "track wandb_project_name wandb_entity", Hint("", "MLflow tracks every sweep: key mlflow")
+        "track wandb_project_name wandb_entity",
+        Hint("", "MLflow tracks every sweep (key mlflow); W&B beside it: loggers: [wandb]"),
     ),
     **_called("save_freq", Hint("", "it is a key of the spec itself: checkpoint: {frequency: …}")),
     **_called("verbose", Hint("log_level")),
