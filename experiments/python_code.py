@@ -6,6 +6,7 @@ too long, an argument a line. Keyword arguments that equal the callee's defaults
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
