@@ -120,7 +120,7 @@ def test_nothing_is_set_when_one_value_is_wrong() -> None:
 def test_unknown_setting_with_nearest_names() -> None:
     with raises(r"unknown setting 'clip_parm' of PPOConfig; did you mean clip_param \(in \.tra"):
         PPOConfig().training(clip_parm=0.1)
-    with raises("unknown setting 'num_rollout_worker' of PPOConfig; did you mean num_rollout_wor"):
+    with raises("unknown setting 'num_rollout_worker' of PPOConfig; did you mean num_env_runners"):
         PPOConfig.from_dict({"num_rollout_worker": 1})
     with raises("clip_param = .* is no setting of Algorithm; it belongs to PPO"):
         AlgorithmConfig.from_dict({"clip_param": 0.1})
