@@ -35,11 +35,12 @@ class EpisodeWatch(tune.Callback):
         """Look at how many steps the trial has made."""
         if result.get(EPISODES) != 0:  # the usual case; None: of a trainable that counts none
             return
-        from trainables.runtime.endless import ADVICE, NOTED_AFTER
+        from trainables.runtime.endless import ADVICE, noted_after
         from trainables.runtime.envs import env_name
 
         steps, env = int(result.get(ENV_STEPS) or 0), env_name(trial.config.get("env", ""))
-        if env in self._told or (steps < NOTED_AFTER and not result.get("done")):
+        is_early = steps < noted_after(_num_slots(trial.config)) and not result.get("done")
+        if env in self._told or is_early:
             return
         self._told.add(env)
         logger.warning(
@@ -50,6 +51,12 @@ class EpisodeWatch(tune.Callback):
             trial.trial_id,
             ADVICE,
         )
+
+
+def _num_slots(config: Mapping[str, Any]) -> int:
+    """Environments that a trial steps side by side, as far as its settings say."""
+    per_runner = int(config.get("num_envs_per_env_runner") or 1)
+    return per_runner * max(1, int(config.get("num_env_runners") or 0))
 
 
 def is_unknown(result: Mapping[str, Any], metric: str | None) -> bool:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from analysis.rows import read_json
 from experiments.mlflow_names import NOTE_TAG, is_number
 from experiments.mlflow_store import be_quiet
+from experiments.progress_text import cell
 from experiments.schema import ENV_STEPS
-from experiments.summary import cell
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel

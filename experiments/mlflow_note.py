@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from experiments.progress_text import cell
 from experiments.schema import ENV_STEPS
-from experiments.summary import cell
 from experiments.trial_info import PRUNED
 
 if TYPE_CHECKING:

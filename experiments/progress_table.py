@@ -7,22 +7,19 @@ then settings from the last on. Trial, status and objective always stay.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from experiments.fitted_columns import Column, fitting, short_names
 from experiments.progress_text import clock, large, short
 
 MAX_SETTINGS = 8  # columns of settings, however wide the terminal is
 _LAST_KEPT = ("env steps", "time", "iter", "steps/s")  # the last one is the first to go
-_GAP = 2  # between two columns
-_MOST_LINES = 3  # of a heading
 _OBJECTIVE_WIDTH = 12  # its heading's, in characters, if it can be folded to that
 
 STATUS_STYLE = {
@@ -61,27 +58,6 @@ class TrialRow:
     speed: float | None
     seconds: float | None
     is_best: bool
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column; the one with the highest rank goes first, one without never does."""
-
-    key: str
-    heading: str
-    cells: tuple[str, ...]
-    justify: Literal["left", "right"] = "left"
-    rank: int | None = None
-    lines: tuple[str, ...] = ()  # of the heading, if it is folded
-
-    @property
-    def width(self) -> int:
-        return max(map(cell_len, (*(self.lines or [self.heading]), *self.cells)))
-
-    def folded(self, most: int = 0) -> _Column:
-        """The same with a heading of several lines, none wider than the cells or `most`."""
-        room = max([most, *map(cell_len, self.cells)])
-        return replace(self, lines=tuple(fold(self.heading, room)))
 
 
 class TrialTable:
@@ -125,16 +101,16 @@ class TrialTable:
             parts += [f"no room for {', '.join(left_out)}"] if left_out else []
             yield Text(f"... {'; '.join(parts)}", style="dim")
 
-    def _columns(self) -> list[_Column]:
+    def _columns(self) -> list[Column]:
         rows, headings = self._rows, short_names(self._settings)
         # A trainable of one's own may report no environment steps.
         steps = any(row.env_steps is not None for row in rows)
         counted = steps or all(row.iteration is None for row in rows)
         return [
-            _Column("trial", "trial", tuple(row.trial_id for row in rows)),
-            _Column("status", "status", tuple(row.status for row in rows)),
+            Column("trial", "trial", tuple(row.trial_id for row in rows)),
+            Column("status", "status", tuple(row.status for row in rows)),
             *(
-                _Column(
+                Column(
                     key,
                     heading,
                     tuple(_setting(row, key) for row in rows),
@@ -142,14 +118,14 @@ class TrialTable:
                 )
                 for number, (key, heading) in enumerate(zip(self._settings, headings, strict=True))
             ),
-            _Column(
+            Column(
                 self._metric,
                 self._metric.rpartition("/")[2],
                 tuple(short(row.value) for row in rows),
                 justify="right",
             ).folded(_OBJECTIVE_WIDTH),
             *(
-                _Column(key, key, tuple(cells), justify="right", rank=1 + _LAST_KEPT.index(key))
+                Column(key, key, tuple(cells), justify="right", rank=1 + _LAST_KEPT.index(key))
                 for key, cells in (
                     ("env steps", (_or_empty(row.env_steps, large) for row in rows)),
                     ("iter", (_or_empty(row.iteration, str) for row in rows)),
@@ -159,61 +135,6 @@ class TrialTable:
                 if counted or key in ("iter", "time")
             ),
         ]
-
-
-def fitting(columns: list[_Column], width: int) -> list[_Column]:
-    """The columns that fit side by side, with folded headings if they have to be."""
-    columns = list(columns)
-    while _total(columns) > width:
-        gains = [column.width - column.folded().width for column in columns]
-        if max(gains) > 0:
-            most = gains.index(max(gains))
-            columns[most] = columns[most].folded()
-            continue
-        dispensable = [column for column in columns if column.rank is not None]
-        if not dispensable:
-            break
-        columns.remove(max(dispensable, key=lambda column: column.rank or 0))
-    return columns
-
-
-def fold(heading: str, width: int) -> list[str]:
-    """A heading in as many lines as it has at a width, at most three: then they are wider.
-
-    It is broken after spaces, slashes and underscores only, and not before the s of "steps/s".
-    """
-    parts = re.findall(r".*?(?:[ _]|/(?=..)|$)", heading)
-    width = max([width, *(len(part.rstrip(" ")) for part in parts)])
-    while True:
-        lines = [""]
-        for part in parts:
-            if lines[-1] and len((lines[-1] + part).rstrip(" ")) > width:
-                lines.append("")
-            lines[-1] += part
-        if len(lines) <= _MOST_LINES:
-            return [line.rstrip(" ") for line in lines]
-        width += 1
-
-
-def short_names(keys: Sequence[str]) -> list[str]:
-    """The last part of each key, or as many parts as tell it from the others."""
-
-    def tail(key: str, parts: int) -> str:
-        return "/".join(key.split("/")[-parts:])
-
-    names = []
-    for key in keys:
-        parts = 1
-        while parts < len(key.split("/")) and any(
-            other != key and tail(other, parts) == tail(key, parts) for other in keys
-        ):
-            parts += 1
-        names.append(tail(key, parts))
-    return names
-
-
-def _total(columns: Sequence[_Column]) -> int:
-    return sum(column.width for column in columns) + _GAP * (len(columns) - 1)
 
 
 def _setting(row: TrialRow, key: str) -> str:

@@ -68,6 +68,17 @@ def short(value: Any, digits: int = 4) -> str:
     return text if len(text) <= 16 else f"{text[:9]}…{text[-6:]}"  # an end may be all that differs
 
 
+def cell(value: Any) -> str:
+    """A value as a table shows it: four digits, thousands apart, a dash for none."""
+    if value is None or str(value) in ("nan", "<NA>"):
+        return "–"
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
+
+
 def count(value: Any) -> str:
     """Returns a whole number with separators, nothing for None."""
     return "" if value is None else f"{int(value):,}"

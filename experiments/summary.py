@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from analysis.names import ITERATION, SECONDS
 from experiments.function_trainable import is_function_class
+from experiments.leaderboard_table import LeaderboardTable
 from experiments.paths import command_line, shown_path
-from experiments.progress_text import clock
-from experiments.schema import ENV_STEPS, SweepSpec
+from experiments.progress_text import cell
+from experiments.schema import SweepSpec
 from experiments.seed_summary import show_final, show_seeds
 from experiments.stop_signals import received
 from experiments.trainable import is_own, resolve_trainable
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
-    from rich.table import Table
 
     from experiments.runner import Outcome
 
@@ -141,49 +138,7 @@ def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> No
         if str(error) != outcome.note:  # which is shown in any case
             console.print(f"No table: {error}", highlight=False, soft_wrap=True, markup=False)
         return
-    console.print(_table(frame, metric, outcome.num_trials))
-
-
-def _table(frame: Any, metric: str, num_trials: int) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    from analysis.order import RULE
-
-    whole = len(frame) == num_trials
-    which = f"all {num_trials}" if whole else f"the best {len(frame)} of {num_trials}"
-    title = f"{metric}: {which} trials"
-    values = frame["last"].dropna()
-    # A trainable of one's own may have other things to count than environment steps.
-    spent: dict[str, tuple[str, Callable[[Any], str]]] = {ENV_STEPS: ("env steps", cell)}
-    if frame[ENV_STEPS].isna().all():
-        spent = {ITERATION: ("iterations", cell), SECONDS: ("time", _duration)}
-    rule = RULE.replace("env steps", next(name for name, _ in spent.values()))
-    caption = None if values.is_unique else rule
-    table = Table(
-        title=title,
-        caption=caption,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
-    )
-    settings = [column for column in frame.columns if column.startswith("config/")]
-    table.add_column("#", justify="right")
-    table.add_column("trial", no_wrap=True)
-    for name in ("last", "best", *(name for name, _ in spent.values())):
-        table.add_column(name, justify="right", no_wrap=True)
-    for column in settings:
-        table.add_column(column.removeprefix("config/"), justify="right", overflow="fold")
-    for row in frame.to_dict("records"):
-        table.add_row(
-            cell(row["rank"]),
-            str(row["trial_id"]),
-            cell(row["last"]),
-            cell(row["best"]),
-            *(show(row[column]) for column, (_, show) in spent.items()),
-            *(cell(row[column]) for column in settings),
-        )
-    return table
+    console.print(LeaderboardTable(frame, metric, outcome.num_trials))
 
 
 def _show_effects(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
@@ -249,22 +204,6 @@ def _show_pareto(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     for row in frame.to_dict("records"):
         table.add_row(str(row["trial_id"]), *(cell(row[column]) for column in columns))
     console.print(table)
-
-
-def cell(value: Any) -> str:
-    """A value as a table shows it: four digits, thousands apart, a dash for none."""
-    if value is None or str(value) in ("nan", "<NA>"):
-        return "–"
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return str(value)
-
-
-def _duration(seconds: Any) -> str:
-    known = isinstance(seconds, float) and math.isfinite(seconds)
-    return clock(seconds) if known else cell(None)
 
 
 def _show_failures(outcome: Outcome, console: Console) -> None:

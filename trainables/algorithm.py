@@ -167,7 +167,10 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         self.num_training_steps = 0
         self.timers = Timers()
         self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
-        self._endless = EndlessWatch(self.config.env, self.config.max_env_steps_without_episode)
+        config = self.config
+        self._endless = EndlessWatch(
+            config.env, config.max_env_steps_without_episode, config.num_slots
+        )
         self._evaluation: dict[str, float] = {}
 
     def _random_streams(self, *key: int) -> RandomStreams:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from stages import without_stages
 from sweep_dummy import NAME
 
 from experiments import cli
@@ -24,7 +25,7 @@ def command(
     with pytest.raises(SystemExit) as status:
         cli.main()
     output, errors = capsys.readouterr()
-    return int(status.value.code or 0), output, errors
+    return int(status.value.code or 0), output, without_stages(errors)
 
 
 def spec_file(tmp_path: Path, **changes: Any) -> str:

@@ -30,6 +30,9 @@ def config() -> PPOConfig:
 def test_training_says_once_that_no_episode_ends_and_then_gives_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    games = EndlessWatch(NAME, 100_000, num_slots=16)  # a thousand steps each are usual
+    games.look(20_000)
+    assert not caplog.records
     watch = EndlessWatch(NAME, 20_000)
     for steps in (1000, 4999, 5000, 6000, 19_999):
         watch.look(steps)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from analysis_sweeps import row
+from stages import without_stages
 
 from analysis.frames import curves_frame, trials_frame
 from analysis.records import ResultsError, load_sweep
@@ -98,6 +99,6 @@ def test_paths_on_the_command_line(
     monkeypatch.setattr(sys, "argv", ["tunescape", *arguments])
     with pytest.raises(SystemExit) as status:
         cli.main()
-    errors = capsys.readouterr().err
+    errors = without_stages(capsys.readouterr().err)
     assert status.value.code == 2, errors
     assert errors.count("\n") == 1 and expected in errors

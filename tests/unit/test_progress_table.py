@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments.progress_table import TrialRow, TrialTable, fold, short_names
+from experiments.fitted_columns import fold, short_names
+from experiments.progress_table import TrialRow, TrialTable
 from experiments.progress_text import short
 
 METRIC = "evaluation/env_runners/episode_return_mean"

@@ -114,7 +114,7 @@ def test_our_own_form_is_named_after_the_file(url: str) -> None:
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
-        ("misspelt", "/misspelt.yaml:5: config: unknown setting 'num_sdg_iter'.*num_sgd_iter"),
+        ("misspelt", "/misspelt.yaml:5: config: unknown setting 'num_sdg_iter'.*num_epochs"),
         ("broken", "/broken.yaml:3: not valid YAML"),
         ("tag", "/tag.yaml:1: not valid YAML"),
         ("list", "/list.yaml: holds a list; expected a mapping"),

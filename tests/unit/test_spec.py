@@ -215,7 +215,7 @@ def test_bad_overrides(tmp_path: Path, override: str, expected: str) -> None:
         ("num_epochs: 2", "stop: {}", 4, "it is a key of the spec itself"),
         ("sweep_dummy:Dummy", "PPPO", 2, "PPO"),
         ("sweep_dummy:Dummy", "sweep_dummy:Dumy", 2, "cannot be imported"),
-        ("sweep_dummy:Dummy", "json:dumps", 2, "not a class that extends ray.tune.Trainable"),
+        ("sweep_dummy:Dummy", "json:decoder", 2, "neither a class that extends"),
         ("[1e-4, 1e-1]", "[1e-1, 1e-4]", 6, "the lower bound must be below"),
         ("[1e-4, 1e-1]", "[-1, 1]", 6, "a logarithmic range starts above 0"),
         ("loguniform: [1e-4", "loguniforn: [1e-4", 6, "did you mean 'loguniform'?"),

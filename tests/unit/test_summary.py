@@ -5,26 +5,54 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from analysis_sweeps import make_sweep, row
 from rich.console import Console
 
 from analysis import leaderboard
 from analysis.held_out import Candidate
 from experiments.final import Final
+from experiments.leaderboard_table import LeaderboardTable
 from experiments.seed_summary import show_final
 from experiments.spec import make_spec
-from experiments.summary import _table
 
 
 def test_the_leaderboard_goes_by_the_last_value(tmp_path: Path) -> None:
     peak = {"rows": [row(1, 90.0), row(2, 10.0)]}
     sweep = make_sweep(tmp_path, {"peak": peak, "end": {"rows": [row(1, 20.0), row(2, 19.0)]}})
     console = Console(file=io.StringIO(), width=120)
-    console.print(_table(leaderboard(sweep), "episode_return_mean", 2))
+    console.print(LeaderboardTable(leaderboard(sweep), "episode_return_mean", 2))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     rows = [line.split()[:4] for line in lines]
     assert ["#", "trial", "last", "best"] in rows
     assert rows.index(["1", "end", "19", "20"]) + 1 == rows.index(["2", "peak", "10", "90"])
+
+
+SETTINGS = {"lr": 0.000259123, "gamma": 0.9791234, "clip_param": 0.2145712, "num_epochs": 10}
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(60, ["clip_param", "num_epochs"]), (100, [])])
+def test_no_number_of_the_leaderboard_is_cut(
+    tmp_path: Path, width: int, left_out: list[str]
+) -> None:
+    trials = {
+        f"t{number}": {
+            "rows": [row(1, 90.0 + number)],
+            "config": {name: number * value for name, value in SETTINGS.items()},
+            "searched": {name: number * value for name, value in SETTINGS.items()},
+        }
+        for number in (1, 2)
+    }
+    console = Console(file=io.StringIO(), width=width)
+    frame = leaderboard(make_sweep(tmp_path, trials))
+    console.print(LeaderboardTable(frame, "episode_return_mean", 2))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in shown.splitlines())
+    (best,) = (line.split() for line in shown.splitlines() if " t2 " in line)
+    kept = [name for name in SETTINGS if name not in left_out]
+    assert best[5:] == [f"{2 * SETTINGS[name]:.4g}" for name in kept]
+    (*_, last) = shown.splitlines()
+    assert (f"no room for {', '.join(left_out)}" in last) == bool(left_out)
 
 
 def test_the_final_compares_values_at_the_end(tmp_path: Path) -> None:

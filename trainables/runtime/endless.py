@@ -9,8 +9,8 @@ from trainables.runtime.envs import EnvName, env_name
 
 logger = logging.getLogger("trainables")
 
-NOTED_AFTER = 5_000
-"""Environment steps without the end of an episode after which training says so."""
+_NOTED_AFTER = 5_000  # steps of all slots without the end of an episode, and at least
+_NOTED_AFTER_EACH = 2_000  # of each: a game takes a thousand
 
 LONGEST_EVALUATED = 100_000
 """Steps of an evaluation's episode after which it is given up; see `longest_evaluated`."""
@@ -24,16 +24,23 @@ ADVICE = (
 )
 
 
+def noted_after(num_slots: int) -> int:
+    """Steps of all slots, none of which ended an episode, after which that is told."""
+    return max(_NOTED_AFTER, _NOTED_AFTER_EACH * num_slots)
+
+
 class EndlessWatch:
     """Looks at how long training waits for the end of a first episode.
 
     Args:
         env: The environment.
         max_steps: The setting `max_env_steps_without_episode`.
+        num_slots: Environments that are stepped side by side.
     """
 
-    def __init__(self, env: EnvName, max_steps: int):
+    def __init__(self, env: EnvName, max_steps: int, num_slots: int = 1):
         self._env, self._max_steps = env, max_steps
+        self._noted_after = noted_after(num_slots)
         self._is_noted = False
 
     def look(self, num_steps: int) -> None:
@@ -50,7 +57,7 @@ class EndlessWatch:
                 f"env {env_name(self._env)!r}: no episode ended in {num_steps} steps; give it a "
                 f"time limit, or raise max_env_steps_without_episode. {ADVICE}"
             )
-        if num_steps >= NOTED_AFTER and not self._is_noted:
+        if num_steps >= self._noted_after and not self._is_noted:
             self._is_noted = True
             logger.warning(
                 "env %r: no episode has ended in %d steps, so episode_return_mean is NaN. %s",
