@@ -40,8 +40,15 @@ class NamedLogger:
 
 
 def _wandb(spec: SweepSpec) -> dict[str, Any]:
-    # A trial's run is found by its id: a resumed sweep continues it.
-    options: dict[str, Any] = {"group": spec.name, "resume": "allow"}
+    from experiments.paths import sweep_dir
+
+    # A trial's run is found by its id: a resumed sweep continues it. W&B's files, of which it goes
+    # on writing some when the trials have ended, lie in `wandb/` of the sweep's folder.
+    options: dict[str, Any] = {
+        "group": spec.name,
+        "resume": "allow",
+        "dir": str(sweep_dir(spec)),
+    }
     if not any(os.environ.get(name) for name in ("WANDB_PROJECT_NAME", "WANDB_PROJECT")):
         options["project"] = spec.mlflow.experiment_name
     elif "WANDB_PROJECT_NAME" not in os.environ:  # Ray reads this one only, W&B the other

@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,27 +106,32 @@ class SnapshotSyncer:
         self, staging: Path, sweep_dir: Path, files: Iterable[tuple[str, os.stat_result]]
     ) -> None:
         reconcile(sweep_dir)  # if applying the last one failed, e.g. on a full disk
-        changed = [(name, stat) for name, stat in files if not _same(self._copied.get(name), stat)]
+        changed = [(name, now) for name, now in files if not _same(self._copied.get(name), now)]
         if not changed:
             return
         prepared = sweep_dir / _PREPARED
         prepared.mkdir(parents=True)
         manifest: list[dict[str, Any]] = []
-        for number, (name, stat) in enumerate(changed):
-            offset = self._offset(name, stat, sweep_dir / name)
-            _copy(staging / name, prepared / str(number), offset, stat.st_size)
+        for number, (name, now) in enumerate(changed):
+            offset = self._offset(name, now, sweep_dir / name)
+            try:
+                _copy(staging / name, prepared / str(number), offset, now.st_size)
+            except FileNotFoundError:
+                if (staging / name).exists():
+                    raise
+                continue  # another process has taken it away since
             manifest.append({"file": str(number), "target": name, "offset": offset})
         (prepared / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         os.rename(prepared, sweep_dir / _COMMITTED)
         _apply(sweep_dir)
         self._copied.update(changed)
 
-    def _offset(self, name: str, stat: os.stat_result, target: Path) -> int | None:
+    def _offset(self, name: str, now: os.stat_result, target: Path) -> int | None:
         """Returns from which byte on a file that only grows is to be added; None copies it all."""
         before = self._copied.get(name)
         if before is None or not Path(name).name.startswith(_APPENDED):
             return None
-        grown = before.st_ino == stat.st_ino and before.st_size <= stat.st_size
+        grown = before.st_ino == now.st_ino and before.st_size <= now.st_size
         return (
             before.st_size
             if grown and target.is_file() and target.stat().st_size == before.st_size
@@ -190,7 +196,13 @@ def _files(
         left += [f"{name}/" for name in folders - held if (staging / name).is_dir()]
     while left:
         folder = left.pop()
-        with os.scandir(staging / folder) as entries:
+        try:
+            entries = os.scandir(staging / folder)
+        except FileNotFoundError:  # another process has taken it away since
+            if folder.count("/") > 1:
+                continue
+            raise
+        with entries:
             for entry in entries:
                 name = f"{folder}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
@@ -198,7 +210,21 @@ def _files(
                         left.append(f"{name}/")
                 # Tune's own half-written files start with a dot, its file locks end in .lock.
                 elif not entry.name.startswith(".") and not entry.name.endswith(".lock"):
-                    yield name, os.stat(entry.path)
+                    found = _stat_of_file(entry.path)
+                    if found is not None:
+                        yield name, found
+
+
+def _stat_of_file(path: str) -> os.stat_result | None:
+    """Returns what there is to know of a file; None of what is none, such as a link to a folder.
+
+    Trackers keep more than files in a trial's folder (W&B: `latest-run`), and take files away.
+    """
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:  # a link to nothing, or gone since the folder was listed
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def _same(before: os.stat_result | None, now: os.stat_result) -> bool:

@@ -16,6 +16,7 @@ from tune_callbacks import WANDB, Broken, Notes, notes, pretend
 from experiments import named_loggers
 from experiments.callback_classes import Wanted, wanted_callbacks
 from experiments.errors import PreflightError, SpecError, SweepError
+from experiments.paths import sweep_dir
 from experiments.schema import SweepSpec
 from experiments.show_python import python_source
 from experiments.spec import dump_spec, load_spec, make_spec, read_spec
@@ -98,10 +99,12 @@ def test_trackers_are_made_for_the_sweep(wandb: None, monkeypatch: pytest.Monkey
     (guarded,) = callbacks_of(spec)
     assert isinstance(guarded, GuardedCallback)
     made: Any = guarded.callback
-    assert made.given == {"project": "ours", "group": "x", "resume": "allow"}
+    folder = str(sweep_dir(spec))
+    assert made.given == {"project": "ours", "group": "x", "resume": "allow", "dir": folder}
     spec = spec_of(callbacks=[{"class": "wandb", "args": {"project": "p", "mode": "offline"}}])
     (wanted,) = wanted_callbacks(spec)
-    assert wanted.args == {"project": "p", "group": "x", "resume": "allow", "mode": "offline"}
+    given = {"project": "p", "group": "x", "resume": "allow", "mode": "offline", "dir": folder}
+    assert wanted.args == given
     monkeypatch.setenv("WANDB_PROJECT", "theirs")
     (wanted,) = wanted_callbacks(spec_of(loggers=["wandb"]))
     assert wanted.args["project"] == "theirs"
@@ -167,8 +170,8 @@ def test_values_from_the_environment_in_python(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_trackers_in_python(wandb: None) -> None:
-    source = " ".join(python_source(spec_of(loggers=["wandb"])).split())
-    assert 'WandbLoggerCallback(group="x", resume="allow", project="tunescape")' in source
+    source = python_source(spec_of(loggers=["wandb"]))
+    assert "WandbLoggerCallback(" in source and 'project="tunescape"' in source
     assert f"from {WANDB} import WandbLoggerCallback" in source
     assert "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS" not in source  # no files of our own
 
