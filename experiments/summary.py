@@ -89,6 +89,8 @@ def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
     if is_own(trainable):
         if any(outcome.results[i].checkpoint for i in range(len(outcome.results))):
             return f"No best checkpoint: {outcome.note}"
+        if outcome.interrupted:  # perhaps before anything could leave one
+            return f"No checkpoint: {outcome.note}"
         if is_function_class(trainable):
             how = "tune.report(metrics, checkpoint=…) leaves one"
         else:
