@@ -123,7 +123,7 @@ def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mod
     """
     from mlflow.exceptions import MlflowException
 
-    from analysis import leaderboard
+    from analysis.ranking import leaderboard
 
     key: str = run.data.tags.get(SWEEP_TAG, "")
     if not key:

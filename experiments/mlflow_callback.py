@@ -161,7 +161,8 @@ class MLflowCallback(MLflowLogger):
 
     def _log_outcome(self, trials: list[Trial]) -> None:
         """Marks the best trial, keeps its policy, and describes what came out."""
-        from analysis import best_trial, load_sweep
+        from analysis.best import best_trial
+        from analysis.records import load_sweep
 
         folder = self._folder
         if folder is None or not folder.is_dir():
@@ -177,7 +178,8 @@ class MLflowCallback(MLflowLogger):
         self.log_results(str(folder))
 
     def _log_policy(self, folder: Path) -> bool:
-        from analysis import best_checkpoint, export_best
+        from analysis.best import best_checkpoint
+        from analysis.export import export_best
 
         metric, mode = self.sweep.metric, self.sweep.mode
         try:

@@ -48,7 +48,6 @@ from experiments.trial_info import (
     error_cause,
     numeric_metrics,
     trial_folder,
-    was_interrupted,
     was_pruned,
 )
 
@@ -339,9 +338,7 @@ class MLflowLogger(tune.Callback):
         for trial in trials:
             # It ended before the kill; its end may not have been written. One that starts anew and
             # waits for its turn still looks as it failed: that belongs to its earlier run.
-            # One that a time budget cut off is neither finished nor does it go on: it stays killed.
-            cut_off = trial.status == "TERMINATED" and was_interrupted(trial)
-            if trial.is_finished() and not cut_off and trial.trial_id not in self._runs.anew:
+            if trial.is_finished() and trial.trial_id not in self._runs.anew:
                 self._open_trial_run(trial, reopen=False)
                 self._submit_backfill(trial, trial.last_result or {})
                 self._queue_result(trial, trial.last_result or {})

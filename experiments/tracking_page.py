@@ -50,7 +50,7 @@ def page_line(folder: Path, uri: str, address: str) -> str:
 
 def _sweep_path(client: MlflowClient, folder: Path) -> str:
     """The page of a sweep's trials; "" if the folder is no sweep's, or MLflow has no run of it."""
-    from analysis import load_sweep
+    from analysis.records import load_sweep
     from experiments.mlflow_artifacts import share_view_of
 
     if not is_sweep_folder(folder):

@@ -67,7 +67,8 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 
 CHILD = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGHUP, lambda *_: None)  # the kernel may send one, too
 from experiments.stop_signals import stop_signals
 with stop_signals():
     try:
