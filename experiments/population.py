@@ -113,9 +113,13 @@ class PopulationTraining(FIFOScheduler):
         budget, member = result[self._time_attr], self._members[trial]
         if member.waits:  # a kill came before it was saved where it waits: there again
             return TrialScheduler.CONTINUE if budget < member.budget else TrialScheduler.PAUSE
-        if not self._is_due(member, budget):
+        if budget < max(self._burn_in, member.budget + self._interval):
             return TrialScheduler.CONTINUE
-        self._judge(trial, result)
+        score = self._sign * float(result[self._metric])
+        score = score if math.isfinite(score) else -math.inf
+        member.scores[int(budget // self._interval)] = score
+        member.budget = budget
+        self.observe(trial, budget, score)
         if self._synch:
             # The others catch up first; when all are at rest, `choose_trial_to_run` goes on.
             member.waits = True
@@ -135,27 +139,9 @@ class PopulationTraining(FIFOScheduler):
         A resumed sweep leaves it there; Tune would start it.
         """
         member, saved = self._members[trial], trial.latest_checkpoint_result
-        if saved is None:
+        if not member.waits or saved is None:
             return False
-        budget = saved.metrics.get(self._time_attr, 0)
-        due = self._synch and not member.waits and self._is_due(member, budget)
-        if due and self._metric in saved.metrics:
-            # A kill came after it was saved there, and before that was noted here.
-            self._judge(trial, saved.metrics)
-            member.waits = True
-        return bool(member.waits and budget >= member.budget)
-
-    def _is_due(self, member: Member, budget: float) -> bool:
-        return budget >= max(self._burn_in, member.budget + self._interval)
-
-    def _judge(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        """Take note of a result at the end of an interval."""
-        member, budget = self._members[trial], result[self._time_attr]
-        score = self._sign * float(result[self._metric or ""])
-        score = score if math.isfinite(score) else -math.inf
-        member.scores[int(budget // self._interval)] = score
-        member.budget = budget
-        self.observe(trial, budget, score)
+        return bool(saved.metrics.get(self._time_attr, 0) >= member.budget)
 
     def explore(self, trial: Trial, donor: Trial) -> dict[str, Any]:
         """The configuration of a trial that goes on from a donor's checkpoint."""

@@ -78,16 +78,3 @@ def test_a_trial_that_waits_rests_where_it_is_saved_and_catches_up_where_it_is_n
     assert pbt._members[trial].scores == {1: 5.0}  # it was judged there once
     pbt._members[trial].waits = False
     assert not pbt.is_at_rest(trial)
-
-
-def test_a_trial_that_was_saved_at_the_barrier_just_before_a_kill_waits_there() -> None:
-    """Its checkpoint is noted before the scheduler's state: it must not train beyond the others."""
-    for synch, saved, rests in ((True, 200, True), (True, 190, False), (False, 200, False)):
-        pbt, (trial,) = population(Member({1: 5.0}, budget=100))
-        pbt._metric, pbt._synch = "score", synch
-        trial.latest_checkpoint_result = SimpleNamespace(metrics={"steps": saved, "score": 7.0})
-        assert pbt.is_at_rest(trial) is rests
-        member = pbt._members[trial]
-        assert member == (
-            Member({1: 5.0, 2: 7.0}, 200, False, True) if rests else Member({1: 5.0}, 100)
-        )
