@@ -108,6 +108,21 @@ class Dummy(tune.Trainable):
         self.count = json.loads(policy.read_text())["count"]
 
 
+class Timed(Dummy):
+    """Says when each result was made, by the machine's clock."""
+
+    def step(self) -> dict[str, Any]:
+        return {**super().step(), "at": time.time()}
+
+
+class Capped(Dummy):
+    """Reaches 4 sooner or later, and stays there, as CartPole does at 500."""
+
+    def step(self) -> dict[str, Any]:
+        result = super().step()
+        return {**result, "episode_return_mean": min(4.0, result["episode_return_mean"])}
+
+
 class Undeclared(Dummy):
     """Says nothing of what it reports: its first result shows it."""
 
