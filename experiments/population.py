@@ -21,6 +21,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from experiments.donor_checkpoint import adopt_donor
 from experiments.lineage_log import LineageLog
 from experiments.mutation import searched_settings
+from experiments.turns import must_yield, next_in_turn
 from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
@@ -124,14 +125,13 @@ class PopulationTraining(FIFOScheduler):
             member.waits = True
             return TrialScheduler.PAUSE
         is_worst, is_best = self._standing(trial)
-        member.has_checkpoint = is_best
+        if is_worst and not is_best and self._exploit(controller, trial, result):
+            return TrialScheduler.NOOP
+        yields = must_yield(controller, trial, self._budget)
+        member.has_checkpoint = is_best or yields  # to pause is to save
         if is_best:
             controller._schedule_trial_save(trial, result=result)
-        elif is_worst and self._exploit(controller, trial, result):
-            return TrialScheduler.NOOP
-        others = (other.status for other in controller.get_trials())
-        wait = any(status in (Trial.PENDING, Trial.PAUSED) for status in others)
-        return TrialScheduler.PAUSE if wait else TrialScheduler.CONTINUE
+        return TrialScheduler.PAUSE if yields else TrialScheduler.CONTINUE
 
     def is_at_rest(self, trial: Trial) -> bool:
         """Whether a trial waits for others, and is saved where it waits.
@@ -163,7 +163,7 @@ class PopulationTraining(FIFOScheduler):
         return [
             other
             for other, member in self._members.items()
-            if other is not trial and not other.is_finished() and self._common(trial, other)
+            if other is not trial and not _has_ended(other) and self._common(trial, other)
         ]
 
     def _better(self, trial: Trial) -> list[Trial]:
@@ -198,6 +198,9 @@ class PopulationTraining(FIFOScheduler):
         donors = [d for d in self._better(trial) if self._members[d].has_checkpoint]
         if not donors:
             return False
+        # Of those that paused some are no better than most; and who was one of the best when it
+        # was saved, of the few that had begun by then, need not be one of them any more.
+        donors = [d for d in donors if self._standing(d)[1]] or donors
         donor = donors[int(self._random.integers(len(donors)))]
         checkpoint = _newest_checkpoint(donor)
         if checkpoint is None:
@@ -240,23 +243,16 @@ class PopulationTraining(FIFOScheduler):
     # ------------------------------------------------------------------ who runs next
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """The waiting trial that has used the least budget; not one that is starting already.
-
-        It has a process then, and another trial may start beside it.
-        """
+        """The trial furthest behind of those that wait for a process; see `experiments.turns`."""
         controller = _plain(tune_controller)
         if self._synch:
             self._end_round(controller)
-        waiting = [
-            trial
-            for trial in controller.get_trials()
-            if trial.status in (Trial.PENDING, Trial.PAUSED) and not self._members[trial].waits
-        ]
+        trials = controller.get_trials()
+        going = [trial for trial in trials if not self._members[trial].waits]
+        return next_in_turn(controller, going, self._budget)
 
-        def turn(trial: Trial) -> tuple[bool, float]:
-            return trial in controller._trial_to_actor, self._members[trial].budget
-
-        return min(waiting, key=turn, default=None)
+    def _budget(self, trial: Trial) -> float:
+        return self._members[trial].budget
 
     def _end_round(self, controller: TuneController) -> None:
         """When every trial that has not ended waits at its interval: exploit, and all go on."""
@@ -282,6 +278,11 @@ def _plain(controller: Any) -> TuneController:
     """Tune's controller without the wrapper that warns of each private name."""
     inner: TuneController = getattr(controller, "_tune_controller", controller)
     return inner
+
+
+def _has_ended(trial: Trial) -> bool:
+    """Whether a trial has no more budget; the last save of one that reached its end may go on."""
+    return trial.is_finished() or bool((trial.last_result or {}).get("done"))
 
 
 def _newest_checkpoint(trial: Trial) -> _TrainingResult | None:

@@ -24,7 +24,7 @@ def population(*members: Member, quantile: float = 0.25) -> tuple[PopulationTrai
         SearchSpace(), lambda config, random: dict(config),
         time_attr="steps", interval=100, quantile=quantile,
     )  # fmt: skip
-    trials = [FakeTrial(number=i, finished=False) for i in range(len(members))]
+    trials = [FakeTrial(number=i, finished=False, last_result={}) for i in range(len(members))]
     pbt._members = dict(zip(trials, members, strict=True))  # type: ignore[arg-type]
     return pbt, trials
 
@@ -58,6 +58,11 @@ def test_those_that_ended_or_have_no_score_yet_are_not_compared() -> None:
     trials[1].finished = True
     assert pbt._others(trials[0]) == []  # the last one has nothing to compare at its first interval
     assert pbt._better(trials[2]) == []
+    # One at its end is saved for the last time: a clone would begin there, and train beyond.
+    pbt, trials = population(Member({1: 1.0}), Member({1: 2.0}))
+    assert pbt._better(trials[0]) == [trials[1]]
+    trials[1].last_result = {"done": True}
+    assert pbt._others(trials[0]) == []
 
 
 def test_a_trial_that_waits_rests_where_it_is_saved_and_catches_up_where_it_is_not() -> None:
