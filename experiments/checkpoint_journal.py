@@ -2,14 +2,16 @@
 
 Tune deletes old checkpoints at once, but notes the new ones only in its next snapshot: a driver
 killed in between would resume a trial from a checkpoint that no longer exists. The journal tells
-which checkpoints are complete, and holds the result that Tune restores along with each.
+which checkpoints are complete, and holds the result that Tune restores along with each, and what
+the scheduler knew of the trial then.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +30,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """A complete checkpoint: its folder's name in the trial's folder, and the result it is of."""
+    """A complete checkpoint.
+
+    Attributes:
+        checkpoint: Its folder's name in the trial's folder.
+        result: It is of.
+        scheduler: What an `ActingScheduler` knew of the trial then.
+        is_new: It was made after the sweep was saved.
+    """
 
     checkpoint: str
     result: dict[str, Any]
+    scheduler: dict[str, Any] = field(default_factory=dict)
+    is_new: bool = False
 
     @property
     def index(self) -> int:
@@ -39,22 +50,27 @@ class JournalEntry:
         return int(self.checkpoint.rpartition("_")[2])
 
 
-def append(trial: Trial, checkpoint_path: str) -> None:
+def append(
+    trial: Trial, checkpoint_path: str, scheduler: Mapping[str, Any] | None = None
+) -> None:
     """Notes that `checkpoint_path` is complete and belongs to the trial's last result."""
-    _write(trial, Path(checkpoint_path).name, trial.last_result or {})
+    entry = JournalEntry(Path(checkpoint_path).name, trial.last_result or {}, dict(scheduler or {}))
+    _write(trial, entry)
 
 
 def reopen(trial: Trial) -> None:
     """Notes that a trial which had ended goes on: its newest checkpoint is not its last one."""
     entries = read(trial)
     if entries:
-        _write(trial, entries[-1].checkpoint, {**entries[-1].result, "done": False})
+        _write(trial, replace(entries[-1], result={**entries[-1].result, "done": False}))
 
 
-def _write(trial: Trial, checkpoint: str, result: dict[str, Any]) -> None:
-    kept = {key: value for key, value in result.items() if key != "config"}
-    entry = {"checkpoint": checkpoint, "result": kept}
-    line = json.dumps(entry, cls=SafeFallbackEncoder) + "\n"
+def _write(trial: Trial, entry: JournalEntry) -> None:
+    kept = {key: value for key, value in entry.result.items() if key != "config"}
+    data: dict[str, Any] = {"checkpoint": entry.checkpoint, "result": kept}
+    if entry.scheduler:
+        data["scheduler"] = entry.scheduler
+    line = json.dumps(data, cls=SafeFallbackEncoder) + "\n"
     with (trial_folder(trial) / JOURNAL).open("a", encoding="utf-8") as stream:
         stream.write(line)
 
@@ -64,7 +80,7 @@ def read(trial: Trial) -> list[JournalEntry]:
     folder = trial_folder(trial)
     entries: dict[str, JournalEntry] = {}
     for data in read_json_lines(folder / JOURNAL):
-        entry = JournalEntry(data["checkpoint"], data["result"])
+        entry = JournalEntry(data["checkpoint"], data["result"], data.get("scheduler", {}))
         if (folder / entry.checkpoint).is_dir():
             entries.pop(entry.checkpoint, None)  # written again by a resumed trial: now the newest
             entries[entry.checkpoint] = entry
@@ -104,7 +120,7 @@ def adopt(trial: Trial) -> JournalEntry | None:
         storage.current_checkpoint_index = max(storage.current_checkpoint_index, newest)
     trial.invalidate_json_state()
     trial.run_metadata.invalidate_cache()
-    return entries[-1] if entries else None
+    return replace(entries[-1], is_new=entries[-1].checkpoint not in known) if entries else None
 
 
 def _path(kept: _TrainingResult) -> Path:

@@ -4,7 +4,8 @@ Tune saves a sweep's state at most every 10 seconds, leaves the scheduler's stat
 in a way that a kill can tear. `durable` closes the three gaps:
 
 - the sweep is saved within about 0.1 s of every trial that is made, starts, ends or fails,
-- the scheduler's state (ASHA's rungs, ...) is saved and restored with it,
+- the scheduler's state (ASHA's rungs, ...) is saved and restored with it, and at once where it put
+  a trial elsewhere (`experiments.acting_scheduler`),
 - for sweeps in a local folder each save is a transaction (`experiments.snapshot`), and checkpoints
   are noted when they are made (`experiments.checkpoint_journal`). A remote storage path
   (`s3://...`) keeps Tune's own copy, whose files are each replaced whole.
@@ -26,6 +27,7 @@ from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, Tri
 
 from analysis.rows import flatten
 from experiments import checkpoint_journal, resumption
+from experiments.acting_scheduler import ActingScheduler
 from experiments.actor_reuse import replace_failed_resets
 from experiments.episode_watch import is_unknown
 from experiments.failure_guard import FailureGuard
@@ -271,9 +273,11 @@ class SweepKeeper(tune.Callback):
 
     def _leave_at_rest(self, controller: TuneController) -> None:
         """Trials that wait for others at a barrier stay there: Tune starts all that are pending."""
-        is_at_rest = getattr(self.scheduler, "is_at_rest", lambda trial: False)
+        scheduler = self.scheduler
+        if not isinstance(scheduler, ActingScheduler):
+            return
         for trial in controller.get_trials():
-            if trial.status == Trial.PENDING and is_at_rest(trial):
+            if trial.status == Trial.PENDING and scheduler.is_at_rest(trial):
                 controller._set_trial_status(trial, Trial.PAUSED)
 
     def _take_over_sync(self, controller: TuneController) -> None:
@@ -314,6 +318,8 @@ class SweepKeeper(tune.Callback):
         if newest is None:
             return
         self._replay(controller, trial, saved, newest.result.get("training_iteration", 0))
+        if newest.is_new and newest.scheduler and isinstance(self.scheduler, ActingScheduler):
+            self.scheduler.set_trial_state(trial, newest.scheduler)
         if self._goes_on(trial, newest.result):
             checkpoint_journal.reopen(trial)
         elif newest.result.get("done"):
@@ -459,8 +465,10 @@ class SweepKeeper(tune.Callback):
         self._dirty = self._dirty or not saved
 
     def _note_checkpoint(self, trial: Trial, checkpoint: Checkpoint) -> None:
+        scheduler = self.scheduler
+        known = scheduler.trial_state(trial) if isinstance(scheduler, ActingScheduler) else None
         try:
-            checkpoint_journal.append(trial, checkpoint.path)
+            checkpoint_journal.append(trial, checkpoint.path, known)
         except OSError as error:
             logger.error("Checkpoint %s could not be noted: %s", checkpoint.path, error)
 
@@ -473,18 +481,26 @@ class SweepKeeper(tune.Callback):
             self._guard.stop()
         if self._waiting:
             self._start_waiting(self._controller)
-        spacing = _SPACING_AFTER_END if self._trial_ended else _SPACING
-        least_s = _RETRY_S if self._save_failed else _MIN_PERIOD_S
-        period_s = max(least_s, spacing * self._save_time_s)
-        if not self._dirty or time.monotonic() - self._last_save < period_s:
+        scheduler = self.scheduler
+        acted = isinstance(scheduler, ActingScheduler) and scheduler.has_acted
+        if not (self._dirty or acted) or time.monotonic() - self._last_save < self._period_s(acted):
             return
         start = time.monotonic()
         self._trial_ended = False
+        if isinstance(scheduler, ActingScheduler):
+            scheduler.has_acted = False
         self._dirty = self._save_failed = not self._save(self._controller)
         if not self._save_failed:
             self._in_save = {trial.trial_id for trial in trials if _folder_name(trial)}
         self._last_save = time.monotonic()
         self._save_time_s = self._last_save - start
+
+    def _period_s(self, acted: bool) -> float:
+        """How long after the last save the next one may be; at once where the scheduler acted."""
+        if self._save_failed:
+            return max(_RETRY_S, _SPACING * self._save_time_s)
+        spacing = _SPACING_AFTER_END if self._trial_ended else _SPACING
+        return 0 if acted else max(_MIN_PERIOD_S, spacing * self._save_time_s)
 
     def _save(self, controller: TuneController) -> bool:
         """Saves the sweep's state; returns whether it is in the sweep's folder now."""

@@ -8,14 +8,15 @@ given, and the sizes of brackets are scaled to the sweep's trials.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.schedulers import TrialScheduler
 
 from analysis.rows import flatten
+from experiments.acting_scheduler import ActingScheduler
 from experiments.trial_info import PRUNED
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Bracket:
         return [trial for trial in self.members if not trial.is_finished()]
 
 
-class HyperBand(FIFOScheduler):
+class HyperBand(ActingScheduler):
     """Trials pause at each rung until all of their bracket are there; the best go on.
 
     Args:
@@ -100,8 +101,6 @@ class HyperBand(FIFOScheduler):
         grace_period: Budget of the first rung of the bracket that halves most.
         reduction_factor: One in so many trials goes on at each rung.
     """
-
-    _supports_buffered_results = False
 
     def __init__(
         self,
@@ -162,11 +161,22 @@ class HyperBand(FIFOScheduler):
         return TrialScheduler.PAUSE
 
     def is_at_rest(self, trial: Trial) -> bool:
-        """Whether a trial waits at its rung, and is saved there; see `PopulationTraining`."""
+        """Whether a trial waits at its rung, and is saved there."""
         bracket, saved = self._bracket_of[trial], trial.latest_checkpoint_result
         if trial not in bracket.scores or saved is None:
             return False
         return bool(saved.metrics.get(self._time_attr, 0) >= bracket.rung)
+
+    def trial_state(self, trial: Trial) -> dict[str, Any]:
+        """The score with which it waits, and at which rung."""
+        bracket = self._bracket_of[trial]
+        return {"rung": bracket.rung, "score": bracket.scores.get(trial)}
+
+    def set_trial_state(self, trial: Trial, state: Mapping[str, Any]) -> None:
+        """Let it wait at the rung where its checkpoint was made."""
+        bracket = self._bracket_of[trial]
+        if state["score"] is not None and state["rung"] == bracket.rung:
+            bracket.scores[trial] = float(state["score"])
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         """Halve the brackets that are complete; then the first trial that does not wait."""
@@ -190,6 +200,7 @@ class HyperBand(FIFOScheduler):
         bracket.halvings -= 1
         bracket.rung = self._max_t / self._factor**bracket.halvings
         bracket.scores = {}
+        self.has_acted = True
         for trial in ranked[: len(ranked) - keep]:
             _stop_paused(controller, trial)
 

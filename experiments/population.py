@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.schedulers import TrialScheduler
 
+from experiments.acting_scheduler import ActingScheduler
 from experiments.donor_checkpoint import adopt_donor
 from experiments.lineage_log import LineageLog
 from experiments.mutation import searched_settings
@@ -52,7 +53,7 @@ class Member:
         return self.scores[max(number for number in self.scores if number <= at_most)]
 
 
-class PopulationTraining(FIFOScheduler):
+class PopulationTraining(ActingScheduler):
     """All trials of the sweep are the population; they may be more than run at a time.
 
     Args:
@@ -65,8 +66,6 @@ class PopulationTraining(FIFOScheduler):
         synch: All trials wait for each other at each interval.
         seed: Of mutations and of the choice of donors.
     """
-
-    _supports_buffered_results = False
 
     def __init__(
         self,
@@ -134,14 +133,23 @@ class PopulationTraining(FIFOScheduler):
         return TrialScheduler.PAUSE if yields else TrialScheduler.CONTINUE
 
     def is_at_rest(self, trial: Trial) -> bool:
-        """Whether a trial waits for others, and is saved where it waits.
-
-        A resumed sweep leaves it there; Tune would start it.
-        """
+        """Whether a trial waits at its interval, and is saved there."""
         member, saved = self._members[trial], trial.latest_checkpoint_result
         if not member.waits or saved is None:
             return False
         return bool(saved.metrics.get(self._time_attr, 0) >= member.budget)
+
+    def trial_state(self, trial: Trial) -> dict[str, Any]:
+        """The `Member`."""
+        return asdict(self._members[trial])
+
+    def set_trial_state(self, trial: Trial, state: Mapping[str, Any]) -> None:
+        """Become the member that the trial was when its checkpoint was made."""
+        scores = {int(number): float(score) for number, score in state["scores"].items()}
+        before = self._members[trial].budget
+        member = self._members[trial] = Member(**{**state, "scores": scores})
+        if scores and member.budget > before:
+            self.observe(trial, member.budget, member.score())
 
     def explore(self, trial: Trial, donor: Trial) -> dict[str, Any]:
         """The configuration of a trial that goes on from a donor's checkpoint."""
@@ -234,6 +242,7 @@ class PopulationTraining(FIFOScheduler):
         self._lineage.append(controller, entry)
         # From now on its past is its donor's.
         self._members[trial] = Member(dict(theirs.scores), donor_budget)
+        self.has_acted = True
         return True
 
     def _reported(self, member: Member) -> float | None:
@@ -268,6 +277,7 @@ class PopulationTraining(FIFOScheduler):
                 self._exploit(controller, trial, trial.last_result)
         for trial in alive:
             self._members[trial].waits = False
+        self.has_acted = True
 
     def debug_string(self) -> str:
         """One line for Tune's log."""

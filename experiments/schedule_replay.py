@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.schedulers import TrialScheduler
 
+from experiments.acting_scheduler import ActingScheduler
 from experiments.mutation import holds, value_at
 from search_spaces.space import assign
 
@@ -19,7 +20,7 @@ Schedule = list[tuple[float, dict[str, Any]]]
 """Settings by dotted name, each from a budget on; the first is 0."""
 
 
-class ScheduleReplay(FIFOScheduler):
+class ScheduleReplay(ActingScheduler):
     """Every trial starts with the first settings, and gets the next ones when it is their time.
 
     A trial keeps its weights and its random streams: only settings change. What a trial should have
@@ -29,8 +30,6 @@ class ScheduleReplay(FIFOScheduler):
         schedule: The settings, by the budget from which on they hold.
         time_attr: The budget, a key of results.
     """
-
-    _supports_buffered_results = False
 
     def __init__(self, schedule: Schedule, time_attr: str) -> None:
         super().__init__()
@@ -49,6 +48,7 @@ class ScheduleReplay(FIFOScheduler):
         if has_settings(trial.config, settings):
             return TrialScheduler.CONTINUE
         trial.set_config(with_settings(trial.config, settings))
+        self.has_acted = True
         return TrialScheduler.PAUSE
 
     def debug_string(self) -> str:

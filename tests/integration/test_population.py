@@ -172,29 +172,47 @@ def test_a_population_that_fits_is_never_interrupted(tmp_path: Path) -> None:
             assert [r["iterations_since_restore"] for r in found] == list(range(1, 9))
 
 
+SCHEDULERS: dict[str, dict[str, Any]] = {
+    "pbt-synch": {**PBT, "synch": True},
+    "pbt": PBT,
+    "hyperband": {"algorithm": "hyperband", "grace_period": 4 * STEPS, "reduction_factor": 2},
+    "median": {
+        "algorithm": "median_stopping", "grace_period": 2 * STEPS, "min_samples_required": 1,
+    },
+}  # fmt: skip
+# Three trials, a checkpoint a row: in step the sixth is the last at the first barrier, and the
+# seventh comes right after an exploit; HyperBand's rung is at the twelfth.
+FAST = {("pbt-synch", 6), ("pbt-synch", 7), ("pbt", 7), ("hyperband", 12)}
+
+
 @pytest.mark.parametrize(
-    "scheduler",
+    ("scheduler", "noted"),
     [
-        pytest.param({**PBT, "synch": True}, id="pbt-synch"),
-        pytest.param(PBT, id="pbt"),
-        pytest.param(
-            {"algorithm": "hyperband", "grace_period": 4 * STEPS, "reduction_factor": 2},
-            id="hyperband",
-        ),
-        pytest.param(
-            {"algorithm": "median_stopping", "grace_period": 2 * STEPS, "min_samples_required": 1},
-            id="median",
-            marks=pytest.mark.slow,
-        ),
+        pytest.param(name, noted, marks=() if (name, noted) in FAST else pytest.mark.slow)
+        for name in SCHEDULERS
+        for noted in range(1, 17)
     ],
 )
-def test_the_schedulers_state_outlives_a_kill(tmp_path: Path, scheduler: dict[str, Any]) -> None:
-    keys = {"config": {"seconds": 0.15}, "checkpoint": {"frequency": 1}}
-    process = driver(tmp_path, data(tmp_path / "runs", scheduler, **keys))
+def test_the_schedulers_state_outlives_a_kill_after_any_checkpoint(
+    tmp_path: Path, scheduler: str, noted: int
+) -> None:
+    """The worst moment: a checkpoint is noted, and the sweep's state not yet saved."""
+    killed_driver(tmp_path, scheduler, noted)
+    goes_on_as_if_it_had_not_been_killed(tmp_path / "runs" / "sweep", scheduler)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_the_schedulers_state_outlives_a_kill_at_any_time(tmp_path: Path, scheduler: str) -> None:
+    process = driver(tmp_path, scheduler)
     folder = tmp_path / "runs" / "sweep"
     wait_for(lambda: sum(map(len, rows(folder).values())) >= 12, process)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
+    goes_on_as_if_it_had_not_been_killed(folder, scheduler)
+
+
+def goes_on_as_if_it_had_not_been_killed(folder: Path, scheduler: str) -> None:
     before = rows(folder)
     lineage = folder / "lineage.jsonl"
     recorded = lineage.read_text() if lineage.is_file() else ""
@@ -206,19 +224,19 @@ def test_the_schedulers_state_outlives_a_kill(tmp_path: Path, scheduler: dict[st
     for trial, found in before.items():
         # Nothing was lost, or run again but the last one if its checkpoint had not been noted.
         assert results[trial][: len(found) - 1] == found[:-1]
-    if scheduler.get("synch") or scheduler["algorithm"] == "hyperband":
-        for found in results.values():  # nobody trained past where it waited
+    if scheduler in ("pbt-synch", "hyperband"):
+        for trial, found in results.items():  # nobody trained past where it waited
             iterations = [row["training_iteration"] for row in found]
-            assert iterations == sorted(set(iterations))
-    if scheduler["algorithm"] == "pbt":
+            assert iterations == list(range(1, last[trial] + 1))
+    if scheduler.startswith("pbt"):
         assert set(last.values()) == {8}
         exploits = read_lineage(folder)
-        assert lineage.read_text().startswith(recorded)
+        assert exploits and lineage.read_text().startswith(recorded)
         assert [e.number for e in exploits] == list(range(1, len(exploits) + 1))
         for exploit in exploits:
             found = [(row[ENV_STEPS], row["config"]["lr"]) for row in results[exploit.trial]]
             assert applied(exploit, results), (exploit, found)
-    elif scheduler["algorithm"] == "hyperband":
+    elif scheduler == "hyperband":
         # Two are compared at 4 iterations, and the third has the full budget.
         assert sorted(last.values()) == [4, 8, 8]
     else:
@@ -229,19 +247,27 @@ def best_rate(results: dict[str, list[dict[str, Any]]]) -> str:
     return min(results, key=lambda trial: abs(results[trial][0]["config"]["lr"] - 0.01))
 
 
-def driver(folder: Path, spec: dict[str, Any]) -> subprocess.Popen[str]:
-    """`tunescape run` in a process of its own."""
+def driver(folder: Path, scheduler: str, *module: str) -> subprocess.Popen[str]:
+    """`tunescape run`, or another module that runs a spec, in a process of its own."""
+    keys = {"config": {"seconds": 0.15}, "checkpoint": {"frequency": 1}}
+    spec = data(folder / "runs", SCHEDULERS[scheduler], **keys, resources={"num_cpus": 2})
     file = folder / "spec.yaml"
-    file.write_text(yaml.safe_dump({**spec, "resources": {"num_cpus": 2}}))
+    file.write_text(yaml.safe_dump(spec))
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"}
     return subprocess.Popen(
-        [sys.executable, "-m", "experiments.cli", "run", str(file)],
+        [sys.executable, "-m", *(module or ("experiments.cli", "run")), str(file)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
+
+
+def killed_driver(folder: Path, scheduler: str, noted: int) -> None:
+    process = driver(folder, scheduler, "killed_sweep", str(noted))
+    output = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL, output
 
 
 def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:

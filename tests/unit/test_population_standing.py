@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -78,3 +79,17 @@ def test_a_trial_that_waits_rests_where_it_is_saved_and_catches_up_where_it_is_n
     assert pbt._members[trial].scores == {1: 5.0}  # it was judged there once
     pbt._members[trial].waits = False
     assert not pbt.is_at_rest(trial)
+
+
+def test_a_trial_is_the_member_that_it_was_at_its_checkpoint() -> None:
+    """A kill came after the checkpoint was noted, and before the scheduler's state was saved."""
+    saved = Member({1: -math.inf, 2: 7.0}, budget=200, has_checkpoint=True, waits=True)
+    pbt, (trial,) = population(saved)
+    noted = json.loads(json.dumps(pbt.trial_state(trial)))
+    pbt, (trial,) = population(Member({1: -math.inf}, budget=100))
+    seen: list[tuple[float, float]] = []
+    pbt.observe = lambda trial, budget, score: seen.append((budget, score))  # type: ignore[method-assign]
+    pbt.set_trial_state(trial, noted)
+    assert pbt._members[trial] == saved and seen == [(200, 7.0)]
+    pbt.set_trial_state(trial, noted)  # nothing that a model has not seen
+    assert seen == [(200, 7.0)]

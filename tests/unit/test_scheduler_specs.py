@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from ray.tune.experiment import Trial
 from sweep_dummy import NAME
 
-from experiments.hyperband import HyperBand, bracket_sizes, num_halvings, num_kept
+from experiments.hyperband import Bracket, HyperBand, bracket_sizes, num_halvings, num_kept
 from experiments.pairs import markdown, table, why_not
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.search_schema import SEARCHES
@@ -97,6 +98,25 @@ def test_hyperband_rounds_down_what_goes_on() -> None:
     scheduler._factor = 2
     scheduler._halve(controller, bracket)
     assert stopped == ["c", "a"]
+    assert scheduler.has_acted  # and that is to be saved before the best goes on
+
+
+def test_a_trial_waits_at_the_rung_where_its_checkpoint_was_made() -> None:
+    """A kill came after that was noted, and before the scheduler's state was saved."""
+    trial = Trial("__fake", stub=True, trial_id="a")
+
+    def bracket(rung: float, **scores: float) -> tuple[HyperBand, Bracket]:
+        found = Bracket(1, 1, rung, [trial], {trial: score for score in scores.values()})
+        scheduler = HyperBand(1, time_attr="t", max_t=4, grace_period=2, reduction_factor=2)
+        scheduler._bracket_of = {trial: found}
+        return scheduler, found
+
+    waiting, _ = bracket(2, score=3.0)
+    noted = json.loads(json.dumps(waiting.trial_state(trial)))
+    for rung, expected in ((2, {trial: 3.0}), (4, {})):  # that of the rung before is of no account
+        scheduler, found = bracket(rung)
+        scheduler.set_trial_state(trial, noted)
+        assert found.scores == expected
 
 
 # -- refused -------------------------------------------------------------------------------------
