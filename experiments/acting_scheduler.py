@@ -1,4 +1,4 @@
-"""The base of our schedulers that move, hold back or end trials, and so must agree with checkpoints.
+"""The base of schedulers that move, hold back or end trials, and so must agree with checkpoints.
 
 The sweep is saved after a decision, a checkpoint is noted when it is made: a kill in between leaves
 a trial that is further than what the saved scheduler knows of it. ASHA is told of the results that

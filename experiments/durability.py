@@ -318,8 +318,10 @@ class SweepKeeper(tune.Callback):
         if newest is None:
             return
         self._replay(controller, trial, saved, newest.result.get("training_iteration", 0))
-        if newest.is_new and newest.scheduler and isinstance(self.scheduler, ActingScheduler):
-            self.scheduler.set_trial_state(trial, newest.scheduler)
+        if newest.is_new:
+            trial.update_last_result({**newest.result, "config": trial.config})
+            if newest.scheduler and isinstance(self.scheduler, ActingScheduler):
+                self.scheduler.set_trial_state(trial, newest.scheduler)
         if self._goes_on(trial, newest.result):
             checkpoint_journal.reopen(trial)
         elif newest.result.get("done"):

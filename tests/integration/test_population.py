@@ -223,7 +223,8 @@ def goes_on_as_if_it_had_not_been_killed(folder: Path, scheduler: str) -> None:
     last = {trial: found[-1]["training_iteration"] for trial, found in results.items()}
     for trial, found in before.items():
         # Nothing was lost, or run again but the last one if its checkpoint had not been noted.
-        assert results[trial][: len(found) - 1] == found[:-1]
+        kept = found[:-1]
+        assert results[trial][: len(kept)] == kept
     if scheduler in ("pbt-synch", "hyperband"):
         for trial, found in results.items():  # nobody trained past where it waited
             iterations = [row["training_iteration"] for row in found]

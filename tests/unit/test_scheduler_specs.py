@@ -105,16 +105,16 @@ def test_a_trial_waits_at_the_rung_where_its_checkpoint_was_made() -> None:
     """A kill came after that was noted, and before the scheduler's state was saved."""
     trial = Trial("__fake", stub=True, trial_id="a")
 
-    def bracket(rung: float, **scores: float) -> tuple[HyperBand, Bracket]:
-        found = Bracket(1, 1, rung, [trial], {trial: score for score in scores.values()})
+    def bracket(rung: float, scores: dict[Trial, float]) -> tuple[HyperBand, Bracket]:
+        found = Bracket(1, 1, rung, [trial], scores)
         scheduler = HyperBand(1, time_attr="t", max_t=4, grace_period=2, reduction_factor=2)
         scheduler._bracket_of = {trial: found}
         return scheduler, found
 
-    waiting, _ = bracket(2, score=3.0)
+    waiting, _ = bracket(2, {trial: 3.0})
     noted = json.loads(json.dumps(waiting.trial_state(trial)))
     for rung, expected in ((2, {trial: 3.0}), (4, {})):  # that of the rung before is of no account
-        scheduler, found = bracket(rung)
+        scheduler, found = bracket(rung, {})
         scheduler.set_trial_state(trial, noted)
         assert found.scores == expected
 
