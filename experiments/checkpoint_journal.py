@@ -50,9 +50,7 @@ class JournalEntry:
         return int(self.checkpoint.rpartition("_")[2])
 
 
-def append(
-    trial: Trial, checkpoint_path: str, scheduler: Mapping[str, Any] | None = None
-) -> None:
+def append(trial: Trial, checkpoint_path: str, scheduler: Mapping[str, Any] | None = None) -> None:
     """Notes that `checkpoint_path` is complete and belongs to the trial's last result."""
     entry = JournalEntry(Path(checkpoint_path).name, trial.last_result or {}, dict(scheduler or {}))
     _write(trial, entry)

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
-from experiments.sections import ENV_STEPS
+from experiments.sections import ENV_STEPS, EPISODES
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 logger = logging.getLogger(__name__)
-
-EPISODES = "num_episodes_lifetime"
 
 
 class EpisodeWatch(tune.Callback):

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.statistics import iqm, iqm_interval, median_index
 from experiments.metrics import LEGACY
-from experiments.sections import ENV_STEPS
+from experiments.sections import ENV_STEPS, EPISODES
 
 NUM_SEEDS = "num_seeds"
 MEDIAN_SEED = "median_seed"
@@ -34,6 +34,7 @@ def seed_report(results: Results, objectives: Sequence[str]) -> dict[str, Any]:
         - `seeds/<objective>/low` and `…/high` (95 % percentile bootstrap interval), `…/min` and
           `…/max` over the seeds, and `seed_<seed>/<objective>` for each;
         - budgets: what each seed that goes on has spent at least, and each one's environment steps;
+        - episodes: of the seed with the fewest, so 0 until the objective of each is known;
         - every other metric: the mean over the seeds that reported it;
         - `done` where all seeds ended themselves.
 
@@ -76,6 +77,8 @@ def _means(results: Results) -> dict[str, float]:
             continue
         if name in _BUDGETS and running:
             report[name] = min(result[name] for result in running if name in result)
+        elif name == EPISODES:
+            report[name] = min(values)
         elif all(value == values[0] for value in values):
             report[name] = values[0]
         else:

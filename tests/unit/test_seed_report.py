@@ -11,6 +11,7 @@ import pytest
 
 from analysis.plots import plot_learning_curves
 from analysis.statistics import iqm_interval
+from experiments.episode_watch import is_unknown
 from experiments.seed_plan import processes_for
 from experiments.seed_report import seed_report
 
@@ -57,6 +58,16 @@ def test_a_seed_that_diverged_is_not_trimmed_away() -> None:
     report = seed_report(results(1, math.nan, 2, 3, 0), [RETURN])
     assert math.isnan(report[RETURN]) and f"seeds/{RETURN}/low" not in report
     assert report["median_seed"] == 10
+
+
+def test_a_seed_without_an_episode_leaves_the_objective_unknown_and_is_no_divergence() -> None:
+    """The scheduler waits for it; one that diverged is the worst of all at once."""
+    waiting, diverged = results(1, math.nan, 2), results(1, math.nan, 2)
+    for given, episodes in ((waiting, 0), (diverged, 7)):
+        for seed, result in given.items():
+            result["num_episodes_lifetime"] = episodes if seed == 11 else 5
+    assert is_unknown(seed_report(waiting, [RETURN]), RETURN)
+    assert not is_unknown(seed_report(diverged, [RETURN]), RETURN)
 
 
 def test_an_objective_that_a_seed_lacks_is_not_reported() -> None:
