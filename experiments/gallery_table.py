@@ -6,16 +6,13 @@ prints the tables.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
 from experiments.show_list import spec_summary
 from experiments.spec_files import find_spec, spec_names
+from trainables.core.generated_part import GeneratedPart, run_command
 
-PAGE = Path(__file__).with_name("gallery.md")
-BEGIN = "<!-- gallery: begin; made by `python -m experiments.gallery_table --write` -->"
-END = "<!-- gallery: end -->"
 PICTURES = {
     "minatar_breakout": "benchmarks/figures/minatar_breakout.png",
     "quickstart": "pictures/live_table.png",
@@ -38,11 +35,9 @@ def gallery() -> str:
     )
 
 
-def with_gallery(page: str) -> str:
-    """The page's text with the tables between its markers made anew."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{gallery()}\n\n{END}{after}"
+PART = GeneratedPart(
+    Path(__file__).with_name("gallery.md"), "gallery", "experiments.gallery_table", gallery
+)
 
 
 def _table(title: str, names: Iterable[str]) -> str:
@@ -58,15 +53,5 @@ def _row(name: str) -> str:
     return f"| [`{name}`]({name}.yaml) | {about}{shown} | `tunescape run {name}` |"
 
 
-def main() -> None:
-    """Print the tables, or write them into gallery.md."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.gallery_table")
-    parser.add_argument("--write", action="store_true", help="write the tables into gallery.md")
-    if parser.parse_args().write:
-        PAGE.write_text(with_gallery(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    else:
-        print(gallery())
-
-
 if __name__ == "__main__":
-    main()
+    run_command([PART])

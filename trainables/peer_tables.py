@@ -6,20 +6,18 @@ Run `python -m trainables.peer_tables --write` after a change of settings or def
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from trainables import registry
 from trainables.core.config import AlgorithmConfig
+from trainables.core.generated_part import GeneratedPart, row, run_command
 from trainables.core.name_hints import setting_hint
 from trainables.core.other_libraries import SETTINGS
 from trainables.core.peer_defaults import RLLIB, RLLIB_VERSION, SB3, SB3_VERSION
 
 _FOLDER = Path(__file__).parent
-BEGIN = "<!-- table: begin; made by `python -m trainables.peer_tables --write` -->"
-END = "<!-- table: end -->"
 
 
 def sb3_tables() -> str:
@@ -35,7 +33,7 @@ def rllib_table() -> str:
     for name, theirs in RLLIB.items():
         config = _config(name)
         rows = [
-            _row(f"`{setting}`", f"`{value!r}`", f"`{_default(config, setting)!r}`")
+            row(f"`{setting}`", f"`{value!r}`", f"`{_default(config, setting)!r}`")
             for setting, value in theirs.items()
             if _default(config, setting) != value
         ]
@@ -43,18 +41,10 @@ def rllib_table() -> str:
     return "\n\n".join(tables)
 
 
-PAGES = {
-    _FOLDER / "from_stable_baselines3.md": sb3_tables,
-    _FOLDER / "from_rllib.md": rllib_table,
-}
-"""What is made for which page."""
-
-
-def with_table(page: str, table: str) -> str:
-    """A page's text with the table between its markers made anew."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+PARTS = [
+    GeneratedPart(_FOLDER / page, "table", "trainables.peer_tables", make)
+    for page, make in (("from_stable_baselines3.md", sb3_tables), ("from_rllib.md", rllib_table))
+]
 
 
 def _sb3_rows(name: str) -> Iterable[str]:
@@ -63,7 +53,7 @@ def _sb3_rows(name: str) -> Iterable[str]:
         setting, note = _counterpart(type(config), theirs)
         here = f"`{setting}`" if setting else "–"
         ours = f"`{_default(config, setting)!r}`" if setting else ""
-        yield _row(f"`{theirs}`", f"`{default!r}`", here, ours, note)
+        yield row(f"`{theirs}`", f"`{default!r}`", here, ours, note)
 
 
 def _counterpart(config_class: type[AlgorithmConfig], theirs: str) -> tuple[str, str]:
@@ -100,22 +90,5 @@ def _default(config: AlgorithmConfig, path: str) -> Any:
     return full.get(inner, declared.default)
 
 
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def main() -> None:
-    """Print the tables, or write them into their pages."""
-    parser = argparse.ArgumentParser(prog="python -m trainables.peer_tables")
-    parser.add_argument("--write", action="store_true", help="write the tables into their pages")
-    write = parser.parse_args().write
-    for page, make in PAGES.items():
-        if write:
-            text = with_table(page.read_text(encoding="utf-8"), make())
-            page.write_text(text, encoding="utf-8")
-        else:
-            print(make())
-
-
 if __name__ == "__main__":
-    main()
+    run_command(PARTS)

@@ -6,7 +6,6 @@ it prints the table.
 
 from __future__ import annotations
 
-import argparse
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,13 +17,10 @@ from trainables.algorithm import Algorithm
 from trainables.core import compatibility
 from trainables.core.config import AlgorithmConfig
 from trainables.core.exploration_config import ExplorationConfig
+from trainables.core.generated_part import GeneratedPart, row, run_command
 from trainables.core.model_config import ALIASES, ModelConfig, OptimizerConfig
 from trainables.core.replay_config import ReplayBufferConfig
 from trainables.core.settings import Setting
-
-README = Path(__file__).with_name("README.md")
-BEGIN = "<!-- reference table: begin; made by `python -m trainables.reference_table --write` -->"
-END = "<!-- reference table: end -->"
 
 _HEADER = "| Name | Status | Allowed | Default | Meaning |\n|---|---|---|---|---|"
 _METHOD_HEADER = "| Name | Status | Meaning |\n|---|---|---|"
@@ -41,14 +37,11 @@ def reference_table() -> str:
     blocks.append(_nested("exploration_config", ExplorationConfig.settings()))
     blocks.append(_nested("replay_buffer_config", ReplayBufferConfig.settings()))
     blocks.append(_methods())
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(blocks)
 
 
-def with_table(readme: str) -> str:
-    """A README's text with the table between its markers made anew."""
-    before, rest = readme.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{reference_table()}\n{END}{after}"
+README = Path(__file__).with_name("README.md")
+PART = GeneratedPart(README, "reference table", "trainables.reference_table", reference_table)
 
 
 def _sections() -> list[str]:
@@ -64,7 +57,7 @@ def _section(section: str) -> str:
     rows = [_setting(declared) for declared in known.values() if declared.section == section]
     rows += _aliases({name for name, declared in known.items() if declared.section == section})
     rows += [
-        _row(f"`{name}`", "constant", f"`{constant.value!r}`", "", constant.why)
+        row(f"`{name}`", "constant", f"`{constant.value!r}`", "", constant.why)
         for name, constant in compatibility.CONSTANTS.items()
         if constant.section == section
     ]
@@ -80,12 +73,12 @@ def _algorithm(name: str) -> str:
     rows = [_setting(declared) for declared in own.values() if base.get(declared.name) != declared]
     rows += _aliases(set(own) - set(base))
     composites = registry.get_algorithm(name).config_class.composites
-    rows += [_row(f"`{old}`", f"alias of `{new}`", "", "", "") for old, new in composites.items()]
+    rows += [row(f"`{old}`", f"alias of `{new}`", "", "", "") for old, new in composites.items()]
     return _table(f"### {name}: `.training()`", _HEADER, rows)
 
 
 def _model() -> str:
-    rows = [_row(f"`{old}`", f"alias of {_code(new)}", "", "", "") for old, new in ALIASES.items()]
+    rows = [row(f"`{old}`", f"alias of {_code(new)}", "", "", "") for old, new in ALIASES.items()]
     rows += _grouped("refused", compatibility.MODEL_REFUSED)
     return _nested("model", ModelConfig.settings(), rows)
 
@@ -101,15 +94,15 @@ def _nested(name: str, known: Mapping[str, Setting], more: Iterable[str] = ()) -
 
 def _methods() -> str:
     rows = [
-        _row(f"`{old}`", f"alias of `{new}`", "")
+        row(f"`{old}`", f"alias of `{new}`", "")
         for old, new in compatibility.METHOD_ALIASES.items()
     ]
     for owner in (Algorithm, AlgorithmConfig):
-        rows += [_row(f"`{owner.__name__}.{n}`", "supported", doc) for n, doc in _own(owner)]
+        rows += [row(f"`{owner.__name__}.{n}`", "supported", doc) for n, doc in _own(owner)]
     tunes = [f"`{n}`" for n in _public(tune.Trainable) if _is_tunes(n)]
-    rows.append(_row(", ".join(tunes), "supported", "of `tune.Trainable`"))
-    rows += [_row(*row) for row in _grouped_names("planned", compatibility.METHODS_PLANNED)]
-    rows += [_row(*row) for row in _grouped_names("refused", compatibility.METHODS_REFUSED)]
+    rows.append(row(", ".join(tunes), "supported", "of `tune.Trainable`"))
+    rows += [row(*cells) for cells in _grouped_names("planned", compatibility.METHODS_PLANNED)]
+    rows += [row(*cells) for cells in _grouped_names("refused", compatibility.METHODS_REFUSED)]
     return _table("### methods of `Algorithm` and `AlgorithmConfig`", _METHOD_HEADER, rows)
 
 
@@ -142,7 +135,7 @@ def _is_tunes(name: str) -> bool:
 
 
 def _setting(declared: Setting) -> str:
-    return _row(
+    return row(
         f"`{declared.name}`",
         "supported",
         declared.allowed,
@@ -153,14 +146,14 @@ def _setting(declared: Setting) -> str:
 
 def _aliases(names: set[str]) -> list[str]:
     return [
-        _row(f"`{old}`", f"alias of `{new}`", "", "", "")
+        row(f"`{old}`", f"alias of `{new}`", "", "", "")
         for old, new in compatibility.ALIASES.items()
         if new in names
     ]
 
 
 def _grouped(status: str, reasons: Mapping[str, str]) -> list[str]:
-    return [_row(names, status, "", "", why) for names, _, why in _grouped_names(status, reasons)]
+    return [row(names, status, "", "", why) for names, _, why in _grouped_names(status, reasons)]
 
 
 def _grouped_names(status: str, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -171,23 +164,9 @@ def _grouped_names(status: str, reasons: Mapping[str, str]) -> list[tuple[str, s
     return [(", ".join(names), status, why) for why, names in groups.items()]
 
 
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
 def _table(title: str, header: str, rows: Iterable[str]) -> str:
     return "\n".join([title, "", header, *rows])
 
 
-def main() -> None:
-    """Print the table, or write it into README.md."""
-    parser = argparse.ArgumentParser(prog="python -m trainables.reference_table")
-    parser.add_argument("--write", action="store_true", help="write the table into README.md")
-    if parser.parse_args().write:
-        README.write_text(with_table(README.read_text()))
-    else:
-        print(reference_table())
-
-
 if __name__ == "__main__":
-    main()
+    run_command([PART])

@@ -215,10 +215,8 @@ def test_refused_model_setting_raises(name: str) -> None:
 
 
 def test_readme_is_what_the_generator_gives() -> None:
-    readme = reference_table.README.read_text()
-    assert reference_table.with_table(readme) == readme, (
-        "run python -m trainables.reference_table --write"
-    )
+    part = reference_table.PART
+    assert part.current() == part.make(), f"run python -m {part.command} --write"
 
 
 def test_methods_are_told_in_words_of_their_own() -> None:
@@ -230,8 +228,7 @@ def test_methods_are_told_in_words_of_their_own() -> None:
 
 
 def test_readme_shows_every_name() -> None:
-    readme = reference_table.README.read_text()
-    table = readme.split(reference_table.BEGIN)[1].split(reference_table.END)[0]
+    table = reference_table.PART.current()
     names = {name for _, name in SETTINGS + TRAINING} | {
         f"{owner}.{name}" if f"`{owner}.{name}`" in table else name
         for owner, name in METHODS

@@ -156,5 +156,5 @@ def test_every_meaning_is_told_once() -> None:
 
 
 def test_the_page_is_what_the_generator_gives() -> None:
-    page = metric_table.PAGE.read_text(encoding="utf-8")
-    assert metric_table.with_tables(page) == page, "run python -m trainables.metric_table --write"
+    part = metric_table.PART
+    assert part.current() == part.make(), f"run python -m {part.command} --write"

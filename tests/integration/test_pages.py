@@ -134,15 +134,8 @@ def shell(text: str, folder: Path) -> None:
 
 
 def test_tables_are_what_the_generators_give() -> None:
-    for path, make in peer_tables.PAGES.items():
-        page = path.read_text(encoding="utf-8")
-        assert peer_tables.with_table(page, make()) == page, (
-            "run python -m trainables.peer_tables --write"
-        )
-    page = gallery_table.PAGE.read_text(encoding="utf-8")
-    assert gallery_table.with_gallery(page) == page, (
-        "run python -m experiments.gallery_table --write"
-    )
+    for part in [*peer_tables.PARTS, gallery_table.PART]:
+        assert part.current() == part.make(), f"run python -m {part.command} --write"
 
 
 def test_the_gallery_has_every_spec_and_a_line_about_it() -> None:
