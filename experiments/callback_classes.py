@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +62,8 @@ def callback_class(name: str) -> Any:
         hint = nearest(name, NAMED, cutoff=0.5)
         raise ValueError(f"is no callback; allowed: module:Class, {', '.join(NAMED)}{hint}")
     try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+        found: Any = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"cannot be imported: {error}") from None
     if isinstance(found, type) and issubclass(found, tune.Callback):
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,12 +26,9 @@ def resolve_trainable(name: Any) -> type:
         from trainables.registry import get_algorithm
 
         return get_algorithm(name)
-    module_name, _, attribute = name.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+        found: Any = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(f"{name!r} cannot be imported: {error}") from None
     if isinstance(found, FUNCTIONS):
         return function_class(found, name)
