@@ -35,6 +35,7 @@ from experiments.scheduler_state import (
     dump_state,
     extend_rungs,
     forget_results,
+    forget_stop,
     load_state,
     take_back,
 )
@@ -313,6 +314,7 @@ class SweepKeeper(tune.Callback):
     def _resume_trial(self, controller: TuneController, trial: Trial) -> None:
         if self._syncer is None or not _folder_name(trial):
             return  # remote storage, or it never started
+        forget_stop(self.scheduler, trial)
         saved = (trial.run_metadata.last_result or {}).get("training_iteration", 0)
         newest = checkpoint_journal.adopt(trial)
         if newest is None:
@@ -385,6 +387,7 @@ class SweepKeeper(tune.Callback):
             if after < row.get("training_iteration", 0) <= until:
                 after = row["training_iteration"]  # each once: a resumed trial repeats rows
                 scheduler.on_trial_result(controller._wrapped(), trial, flatten(row))
+                forget_stop(scheduler, trial)
         # What it would decide now is of no account: the trial had gone on.
         self._pruned.discard(trial.trial_id)
 

@@ -9,7 +9,11 @@ from typing import Any
 
 from ray import cloudpickle
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import AsyncHyperBandScheduler, TrialScheduler
+from ray.tune.schedulers import (
+    AsyncHyperBandScheduler,
+    MedianStoppingRule,
+    TrialScheduler,
+)
 
 from analysis.rows import flatten
 from experiments.asha import score
@@ -82,6 +86,17 @@ def forget_results(scheduler: TrialScheduler, trial: Trial) -> None:
         for bracket in scheduler._brackets:
             for _, seen in bracket._rungs:
                 seen.pop(trial.trial_id, None)
+
+
+def forget_stop(scheduler: TrialScheduler, trial: Trial) -> None:
+    """Let a trial go on that the median rule was about to stop when the driver was killed.
+
+    The rule ends the sweep at the next result of a trial that it has stopped. This one it judges
+    again.
+    """
+    rule = getattr(scheduler, "_base_scheduler", scheduler)
+    if isinstance(rule, MedianStoppingRule):
+        rule._stopped_trials.discard(trial)
 
 
 class _TrialPickler(cloudpickle.CloudPickler):
