@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from experiments import turns
 from experiments.population import Member, PopulationTraining
 from experiments.turns import must_yield, needs_process, next_in_turn
 from search_spaces.space import SearchSpace
@@ -20,8 +21,19 @@ class Trial(SimpleNamespace):
         return self.status in ("TERMINATED", "ERROR")
 
 
+ONE_CPU = SimpleNamespace(bundles=[{"CPU": 1}], strategy="PACK")
+
+
 def trial(name: str, status: str, budget: float) -> Any:
-    return Trial(trial_id=name, status=status, budget=budget)
+    return Trial(trial_id=name, status=status, budget=budget, placement_group_factory=ONE_CPU)
+
+
+@pytest.fixture(autouse=True)
+def nodes(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """What is free: nothing, at first."""
+    free = {"CPU": 0.0}
+    monkeypatch.setattr(turns, "_free_on_nodes", lambda: [free])
+    return free
 
 
 def budget(trial: Any) -> float:
@@ -40,7 +52,11 @@ class Controller:
         self._cached_trial_decisions: dict[str, str] = {}
         self._actor_cache = SimpleNamespace(num_cached_objects=0)
         is_started = {*started, "stops"}.__contains__
-        self._actor_manager = SimpleNamespace(is_actor_started=is_started)
+        self.reserved: list[Any] = []
+        resources = SimpleNamespace(has_resources_ready=self.reserved.__contains__)
+        self._actor_manager = SimpleNamespace(
+            is_actor_started=is_started, _resource_manager=resources
+        )
 
     def get_trials(self) -> list[Any]:
         return self.trials
@@ -85,6 +101,20 @@ def test_nobody_yields_where_a_process_is_free_anyway(free: str) -> None:
     assert not must_yield(controller, mine, budget)
     controller.trials.append(trial("b2", "PENDING", 0))
     assert must_yield(controller, mine, budget)
+
+
+@pytest.mark.parametrize("room", ["free", "reserved"])
+def test_nobody_yields_to_one_whose_process_is_only_slow_to_come(
+    room: str, nodes: dict[str, float]
+) -> None:
+    mine, behind = trial("m", "RUNNING", 200), trial("b", "PENDING", 0)
+    controller: Any = Controller([mine, behind], asked=[behind])
+    assert must_yield(controller, mine, budget)
+    if room == "free":
+        nodes["CPU"] = 1.0
+    else:
+        controller.reserved.append(ONE_CPU)
+    assert not must_yield(controller, mine, budget)
 
 
 def test_a_population_starts_the_one_furthest_behind() -> None:
