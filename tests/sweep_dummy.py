@@ -108,6 +108,30 @@ class Dummy(tune.Trainable):
         self.count = json.loads(policy.read_text())["count"]
 
 
+@dataclass
+class MeetingConfig(DummyConfig):
+    """Where two trials meet."""
+
+    meet: str = setting("", "debugging", "a folder")
+
+
+class Meeting(Dummy):
+    """Begins when a second trial does, however late its process starts."""
+
+    config_class = MeetingConfig
+
+    def step(self) -> dict[str, Any]:
+        place = Path(self.settings["meet"])
+        if self.count == 0:
+            place.mkdir(exist_ok=True)
+            (place / self.trial_id).touch()
+        deadline = time.monotonic() + 60
+        while len(list(place.iterdir())) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return super().step()
+
+
 class Timed(Dummy):
     """Says when each result was made, by the machine's clock."""
 
