@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainables import Callbacks
+from trainables.runtime.evaluation_runner import EvaluationRunner
 
 
 class Logs(Callbacks):
@@ -70,7 +71,7 @@ class Recreates(Callbacks):
     num_fragments = 0
 
     def on_episode_end(self, *, is_evaluation: bool, metrics_logger: Any, env_runner: Any) -> None:
-        assert is_evaluation == (env_runner is None)
+        assert is_evaluation == isinstance(env_runner, EvaluationRunner)
         metrics_logger.log_value("played" if is_evaluation else "sampled", 1, reduce="sum")
 
     def on_sample_end(self, **kwargs: Any) -> None:

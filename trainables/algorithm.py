@@ -309,6 +309,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         else:
             existing.rebuild(self.config, self.get_policy(), mine, seed, self._video_folder())
         self.env_runners.on_recreated = self._env_runners_recreated
+        self.env_runners.push_policies = self.learners.push_policies
         if mine is None:
             env.close()
 

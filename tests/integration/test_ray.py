@@ -91,6 +91,19 @@ def test_env_runners_are_several_processes_with_the_learners_weights() -> None:
         assert not np.array_equal(first, second)
 
 
+def test_the_local_worker_is_the_master_copy() -> None:
+    with remote(num_learners=1, num_cpus_per_learner=0.5, num_cpus_per_env_runner=0.5) as algo:
+        local = algo.workers.local_worker()
+        assert local.policy is algo.get_policy() and local.get_policy() is local.policy
+        zeros = {name: 0 * part for name, part in local.get_weights()["default_policy"].items()}
+        local.set_weights({"default_policy": zeros})
+        algo.workers.sync_weights()
+        for weights in algo.workers.foreach_worker(lambda worker: worker.get_weights()):
+            assert not any(part.any() for part in weights["default_policy"].values())
+        algo.sync_weights()  # what the learner actor has
+        assert not any(part.any() for part in algo.get_weights()["default_policy"].values())
+
+
 def test_a_dead_env_runner_ends_training_with_its_cause() -> None:
     with remote() as algo:
         pids = algo.env_runners.foreach_env_runner(lambda runner: os.getpid())

@@ -146,6 +146,29 @@ def test_evaluations_call_hooks_for_the_episodes_that_count(seen: list[tuple[Any
     assert metrics["custom_metrics/ended_sum"] == 33
 
 
+class TellsTheRunner(Callbacks):
+    """Uses `worker` as the reference's examples do, in training and in evaluations."""
+
+    def on_episode_end(self, *, worker: Any, episode: Any, metrics_logger: Any) -> None:
+        policy = worker.get_policy()
+        assert policy is worker.policy_map["default_policy"]
+        assert set(worker.get_weights()) == {"default_policy"}
+        assert worker.env.num_envs > episode.env_index
+        name = "evaluated" if episode.is_evaluation else "sampled"
+        metrics_logger.log_value(name, worker.worker_index, reduce="max")
+
+
+def test_hooks_of_an_evaluation_get_what_plays_it() -> None:
+    with small(callbacks_class=TellsTheRunner, evaluation_interval=1).build() as algo:
+        result = algo.train()
+        assert result["custom_metrics/sampled_max"] == 0
+        assert result["evaluation/custom_metrics/evaluated_max"] == 0
+        runner = algo.evaluation_workers.local_worker()
+        assert runner.policy is algo.get_policy() and runner.env is None
+        with pytest.raises(KeyError, match="no policy 'other'; there are"):
+            runner.get_policy("other")
+
+
 def test_without_hooks_of_episodes_nothing_follows_them() -> None:
     class Other(Callbacks):
         def on_train_result(self, **kwargs: Any) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from trainables.core.checkpoint import CheckpointError
 from trainables.core.settings import ConfigError
 from trainables.runtime.curriculum import TaskSettableEnv
 from trainables.runtime.envs import EnvContext
+from trainables.runtime.sub_environment import SubEnvironmentError
+from trainables.runtime.tasks import each_env
 
 
 class LevelEnv(TaskSettableEnv, EndlessEnv):
@@ -71,6 +74,62 @@ def test_every_slot_gets_the_task_that_follows_from_the_result() -> None:
         algo.train()
         assert levels(algo) == [12, 13]
         assert max(algo.env_runners.sample()[1].lengths) in (12, 13)
+
+
+def one_level_up(last_result: dict[str, Any], env: Any, context: EnvContext) -> int:
+    assert type(env) is LevelEnv
+    env.marked = True  # reaches the environment, not a wrapper
+    return int((env.get_task() or 4) + 1)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_task_function_gets_the_environment_itself(remote: bool) -> None:
+    given = config(task_fn=one_level_up).env_runners(remote_worker_envs=remote)
+    with given.build() as algo:
+        algo.train()
+        algo.train()
+        runner: Any = algo.env_runners.local_worker()
+        context = EnvContext({})
+        found = each_env(runner.env, lambda env, its: (env.marked, env.level, its.remote), context)
+        assert found == [(True, 6, remote)] * 2
+
+
+def test_what_cannot_leave_a_slots_process_is_one_error() -> None:
+    with config().env_runners(remote_worker_envs=True).build() as algo:
+        runner: Any = algo.env_runners.local_worker()
+        with pytest.raises(ConfigError, match="what apply returned cannot cross processes"):
+            each_env(runner.env, lambda env, context: lambda: env, EnvContext({}))
+        with pytest.raises(SubEnvironmentError, match="KeyError: 'no such thing'"):
+            each_env(runner.env, no_such_thing, EnvContext({}))
+        assert each_env(runner.env, lambda env, context: env.level, EnvContext({})) == [4, 4]
+        algo.env_runners.sample()
+
+
+def no_such_thing(env: Any, context: EnvContext) -> None:
+    raise KeyError("no such thing")
+
+
+def test_a_slot_passes_on_what_its_environment_has() -> None:
+    with config().build() as algo:
+        runner: Any = algo.env_runners.local_worker()
+        algo.train()
+        assert runner.env.envs[0].get_task() == 8 == runner.env.envs[0].level
+        with pytest.raises(AttributeError, match="no_such"):
+            _ = runner.env.envs[0].no_such
+        with pytest.raises(AttributeError):
+            _ = copy.copy(runner.env.envs[0])._hidden
+
+
+def test_gymnasiums_own_wrappers_are_taken_off() -> None:
+    with config("CartPole-v1", None).build() as algo:
+        runner: Any = algo.env_runners.local_worker()
+        assert each_env(runner.env, lambda env, context: env, EnvContext({})) == [runner.env]
+    with config("Acrobot-v1", None).build() as algo:
+        runner = algo.env_runners.local_worker()
+        found = each_env(
+            runner.env, lambda env, its: (type(env).__name__, its.vector_index), EnvContext({})
+        )
+        assert found == [("AcrobotEnv", 0), ("AcrobotEnv", 1)]
 
 
 def test_a_resumed_run_goes_on_with_its_task(tmp_path: Path) -> None:

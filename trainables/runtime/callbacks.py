@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from trainables.runtime.env_runner import EnvRunner
     from trainables.runtime.env_runner_group import EnvRunnerGroup
     from trainables.runtime.episode_hooks import Episode
+    from trainables.runtime.evaluation_runner import EvaluationRunner
 
 # Older names of hooks and of their arguments.
 _OLDER_HOOKS = {"on_workers_recreated": "on_env_runners_recreated"}
@@ -132,7 +133,7 @@ class Callbacks:
         self,
         *,
         episode: Episode,
-        env_runner: EnvRunner | None,
+        env_runner: EnvRunner | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
         env: VectorEnv,
         env_index: int,
@@ -145,7 +146,8 @@ class Callbacks:
 
         Args:
             episode: The episode, as it now is.
-            env_runner: What samples it; None in an evaluation.
+            env_runner: What samples it, in an evaluation what plays it; None where a policy is
+                evaluated without an algorithm.
             metrics_logger: Takes custom metrics.
             env: All slots.
             env_index: The episode's slot.
@@ -159,7 +161,7 @@ class Callbacks:
         self,
         *,
         episode: Episode,
-        env_runner: EnvRunner | None,
+        env_runner: EnvRunner | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
         env: VectorEnv,
         env_index: int,
@@ -174,7 +176,7 @@ class Callbacks:
         self,
         *,
         episode: Episode,
-        env_runner: EnvRunner | None,
+        env_runner: EnvRunner | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
         env: VectorEnv,
         env_index: int,
@@ -189,7 +191,7 @@ class Callbacks:
         self,
         *,
         episode: Episode,
-        env_runner: EnvRunner | None,
+        env_runner: EnvRunner | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
         env: VectorEnv,
         env_index: int,

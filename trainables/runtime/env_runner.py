@@ -26,6 +26,7 @@ from trainables.runtime.remote_envs import RemoteVectorEnv
 from trainables.runtime.sub_environment import RESTARTS
 from trainables.runtime.tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
 from trainables.runtime.whole_episodes import WholeEpisodes
+from trainables.runtime.worker_policies import WorkerPolicies
 
 _STEPS_AT_ONCE = 16  # that are stepped before a look at whether enough episodes are over
 
@@ -71,7 +72,7 @@ class Recording:
         self.valid = np.empty(shape, bool)
 
 
-class EnvRunner:
+class EnvRunner(WorkerPolicies):
     """Samples rollouts from vectorised environments, in process or as a Ray actor.
 
     Args:
@@ -99,7 +100,9 @@ class EnvRunner:
         self._whole = self._whole_episodes()
         self._generator = torch.Generator(policy.device)
         self.callbacks, self._logger = CallbackSet(config), MetricsLogger()
-        self._hooks = episode_hooks(self.callbacks, self._logger, policy, env, self)
+        self._hooks = episode_hooks(
+            self.callbacks, self._logger, policy, env, self, is_evaluation=False
+        )
         self.reseed(seed)
         self._moments = RunningMoments(policy.observations.preprocessor.num_features)
 
@@ -292,14 +295,6 @@ class EnvRunner:
         """Take over the learner's weights and filter statistics (for runners in actors)."""
         self.policy.set_state(state)
         self.weights_version = version
-
-    def get_policy(self, module_id: str = DEFAULT_MODULE_ID) -> Policy:
-        """The policy that acts here."""
-        return self.policy
-
-    def get_weights(self) -> dict[str, dict[str, np.ndarray]]:
-        """Weights by module id."""
-        return {DEFAULT_MODULE_ID: self.policy.get_weights()}
 
     def get_state(self) -> dict[str, Any]:
         """Random streams, running episodes and, where it has one, the environment's state."""

@@ -29,6 +29,7 @@ from trainables.runtime.env_runner_actor import (
 from trainables.runtime.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.runner_functions import ChooseTasks, Reseed, SetState, SetTasks, WithId
 from trainables.runtime.tasks import TaskFunction
+from trainables.runtime.worker_policies import LocalWorker
 
 T = TypeVar("T")
 
@@ -56,6 +57,8 @@ class EnvRunnerGroup:
         weights_version: Of the learner's weights, counted by `sync_weights`.
         tasks: Of the slots of each env runner, in order of their index.
         on_recreated: Called with the indices of env runners that were made again.
+        push_policies: Called when the weights of `local_worker()` are set: learners elsewhere
+            take them over.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class EnvRunnerGroup:
         self._actors: FaultTolerantActors | None = None  # the group, and what is done about faults
         self.local_env_runner: EnvRunner | None = None
         self.on_recreated: Callable[[list[int]], None] | None = None
+        self.push_policies: Callable[[], None] | None = None
         try:
             self._start(config, policy, env, seed, video_folder)
         except BaseException:
@@ -389,9 +393,11 @@ class EnvRunnerGroup:
         arguments = {index: (function, *self._weights_for(index)) for index in chosen}
         return self._group.call_each("call", arguments, timeout_s=timeout_s)
 
-    def local_worker(self) -> EnvRunner | None:
-        """The in-process env runner, if there is one."""
-        return self.local_env_runner
+    def local_worker(self) -> EnvRunner | LocalWorker:
+        """The trial's own worker: the in-process env runner, with actors their master copy."""
+        if self.local_env_runner is not None:
+            return self.local_env_runner
+        return LocalWorker(self._config, self._policy, self.weights_version, self.push_policies)
 
     # ------------------------------------------------------------------ state
 

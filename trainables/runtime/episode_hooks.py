@@ -143,7 +143,8 @@ class EpisodeHooks:
         logger: Takes what callbacks log, and the custom metrics of episodes.
         policy: Acts.
         env: The slots.
-        env_runner: What samples; None in an evaluation.
+        env_runner: What samples or evaluates; None where a policy is evaluated by itself.
+        is_evaluation: Whether the episodes are those of an evaluation.
     """
 
     def __init__(
@@ -152,10 +153,11 @@ class EpisodeHooks:
         logger: MetricsLogger,
         policy: Policy,
         env: VectorEnv,
-        env_runner: Any = None,
+        env_runner: Any,
+        is_evaluation: bool,
     ):
         self._callbacks, self._logger = callbacks, logger
-        self._is_evaluation = env_runner is None
+        self._is_evaluation = is_evaluation
         self._arguments = {
             "env_runner": env_runner,
             "metrics_logger": logger,
@@ -266,9 +268,11 @@ def episode_hooks(
     logger: MetricsLogger,
     policy: Policy,
     env: VectorEnv,
-    env_runner: Any = None,
+    env_runner: Any,
+    *,
+    is_evaluation: bool,
 ) -> EpisodeHooks | None:
     """What calls the hooks of episodes; None if nobody overrides one, so that nobody pays."""
     if callbacks is None or not callbacks.has(*EPISODE_HOOKS):
         return None
-    return EpisodeHooks(callbacks, logger, policy, env, env_runner)
+    return EpisodeHooks(callbacks, logger, policy, env, env_runner, is_evaluation)

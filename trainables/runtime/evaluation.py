@@ -137,6 +137,7 @@ def play_episodes(
     max_steps_per_episode: int = LONGEST_EVALUATED,
     time_limit: int | None = None,
     callbacks: CallbackSet | None = None,
+    env_runner: Any = None,
     watches: Sequence[Watch] = (),
     stopped: Callable[[], bool] = lambda: False,
     if_endless: str = "or time_limit (--max-steps) cuts episodes off",
@@ -152,6 +153,7 @@ def play_episodes(
         max_steps_per_episode: See `evaluate_policy`.
         time_limit: See `evaluate_policy`.
         callbacks: See `evaluate_policy`.
+        env_runner: What callbacks are told that plays.
         watches: See `evaluate_policy`.
         stopped: Asked before each step, perhaps set from another thread.
         if_endless: What else is to be done about an episode that never ends, for the message.
@@ -169,7 +171,7 @@ def play_episodes(
     logger = MetricsLogger()
     hooks = None
     if isinstance(policy, Policy):  # which hooks are given; there is no module in a graph
-        hooks = episode_hooks(callbacks, logger, policy, vector_env)
+        hooks = episode_hooks(callbacks, logger, policy, vector_env, env_runner, is_evaluation=True)
     elif callbacks is not None:
         raise ConfigError("callbacks are called with a policy's module; an exported graph has none")
     if hooks is not None:

@@ -19,6 +19,7 @@ from trainables.runtime.evaluation_plan import EvaluationPlan, Part, warn_of_idl
 from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.evaluation_runner import EvaluationActor, EvaluationRunner, Task
 from trainables.runtime.faults import FaultTolerance
+from trainables.runtime.worker_policies import LocalWorker
 
 logger = logging.getLogger("trainables")
 
@@ -356,6 +357,12 @@ class EvaluationGroup:
         return self._check(call)
 
     foreach_worker = foreach_env_runner
+
+    def local_worker(self) -> EvaluationRunner | LocalWorker:
+        """The trial's own worker: the in-process runner, with actors their master copy."""
+        if self.local_env_runner is not None:
+            return self.local_env_runner
+        return LocalWorker(self._config, self._policy, self.weights_version)
 
     def metrics(self) -> dict[str, float]:
         """How the actors are; nothing without actors."""

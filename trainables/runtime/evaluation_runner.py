@@ -20,6 +20,7 @@ from trainables.runtime.evaluation import play_episodes
 from trainables.runtime.evaluation_plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.process_environment import num_threads
+from trainables.runtime.worker_policies import WorkerPolicies
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Played(NamedTuple):
     parts: dict[int, EvaluationResult]
 
 
-class EvaluationRunner:
+class EvaluationRunner(WorkerPolicies):
     """Plays parts of evaluations with a policy that it leaves as it is.
 
     Args:
@@ -63,6 +64,7 @@ class EvaluationRunner:
 
     Attributes:
         config: The config with `evaluation_config` applied.
+        env: What is played now; None between evaluations.
         weights_version: Of the weights that the policy has.
     """
 
@@ -70,6 +72,7 @@ class EvaluationRunner:
         self.config = config.get_evaluation_config_object()
         self.policy, self.worker_index = policy, worker_index
         self.weights_version = 0
+        self.env: VectorEnv | None = None
         self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
         # By number, because `finish` may overtake the task that it is meant for.
         self._finished_task = self._ended_task = -1
@@ -84,7 +87,6 @@ class EvaluationRunner:
         parts: Iterable[Part] = task.parts
         if task.endless is not None:
             parts = self._plan.parts_from(*task.endless)
-        env: VectorEnv | None = None
         made_for: tuple[int, bool] | None = None
 
         def stopped() -> bool:
@@ -95,14 +97,13 @@ class EvaluationRunner:
         try:
             for part in parts:
                 shows = part.number == 0 and task.video_folder is not None
-                if env is None or made_for != (part.num_slots, shows):
-                    if env is not None:
-                        env.close()
+                if self.env is None or made_for != (part.num_slots, shows):
+                    self._close_env()
                     made_for = (part.num_slots, shows)
-                    env = self._make_env(part.num_slots, task, shows)
+                    self.env = self._make_env(part.num_slots, task, shows)
                 result = play_episodes(
                     self.policy,
-                    env,
+                    self.env,
                     self.config.env,
                     part_seed(task.seed, part.number),
                     explore=self.config.explore,
@@ -111,15 +112,20 @@ class EvaluationRunner:
                     ),
                     if_endless="or set max_env_steps_without_episode to ten times what it needs",
                     callbacks=self._callbacks,
+                    env_runner=self,
                     stopped=stopped,
                 )
                 if result is None:
                     break
                 played[part.number] = result
         finally:
-            if env is not None:
-                env.close()
+            self._close_env()
         return played
+
+    def _close_env(self) -> None:
+        env, self.env = self.env, None
+        if env is not None:
+            env.close()
 
     def finish(self, number: int, at_once: bool) -> None:
         """End a task, from another thread.

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import cloudpickle
 import numpy as np
@@ -20,9 +20,15 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_slots import SlotMaker
 from trainables.runtime.remote_slot import RemoteSlot, SlotDiedError
-from trainables.runtime.sub_environment import MAX_CONSECUTIVE_FAILURES, RESTARTS
+from trainables.runtime.sub_environment import (
+    MAX_CONSECUTIVE_FAILURES,
+    RESTARTS,
+    SubEnvironmentError,
+)
 
 logger = logging.getLogger("trainables")
+
+T = TypeVar("T")
 
 
 class Polled(NamedTuple):
@@ -218,6 +224,29 @@ class RemoteVectorEnv(VectorEnv):
         return int(first >> 1), int(second >> 1)
 
     # ------------------------------------------------------------------ tasks, state, end
+
+    def each_env(self, function: Callable[..., T]) -> list[T]:
+        """Apply a function to each environment and its context, in its process.
+
+        Raises:
+            SubEnvironmentError: if it raises.
+            ConfigError: if what it returns cannot leave the process.
+        """
+        sent = cloudpickle.dumps(function)
+        for index in range(self.num_envs):
+            self._send(index, "apply", sent)
+        results: list[T] = []
+        errors: list[Exception] = []  # raised once all have answered
+        for index in range(self.num_envs):
+            try:
+                while (answer := self._await(index))[0] != "apply":  # a new process, just reset
+                    self._send(index, "apply", sent)
+                results.append(answer[1])
+            except (ConfigError, SubEnvironmentError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
 
     def can_set_tasks(self) -> bool:
         """Whether the environments have tasks."""

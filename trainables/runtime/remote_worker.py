@@ -18,7 +18,12 @@ import cloudpickle
 from trainables.core.settings import ConfigError
 from trainables.runtime.curriculum import can_set_task, set_task
 from trainables.runtime.env_state import get_slot_state, set_slot_state
-from trainables.runtime.sub_environment import SubEnvironment, SubEnvironmentError, layers
+from trainables.runtime.sub_environment import (
+    SubEnvironment,
+    SubEnvironmentError,
+    layers,
+    users_env,
+)
 
 
 class ProcessError(NamedTuple):
@@ -61,10 +66,18 @@ class Slot:
     def choose_task(self, choice: tuple[bytes, dict[str, Any]]) -> Any:
         """Ask `env_task_fn` for a task, set it and return it."""
         task_fn = cloudpickle.loads(choice[0])
-        (sub,) = layers(self.env, SubEnvironment)
-        task = task_fn(choice[1], self.env, sub.context)
+        task = task_fn(choice[1], users_env(self.env), self._context)
         self.set_task(task)
         return task
+
+    def apply(self, function: bytes) -> Any:
+        """What a function says of the environment and its context."""
+        return cloudpickle.loads(function)(users_env(self.env), self._context)
+
+    @property
+    def _context(self) -> Any:
+        (sub,) = layers(self.env, SubEnvironment)
+        return sub.context
 
     def can_set_task(self, _: None) -> bool:
         """Whether the environment has tasks."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from trainables.runtime.curriculum import set_task
 
@@ -40,6 +41,8 @@ class SubEnvironment(gym.Wrapper):
     neither terminated nor truncated, and `info[RESTARTS]`. So it looks like a row that only resets,
     and what the action did is unknown: the row is not to be trained on.
 
+    What it does not have itself is looked up in what it wraps, layer by layer.
+
     Args:
         maker: Makes the environment, again where it is replaced. Its text names the slot.
 
@@ -58,6 +61,13 @@ class SubEnvironment(gym.Wrapper):
         self._failures = 0
         self._task: Any = None
         self.num_restarts = 0
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or name == "env":  # also while it is made or copied
+                raise AttributeError(name)
+            return self.env.get_wrapper_attr(name)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -159,6 +169,19 @@ def layers(env: Any, kind: type) -> list[Any]:
             found.append(env)
         env = env.env
     return found
+
+
+def users_env(env: Any) -> Any:
+    """The environment as its creator made it, whatever was put around it since.
+
+    So its own methods are there, and an attribute that is set is set where the environment reads
+    it. What `gymnasium.make` puts around every environment is taken off, too.
+    """
+    for sub in layers(env, SubEnvironment):
+        env = sub.env
+    while isinstance(env, (OrderEnforcing, PassiveEnvChecker, TimeLimit)):
+        env = env.env
+    return env
 
 
 def _is_finite(obs: Any) -> bool:

@@ -1,18 +1,48 @@
-"""Tasks of all slots of a vector environment (setting `env_task_fn`)."""
+"""The environments of all slots: what is called with each, and their tasks (`env_task_fn`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables.runtime.curriculum import can_set_task, no_set_task, set_task
 from trainables.runtime.env_slots import EnvContext
 from trainables.runtime.remote_envs import RemoteVectorEnv
-from trainables.runtime.sub_environment import SubEnvironment, layers
+from trainables.runtime.sub_environment import SubEnvironment, layers, users_env
+
+T = TypeVar("T")
 
 TaskFunction = Callable[[dict[str, Any], Any, EnvContext], Any]
+
+
+def each_env(
+    env: VectorEnv, function: Callable[[Any, EnvContext], T], context: EnvContext
+) -> list[T]:
+    """Apply a function to the environment of each slot, as its creator made it.
+
+    Args:
+        env: A class of vector environments of the user, and a native one of gymnasium, is one
+            environment for all its slots: the function is called once.
+        function: Called with an environment and its context. With remote slots it is sent to
+            their processes, and what it returns comes back.
+        context: What a vector environment that is one piece was made with.
+
+    Returns:
+        What the function returned, in order of the slots.
+
+    Raises:
+        ConfigError: if what it returns cannot leave the process of a remote slot.
+    """
+    if isinstance(env, RemoteVectorEnv):
+        return env.each_env(function)
+    if not isinstance(env, SyncVectorEnv):
+        return [function(env, context)]
+    return [
+        function(users_env(slot), _context(slot, index, context))
+        for index, slot in enumerate(env.envs)
+    ]
 
 
 def check_tasks(env: VectorEnv, name: str) -> None:
@@ -41,10 +71,7 @@ def choose_tasks(
     """
     if isinstance(env, RemoteVectorEnv):
         return env.choose_tasks(task_fn, result)
-    if not isinstance(env, SyncVectorEnv):
-        tasks = [task_fn(result, env, context)]
-    else:
-        tasks = [task_fn(result, slot, _context(slot)) for slot in env.envs]
+    tasks = each_env(env, lambda slot, its: task_fn(result, slot, its), context)
     set_tasks(env, tasks)
     return tasks
 
@@ -69,6 +96,9 @@ def count_restarts(env: SyncVectorEnv | RemoteVectorEnv) -> int:
     return sum(sub.num_restarts for slot in env.envs for sub in layers(slot, SubEnvironment))
 
 
-def _context(slot: Any) -> EnvContext:
-    (sub,) = layers(slot, SubEnvironment)  # gymnasium's own environments have no tasks
-    return sub.context
+def _context(slot: Any, index: int, runner: EnvContext) -> EnvContext:
+    """What a slot's environment was made with."""
+    for sub in layers(slot, SubEnvironment):
+        context: EnvContext = sub.context
+        return context
+    return EnvContext(runner, runner.worker_index, index, runner.num_workers)  # gymnasium's own

@@ -1,0 +1,120 @@
+"""What every kind of worker offers through the policies that act in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from trainables.core.config import DEFAULT_MODULE_ID
+from trainables.core.policy import Policy
+
+if TYPE_CHECKING:
+    from trainables.core.config import AlgorithmConfig
+
+T = TypeVar("T")
+
+
+class WorkerPolicies:
+    """Access to the policies of a worker, by their ids. There is one as yet.
+
+    Attributes:
+        policy: Acts.
+    """
+
+    policy: Policy
+
+    @property
+    def policy_map(self) -> dict[str, Policy]:
+        """The policies by id."""
+        return {DEFAULT_MODULE_ID: self.policy}
+
+    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
+        """The policy that acts here.
+
+        Raises:
+            KeyError: naming the ids there are.
+        """
+        if policy_id not in self.policy_map:
+            raise KeyError(f"no policy {policy_id!r}; there are {sorted(self.policy_map)}")
+        return self.policy_map[policy_id]
+
+    def foreach_policy(self, function: Callable[[Policy, str], T]) -> list[T]:
+        """Apply a function to each policy and its id."""
+        return [function(policy, policy_id) for policy_id, policy in self.policy_map.items()]
+
+    def get_weights(
+        self, policies: Collection[str] | None = None
+    ) -> dict[str, dict[str, np.ndarray]]:
+        """Copies of the weights by policy id; None: of all policies."""
+        return {p: self.get_policy(p).get_weights() for p in policies or self.policy_map}
+
+    def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
+        """Set weights by policy id, of this worker alone.
+
+        In an actor they stay until the learner's are synced. `Algorithm.set_weights` sets those
+        of the learner and of all workers.
+
+        Raises:
+            KeyError: naming the ids there are.
+            ConfigError: if names or shapes are others.
+        """
+        for policy_id, policy_weights in weights.items():
+            self.get_policy(policy_id).set_weights(policy_weights)
+
+
+class LocalWorker(WorkerPolicies):
+    """The trial's own copy of what env runners in actors have; it has no environment.
+
+    Its policy is the learner's: what is set here is learned from, and reaches the env runners with
+    the next `sync_weights`.
+
+    Args:
+        config: The algorithm's config.
+        policy: The learner's.
+        weights_version: Of its weights, as the group counts them.
+        push_policies: Lets learners in actors take over what has been set here.
+
+    Attributes:
+        worker_index: 0, the index of the trial's own process.
+    """
+
+    worker_index = 0
+    env = None
+    num_envs = 0
+
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policy: Policy,
+        weights_version: int,
+        push_policies: Callable[[], None] | None = None,
+    ):
+        self.config, self.policy, self.weights_version = config, policy, weights_version
+        self._push_policies = push_policies
+
+    def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
+        """Set the learner's weights by policy id; `sync_weights` gives them to env runners."""
+        super().set_weights(weights)
+        if self._push_policies is not None:
+            self._push_policies()
+
+    def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
+        """Nothing: the environments are those of the actors."""
+        return []
+
+    def foreach_env_with_context(self, function: Callable[[Any, Any], T]) -> list[T]:
+        """Nothing: the environments are those of the actors."""
+        return []
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say where to look for what only a worker with an environment has."""
+            if name.startswith("_") or name == "config":  # also while it is made or copied
+                raise AttributeError(name)
+            raise AttributeError(
+                f"local_worker().{name} does not exist: the environments are those of the "
+                "actors; ask them with workers.foreach_worker(function)"
+            )
