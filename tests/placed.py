@@ -1,4 +1,4 @@
-"""A trainable that reports on which nodes its processes are."""
+"""Trainables that report on which nodes their processes are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import ray
 
 from trainables import PPO
+from trainables.core.config import AlgorithmConfig
+from trainables.runtime.bundles import Bundles
 from trainables.runtime.env_runner import EnvRunner
 
 PLACES = "places"
@@ -24,3 +26,16 @@ class Placed(PPO):
         nodes = [ray.get_runtime_context().get_node_id()]
         nodes += self.env_runners.foreach_env_runner(here, local_env_runner=False)
         return {**super().step(), PLACES: nodes}
+
+
+class AsksForFakeGPUs(PPO):
+    """Asks for the GPUs that it fakes: of a cluster that only says that it has some."""
+
+    @classmethod
+    def _bundles(cls, config: AlgorithmConfig | dict[str, Any]) -> Bundles:
+        given = config.to_dict() if isinstance(config, AlgorithmConfig) else config
+        return super()._bundles({**given, "fake_gpus": False})
+
+
+class PlacedOnFakeGPU(AsksForFakeGPUs, Placed):
+    """`Placed`, on a GPU that a cluster says it has."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import ray
 import torch
+from placed import AsksForFakeGPUs
 
 from trainables import PPO
 
@@ -127,6 +128,10 @@ class Placed(PPO):
             "my_gpus": float(len(my_gpus)),
             "runner_gpus": float(sum(len(gpus) for _, gpus in placed)),
         }
+
+
+class PlacedOnFakeGPU(AsksForFakeGPUs, Placed):
+    """`Placed`, on a GPU that a cluster says it has."""
 
 
 class Threads(PPO):

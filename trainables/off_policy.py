@@ -59,6 +59,7 @@ class OffPolicyConfig(AlgorithmConfig):
     }
     optimizer_defaults: ClassVar[dict[str, Any]] = {"eps": 1e-8}
     uses_logp: ClassVar[bool] = False
+    one_learner: ClassVar[bool] = True
 
     replay_buffer_config: dict[str, Any] = setting(
         {}, "training", "the replay buffer, see ReplayBufferConfig"

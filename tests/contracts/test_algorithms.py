@@ -389,13 +389,15 @@ def test_bundles(name: str) -> None:
 
 @algorithms
 def test_four_trials_share_a_gpu(name: str) -> None:
-    """A fraction of a GPU goes into the driver's bundle, with fake GPUs too."""
+    """A fraction of a GPU goes into the driver's bundle; a faked one is not asked for."""
     request = get_algorithm(name).default_resource_request(
-        settings_of(name, num_gpus_per_learner=0.25, fake_gpus=True)
+        settings_of(name, num_gpus_per_learner=0.25)
     )
     assert request.bundles == [{"CPU": 1, "GPU": 0.25}]
     assert placement_problem(request.bundles * 4, "PACK", [{"CPU": 4, "GPU": 1}]) is None
     assert placement_problem(request.bundles * 5, "PACK", [{"CPU": 8, "GPU": 1}]) is not None
+    faked = settings_of(name, num_gpus_per_learner=0.25, fake_gpus=True)
+    assert get_algorithm(name).default_resource_request(faked).bundles == [{"CPU": 1}]
 
 
 @algorithms

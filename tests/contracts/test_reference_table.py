@@ -40,6 +40,7 @@ TABLES: dict[str, Any] = {
 # A value that each alias's target takes and that is not its default.
 ALIAS_VALUES: dict[str, Any] = {
     "fake_gpus": True,
+    "num_gpus_per_learner": 0.5,
     "lambda_": 0.5,
     "model": {"fcnet_hiddens": [8]},
     "lr": [[0, 1e-3], [1000, 1e-4]],

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import ray
 import yaml
-from placed import PLACES, Placed
+from placed import PLACES, Placed, PlacedOnFakeGPU
 from ray import tune
 from ray.cluster_utils import Cluster
 
@@ -119,7 +119,13 @@ def test_four_trials_share_a_gpu(cluster: Cluster, tmp_path: Path) -> None:
         "num_cpus_for_main_process": 0.5,
         "seed": tune.grid_search([1, 2, 3, 4]),
     }
-    results = run(tmp_path, config, callbacks=[counts], stop=lambda *_: counts.most == 4)
+    results = run(
+        tmp_path,
+        config,
+        trainable=PlacedOnFakeGPU,
+        callbacks=[counts],
+        stop=lambda *_: counts.most == 4,
+    )
     assert not results.errors
     assert counts.most == 4
     assert len({result.metrics[PLACES][0] for result in results}) == 1

@@ -12,7 +12,7 @@ import pytest
 import ray
 from ray import tune
 from ray.tune.schedulers import PopulationBasedTraining
-from small_runs import ASYNCHRONOUS, Placed, settings_of, without_clocks
+from small_runs import ASYNCHRONOUS, PlacedOnFakeGPU, settings_of, without_clocks
 
 from trainables import PPO, Algorithm, PPOConfig
 from trainables.core.settings import ConfigError
@@ -132,7 +132,7 @@ def test_more_env_runners_than_the_cluster_holds_are_refused() -> None:
 def test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver(tmp_path: Path) -> None:
     """A faked logical GPU; three bundles on four CPUs, so that two such trials never fit."""
     tuner = tune.Tuner(
-        Placed,
+        PlacedOnFakeGPU,
         param_space=settings_of("PPO", num_env_runners=2, num_gpus_per_learner=1, fake_gpus=True),
         run_config=tune.RunConfig(
             storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=0
@@ -143,6 +143,22 @@ def test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver(tmp_
     assert result.metrics is not None
     assert result.metrics["in_my_group"] == 1
     assert (result.metrics["my_gpus"], result.metrics["runner_gpus"]) == (1, 0)
+
+
+def test_faked_gpus_start_where_there_are_none(tmp_path: Path) -> None:
+    """They are not asked for: two learners here, on a cluster with a GPU less than they have."""
+    faked = {"num_learners": 2, "num_gpus_per_learner": 1, "fake_gpus": True}
+    tuner = tune.Tuner(
+        PPO,
+        param_space=settings_of("PPO", **faked),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=0
+        ),
+    )
+    result = tuner.fit()[0]
+    assert result.error is None
+    assert result.metrics is not None
+    assert result.metrics["num_gpus"] == 0
 
 
 @pytest.mark.parametrize("by", ["name and config object", "class and dict"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
+from placed import PlacedOnFakeGPU
 from ray.tune import PlacementGroupFactory
 
-from trainables import PPOConfig
+from trainables import DQNConfig, PPOConfig
 from trainables.core.settings import ConfigError
 from trainables.ppo import PPO
 from trainables.runtime.bundles import (
@@ -18,6 +20,7 @@ from trainables.runtime.bundles import (
     Bundles,
     reserved,
 )
+from trainables.runtime.feasibility import placement_problem
 
 
 def test_the_example_of_the_reference() -> None:
@@ -50,6 +53,48 @@ def test_every_role_has_its_bundles_in_order() -> None:
     assert "1 driver of 2 CPU (num_cpus_for_main_process)" in text
     assert "2 env runners of 1 CPU, 0.25 GPU, 1 simulator (num_env_runners, " in text
     assert "2 learners of 3 CPU, 0.5 GPU (num_learners, " in text
+
+
+@pytest.mark.parametrize("name", ["fake_gpus", "_fake_gpus"])
+def test_faked_gpus_are_not_asked_for(name: str) -> None:
+    """A machine without any could never place them."""
+    faked = PPOConfig().resources(**{name: True}).env_runners(num_env_runners=1)
+    in_process = faked.copy().learners(num_gpus_per_learner=0.5)
+    assert Bundles(in_process).request().bundles == [{"CPU": 1}, {"CPU": 1}]
+    apart = faked.copy().learners(num_learners=1, num_gpus_per_learner=1)
+    apart.env_runners(num_gpus_per_env_runner=0.5)
+    assert Bundles(apart).request().bundles == [{"CPU": 1}] * 3
+    assert placement_problem(Bundles(apart).request().bundles, "PACK", [{"CPU": 3}]) is None
+    only_gpu = PPOConfig().resources(num_gpus=1, fake_gpus=True, num_cpus_for_main_process=0)
+    with pytest.raises(ConfigError, match="a trial without any resources cannot be scheduled"):
+        Bundles(only_gpu).request()
+
+
+def test_a_cluster_with_faked_gpus_can_be_asked_for_them() -> None:
+    """For tests of where trials with GPUs are placed."""
+    config = {"env": "CartPole-v1", "num_gpus_per_learner": 1, "fake_gpus": True}
+    assert PPO.default_resource_request(config).bundles == [{"CPU": 1}]
+    assert PlacedOnFakeGPU.default_resource_request(config).bundles == [{"CPU": 1, "GPU": 1}]
+
+
+def test_several_gpus_of_one_learner_are_refused() -> None:
+    """One of them would compute, the others would only be reserved."""
+    advice = re.escape(
+        "num_gpus_per_learner = 2 (num_gpus) is not allowed: a learner computes on one GPU; for 2 "
+        "GPUs set num_learners=2 and num_gpus_per_learner=1"
+    )
+    with pytest.raises(ConfigError, match=advice):
+        PPOConfig().resources(num_gpus=2)
+    with pytest.raises(ConfigError, match=r"for 1\.5 GPUs set num_learners=2 and num_gpus"):
+        PPO.default_resource_request({"env": "CartPole-v1", "num_gpus_per_learner": 1.5})
+    with pytest.raises(ConfigError, match="it has one learner, so one GPU at most; allowed: 0 to"):
+        DQNConfig().resources(num_gpus=2)
+    for amount in (0.25, 1):
+        assert Bundles(PPOConfig().resources(num_gpus=amount)).request().bundles == [
+            {"CPU": 1, "GPU": amount}
+        ]
+    two = PPOConfig().learners(num_learners=2, num_gpus_per_learner=1)  # what is advised
+    assert Bundles(two).request().bundles == [{"CPU": 1}, *[{"CPU": 1, "GPU": 1}] * 2]
 
 
 def test_who_needs_nothing_has_no_bundle() -> None:

@@ -52,9 +52,7 @@ def weights(algo: Algorithm) -> np.ndarray:
 
 def test_four_learners_of_a_quarter_share_a_gpu() -> None:
     quarter = (
-        PPOConfig()
-        .resources(num_cpus_for_main_process=0.25, fake_gpus=True)
-        .learners(num_gpus_per_learner=0.25)
+        PPOConfig().resources(num_cpus_for_main_process=0.25).learners(num_gpus_per_learner=0.25)
     )
     request = PPO.default_resource_request(quarter)
     assert request.bundles == [{"CPU": 0.25, "GPU": 0.25}]

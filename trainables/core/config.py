@@ -31,7 +31,11 @@ from trainables.core.model_config import MEMORIES, ModelConfig, OptimizerConfig
 from trainables.core.name_hints import setting_hint
 from trainables.core.other_libraries import SETTINGS
 from trainables.core.reporting_settings import ReportingSettings
-from trainables.core.resource_settings import ResourceSettings, check_variables
+from trainables.core.resource_settings import (
+    ResourceSettings,
+    check_gpus_per_learner,
+    check_variables,
+)
 from trainables.core.sampling_settings import SamplingSettings
 from trainables.core.sections import Section
 from trainables.core.settings import (
@@ -91,6 +95,8 @@ class AlgorithmConfig(  # the last base's settings are listed first
     _custom_model_replaces: ClassVar[tuple[str, ...]] = ("fcnet_activation",)
     # Why it cannot train networks with a memory, if it cannot.
     without_memory: ClassVar[str | None] = None
+    # Whether it learns in the trial's own process only, without `num_learners`.
+    one_learner: ClassVar[bool] = False
     # Older names that stand for several settings, with these; `check` expands them.
     composites: ClassVar[dict[str, str]] = {}
     # Types of exploration that it can have, the first by default, and why it has no others.
@@ -132,7 +138,9 @@ class AlgorithmConfig(  # the last base's settings are listed first
         Raises:
             ConfigError: for an unknown or unsupported name, or a value that is not allowed.
         """
-        checked = super().check(cls._canonical(values))
+        canonical = cls._canonical(values)
+        check_gpus_per_learner(canonical.get("num_gpus_per_learner"), one_learner=cls.one_learner)
+        checked = super().check(canonical)
         for name, value in checked.items():
             cls._check_has_effect(name, value)
             nested = cls.nested_settings().get(name)

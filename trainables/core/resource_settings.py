@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +41,10 @@ class ResourceSettings(Settings):
     num_gpus_per_learner: int | float = setting(
         0,
         "learners",
-        "GPUs of each learner, in the driver's bundle with num_learners = 0; may be a fraction",
+        "GPU of each learner, in the driver's bundle with num_learners = 0; may be a fraction; "
+        "several GPUs learn with as many learners",
         ge=0,
+        le=1,
         harmless=(0, 1),
         risk=RESOURCES,
     )
@@ -63,7 +66,7 @@ class ResourceSettings(Settings):
     fake_gpus: bool = setting(
         False,
         "resources",
-        "request GPUs but compute on the CPU, to test on a machine without one",
+        "compute on the CPU what is set to a GPU, and request none, to test without one",
         harmless=True,
     )
     placement_strategy: str = setting(
@@ -83,6 +86,30 @@ class ResourceSettings(Settings):
         "python_environment",
         "environment variables that its actors' processes are started with",
         risk=VARIABLES,
+    )
+
+
+def check_gpus_per_learner(amount: Any, *, one_learner: bool) -> None:
+    """Refuse more than one GPU for a learner, which computes on one: the others would be idle.
+
+    Args:
+        amount: Of `num_gpus_per_learner`, as it was given.
+        one_learner: The algorithm cannot have several.
+
+    Raises:
+        ConfigError: naming how several GPUs learn.
+    """
+    if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount <= 1:
+        return
+    if one_learner:
+        several = "it has one learner, so one GPU at most; allowed: 0 to 1"
+    else:
+        several = (
+            f"for {amount:g} GPUs set num_learners={math.ceil(amount)} and num_gpus_per_learner=1"
+        )
+    raise ConfigError(
+        f"num_gpus_per_learner = {amount:g} (num_gpus) is not allowed: a learner computes on one "
+        f"GPU; {several}"
     )
 
 

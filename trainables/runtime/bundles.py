@@ -129,11 +129,12 @@ class Bundles:
 
 def _roles(config: AlgorithmConfig) -> dict[str, Role]:
     in_process = config.num_learners == 0
+    gpus = 0 if config.fake_gpus else 1  # faked ones are not asked for: there may be none
     driver: dict[str, Any] = {"CPU": config.num_cpus_for_main_process}
-    learner = {"CPU": config.num_cpus_per_learner, "GPU": config.num_gpus_per_learner}
+    learner = {"CPU": config.num_cpus_per_learner, "GPU": gpus * config.num_gpus_per_learner}
     env_runner = {
         "CPU": config.num_cpus_per_env_runner,
-        "GPU": config.num_gpus_per_env_runner,
+        "GPU": gpus * config.num_gpus_per_env_runner,
         **config.custom_resources_per_env_runner,
     }
     of_env_runner = (
@@ -142,7 +143,7 @@ def _roles(config: AlgorithmConfig) -> dict[str, Role]:
         "custom_resources_per_env_runner",
     )
     if in_process:
-        driver["GPU"] = config.num_gpus_per_learner
+        driver["GPU"] = learner["GPU"]
     return {
         DRIVER: Role(
             "driver",

@@ -445,4 +445,5 @@ def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:
         config.num_cpus_per_learner,
         config.extra_python_environs_for_worker,
         config.num_gpus_per_learner,
+        config.fake_gpus,
     )
