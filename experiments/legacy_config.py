@@ -7,10 +7,11 @@ of our own form the same names are errors.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from experiments.errors import SpecWarning
+from experiments.legacy_envs import modernise_env
+from experiments.legacy_notes import leave_out, put
+from experiments.legacy_values import modernise_values
 from search_spaces.documents import Document, KeyPath
 from trainables.core.compatibility import REFUSED
 
@@ -26,11 +27,24 @@ _RENAMED: dict[str, KeyPath] = {
     "Q_model": ("q_model_config",),
     "policy_model": ("policy_model_config",),
     "horizon": ("env_config", "max_episode_steps"),
+    "sample_batch_size": ("rollout_fragment_length",),
+    "max_sample_requests_in_flight_per_worker": ("max_requests_in_flight_per_env_runner",),
+    "exploration": ("exploration_config",),
+    "vf_share_layers": ("model", "vf_share_layers"),
+    **{
+        f"{model}.{old}": (model, new)  # after the older names of `model`
+        for model in ("q_model_config", "policy_model_config")
+        for old, new in (
+            ("hidden_layer_sizes", "fcnet_hiddens"),
+            ("hidden_activation", "fcnet_activation"),
+        )
+    },
 }
 # Always so here, and therefore without effect: a time limit is a truncation.
 _ALWAYS = {"no_done_at_end": True, "soft_horizon": False}
 _FRAMEWORKS = ("tf", "tf2", "tfe")
 _FRAMEWORK_KEYS = ("use_pytorch", "eager")
+_TO_THE_GPU = ("num_multi_gpu_tower_stacks", "num_data_loader_buffers", "num_gpu_loader_threads")
 
 
 def modernise(document: Document) -> None:
@@ -49,27 +63,23 @@ def modernise(document: Document) -> None:
     for name, value in _ALWAYS.items():
         if config.get(name) is value:
             del config[name]
+    for name in _TO_THE_GPU:
+        if name in config:
+            leave_out(document, name, "a batch is moved to the GPU in one piece")
+    modernise_values(document)
+    modernise_env(document)
 
 
 def _leave_out_frameworks(document: Document, config: dict[str, Any]) -> None:
     """TensorFlow's settings change no result: the algorithm is the same in PyTorch."""
     only_tf = [name for name, reason in REFUSED.items() if "TensorFlow" in reason.why]
+    if config.get("use_pytorch") is True:
+        del config["use_pytorch"]
     for name in (*only_tf, *_FRAMEWORK_KEYS):
         if name in config:
-            _warn(document, name, config.pop(name))
+            leave_out(document, name, "everything here is PyTorch")
     if isinstance(config.get("framework"), str) and config["framework"] in _FRAMEWORKS:
-        _warn(document, "framework", config.pop("framework"))
-
-
-def _warn(document: Document, name: str, value: Any) -> None:
-    if name == "use_pytorch" and value is True:
-        return
-    warnings.warn(
-        f"{document.where(('config', name))}: {name} = {value!r} is left out: everything here is "
-        "PyTorch",
-        SpecWarning,
-        stacklevel=2,
-    )
+        leave_out(document, "framework", "everything here is PyTorch")
 
 
 def _rename(document: Document, old: KeyPath, new: KeyPath) -> None:
@@ -79,24 +89,7 @@ def _rename(document: Document, old: KeyPath, new: KeyPath) -> None:
         if not isinstance(parent, dict):
             return
     if old[-1] in parent:
-        _put(document, old, parent.pop(old[-1]), new)
-
-
-def _put(document: Document, old: KeyPath, value: Any, new: KeyPath) -> None:
-    """Set `config.<new>` to what was written at `config.<old>`."""
-    node = document.data["config"]
-    for key in new[:-1]:
-        node = node.setdefault(key, {})
-        if not isinstance(node, dict):
-            raise document.error(("config", key), f"config: {key} = {node!r} is not a mapping")
-    if node.get(new[-1], value) != value:
-        raise document.error(
-            ("config", *old),
-            f"config: {'.'.join(map(str, old))} is an older name of {'.'.join(map(str, new))}, "
-            "which has another value",
-        )
-    node[new[-1]] = value
-    document.copy_places(("config", *old), ("config", *new))
+        put(document, old, parent.pop(old[-1]), new)
 
 
 def _rename_replay_type(document: Document, config: dict[str, Any]) -> None:
@@ -104,4 +97,4 @@ def _rename_replay_type(document: Document, config: dict[str, Any]) -> None:
     if isinstance(prioritized, bool):
         del config["prioritized_replay"]
         kind = "PrioritizedReplayBuffer" if prioritized else "ReplayBuffer"
-        _put(document, ("prioritized_replay",), kind, ("replay_buffer_config", "type"))
+        put(document, ("prioritized_replay",), kind, ("replay_buffer_config", "type"))

@@ -19,7 +19,7 @@ from trainables.runtime import classic, toys  # noqa: F401  # register environme
 from trainables.runtime.atari import AtariGame
 from trainables.runtime.env_checks import check_vector_env
 from trainables.runtime.env_slots import EnvContext, EnvOptions, SlotMaker
-from trainables.runtime.known_envs import known_creator, missing_library
+from trainables.runtime.known_envs import dropped_version, known_creator, missing_library
 from trainables.runtime.native_video import FilmedCartPole, can_film
 from trainables.runtime.sub_environment import SubEnvironmentError
 from trainables.runtime.video import Video
@@ -80,9 +80,10 @@ def make_vector_env(
     except (ConfigError, SubEnvironmentError):
         raise
     except Exception as error:  # whatever a user's constructor raises is theirs to read
-        missing = missing_library(env) if isinstance(error, DependencyNotInstalled) else None
-        if missing is not None:
-            raise missing from error
+        lacking = missing_library if isinstance(error, DependencyNotInstalled) else dropped_version
+        known = lacking(env)
+        if known is not None:
+            raise known from error
         if options.renders and "render_mode" in str(error):
             what = "render_env" if options.video is None else options.video.asked_by
             raise ConfigError(

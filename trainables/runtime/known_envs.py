@@ -61,6 +61,17 @@ def missing_library(env_id: object) -> ConfigError | None:
     return _not_installed(str(env_id), *found[0]) if found else None
 
 
+def dropped_version(env_id: object) -> ConfigError | None:
+    """The error for an id that gymnasium only registers to say that it is gone; else None."""
+    spec = gym.registry.get(env_id) if isinstance(env_id, str) else None
+    module = getattr(spec.entry_point, "__module__", "") if spec is not None else ""
+    if spec is None or not module.startswith("gymnasium."):
+        return None
+    kin = [s for s in gym.registry.values() if (s.namespace, s.name) == (spec.namespace, spec.name)]
+    newest = max(kin, key=lambda s: s.version or 0)
+    return ConfigError(f"env {env_id!r} is no longer in gymnasium; write {newest.id!r}")
+
+
 def _not_installed(env_id: str, library: str, extra: str) -> ConfigError:
     return ConfigError(
         f"env {env_id!r} needs the library {library}, which is not installed: "
