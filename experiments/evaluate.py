@@ -124,9 +124,11 @@ def evaluate_folder(
             unknown, does not fit or cannot be filmed.
         KeyboardInterrupt: Ctrl-C came before an episode had ended.
     """
+    from trainables.core.trust import refuse
     from trainables.runtime.envs import is_filmed_apart
     from trainables.runtime.episode_log import EpisodeLog, Watch
     from trainables.runtime.evaluation import evaluate_policy
+    from trainables.runtime.needed_trust import stored_doubts
     from trainables.runtime.video import check_encoder
 
     if videos:
@@ -134,6 +136,8 @@ def evaluate_folder(
         # Frames are drawn in memory: no display is to be looked for.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     source = find_policy(folder)
+    if env is None:  # networks and environment in one error
+        refuse(stored_doubts(source.folder), trust, str(source.folder))
     policy = source.load(trust)
     trained_by = policy.metadata.get("algorithm")
     if algo is not None and algo != trained_by:

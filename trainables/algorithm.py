@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -56,7 +55,7 @@ from trainables.runtime.process_environment import ProcessEnvironment, num_threa
 from trainables.runtime.random_streams import RandomStreams, random_streams
 from trainables.runtime.remote_learner_group import RemoteLearnerGroup
 from trainables.runtime.tasks import check_tasks
-from trainables.runtime.video import check_display
+from trainables.runtime.video import check_display, check_encoder
 
 logger = logging.getLogger("trainables")
 
@@ -347,11 +346,16 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
     def default_resource_request(cls, config: AlgorithmConfig | dict[str, Any]) -> Any:
         """The trial's bundles: of the driver, env runners, evaluation, learners.
 
+        Tune calls this in its own process, before a trial begins.
+
         Raises:
-            ConfigError: if a Ray is joined that can never place them. Tune calls this in its own
-                process, before a trial begins, and would then wait for ever.
+            ConfigError: if a Ray is joined that can never place them, which Tune would wait for; or
+                if videos are to be recorded, and the extra that writes them is not installed.
         """
-        request = cls._bundles(config).request()
+        config = cls._config_object(config)
+        if config.record_env:
+            check_encoder()
+        request = Bundles(config).request()
         if ray.is_initialized():
             check_cluster(request.bundles, request.strategy, cls.resource_help(config))
         return request
@@ -359,19 +363,29 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
     @classmethod
     def resource_help(cls, config: AlgorithmConfig | dict[str, Any]) -> str:
         """Which settings decide the resources of a trial."""
-        return f"This config asks for {cls._bundles(config).help()}."
+        return f"This config asks for {Bundles(cls._config_object(config)).help()}."
 
     @classmethod
-    def _bundles(cls, config: AlgorithmConfig | dict[str, Any]) -> Bundles:
-        if not isinstance(config, AlgorithmConfig):
-            config = cls.config_class.from_dict(config)
-        return Bundles(config)
+    def _config_object(cls, config: AlgorithmConfig | dict[str, Any]) -> AlgorithmConfig:
+        if isinstance(config, AlgorithmConfig):
+            return config
+        return cls.config_class.from_dict(config)
 
     # ------------------------------------------------------------------ the loop
 
-    @abstractmethod
     def training_step(self) -> dict[str, float]:
-        """Sample, learn and sync once; returns flat metrics."""
+        """Sample, learn and sync once; returns flat metrics.
+
+        Raises:
+            NotImplementedError: if a subclass does not say how: there is no loss that every
+                algorithm has.
+        """
+        name, theirs = type(self).__name__, type(self.config).__name__.removesuffix("Config")
+        raise NotImplementedError(
+            f"{name} has no training_step. To learn as {theirs} does, subclass it: "
+            f"`class {name}({theirs})`; else write training_step(self): sample with self.sample(), "
+            "learn with self.learners, then self.sync_weights(); it returns a dict of numbers"
+        )
 
     def iteration_metrics(self) -> dict[str, float]:
         """What is reported once an iteration, however many training steps it has."""
@@ -493,11 +507,18 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     restore_workers = restore_env_runners
 
-    def scheduled(self, value: float | list[Any]) -> float:
-        """The present value of a setting that may be a schedule over environment steps."""
+    def scheduled(self, value: float | list[Any], num_env_steps: int | None = None) -> float:
+        """The value of a setting that may be a schedule over environment steps.
+
+        Args:
+            value: Of the setting.
+            num_env_steps: When; None: now.
+        """
         if not isinstance(value, list):
             return float(value)
-        return Schedule(value)(self.num_env_steps_sampled)
+        return Schedule(value)(
+            self.num_env_steps_sampled if num_env_steps is None else num_env_steps
+        )
 
     # ------------------------------------------------------------------ for Tune's bookkeeping
 
@@ -510,13 +531,30 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     @classmethod
     def merge_algorithm_configs(
-        cls, config1: dict[str, Any], config2: dict[str, Any]
+        cls,
+        config1: dict[str, Any],
+        config2: dict[str, Any],
+        _allow_unknown_configs: bool | None = None,
     ) -> dict[str, Any]:
-        """`config1` with the settings of `config2` on top, nested dicts merged."""
-        merged = cls.config_class.check(config1)
-        for name, value in cls.config_class.check(config2).items():
-            both = isinstance(value, dict) and isinstance(merged.get(name), dict)
-            merged[name] = {**merged[name], **value} if both else value
+        """`config1` with the settings of `config2` on top, nested dicts merged.
+
+        Args:
+            config1: Settings.
+            config2: Settings that come before those of `config1`.
+            _allow_unknown_configs: Names that are no settings stay as they are, e.g. for a
+                subclass to read. `build` refuses them all the same.
+
+        Raises:
+            ConfigError: if a name is no setting, unless that is allowed.
+        """
+        known = cls.config_class
+        merged: dict[str, Any] = {}
+        for config in (config1, config2):
+            strange = known.unknown_names(config) if _allow_unknown_configs else set()
+            values = known.check({n: v for n, v in config.items() if n not in strange})
+            for name, value in (values | {n: config[n] for n in strange}).items():
+                both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+                merged[name] = {**merged[name], **value} if both else value
         return merged
 
     merge_trainer_configs = merge_algorithm_configs

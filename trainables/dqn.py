@@ -263,10 +263,12 @@ class DQN(OffPolicy):
         self._epsilon = self.config.epsilon_schedule
 
     def set_exploration(self) -> dict[str, float]:
-        epsilon = self.scheduled(self._epsilon)
-        for policy in self.policies.values():
-            policy.set_exploration(epsilon=epsilon)
-        return {"exploration/epsilon": epsilon, **super().set_exploration()}
+        others = super().set_exploration()
+        return {"exploration/epsilon": self.scheduled(self._epsilon), **others}
+
+    def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
+        epsilon = self.scheduled(self._epsilon, num_env_steps)
+        return {"epsilon": epsilon, **super().exploration_at(num_env_steps)}
 
     def module_options(self) -> dict[str, Any]:
         config = self.config

@@ -67,22 +67,32 @@ class Evaluating(PolicyAccess):
         """The older name of `eval_env_runner_group`."""
         return self.eval_env_runner_group
 
-    def evaluate(self) -> dict[str, float]:
+    def evaluate(self, duration_fn: Callable[[int], int] | None = None) -> dict[str, float]:
         """Play `evaluation_duration` episodes (or steps) with the present policy.
 
         With "auto" each actor plays one episode, since there is no training to play beside.
+
+        Args:
+            duration_fn: Decides instead of `evaluation_duration`: it is given how many episodes (or
+                steps) were played and says how many more are to be; 0 ends the evaluation.
 
         Returns:
             Flat metrics; those of the last evaluation if no actor answered in time.
 
         Raises:
             RuntimeError: if none ever did.
+            ConfigError: if `duration_fn` says no number, or a function of the config evaluates.
         """
+        if duration_fn is not None and self._evaluation_function is not None:
+            raise ConfigError(
+                "duration_fn has no effect with custom_evaluation_function, which evaluates itself"
+            )
         with self.timers("evaluate"):
             self._sync_evaluation()
             group = self.eval_env_runner_group
             if self._evaluation_function is None:
-                metrics = _metrics_of(group.play())
+                played = group.play() if duration_fn is None else group.play_until(duration_fn)
+                metrics = _metrics_of(played)
             else:
                 metrics = _checked(self._evaluation_function(self, group))
         return self._take_over(metrics)

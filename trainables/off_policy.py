@@ -444,18 +444,22 @@ class OffPolicy(Algorithm):
 
     def set_exploration(self) -> dict[str, float]:
         """Set what exploring means now, by the environment steps so far; metrics to report."""
-        values: dict[str, Any] = {"uniform": self._explores_uniformly()}
-        if self._exploring.has_scale:
-            values["scale"] = self.scheduled(self._exploring.scale)
+        values = self.exploration_at(self.num_env_steps_sampled)
         for policy in self.policies.values():
             policy.set_exploration(**values)
         shown = self.get_policy().exploration
         return {f"exploration/{n}": float(shown[n]) for n in ("scale", "stddev") if n in shown}
 
-    def _explores_uniformly(self) -> bool:
+    def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
+        values: dict[str, Any] = {"uniform": self._explores_uniformly(num_env_steps)}
+        if self._exploring.has_scale:
+            values["scale"] = self.scheduled(self._exploring.scale, num_env_steps)
+        return values
+
+    def _explores_uniformly(self, num_env_steps: int) -> bool:
         if self._exploring.type == "Random":
             return True
-        return self.num_env_steps_sampled < (self._exploring.random_timesteps or 0)
+        return num_env_steps < (self._exploring.random_timesteps or 0)
 
     def _adapt_exploration(self, module_id: str, batch: Batch) -> None:
         """Steer the noise on parameters by what it does to actions on replayed observations."""

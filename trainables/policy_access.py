@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import gymnasium as gym
 import numpy as np
 
 from trainables import registry
+from trainables.core.action_arguments import AnyState
 from trainables.core.checkpoint import callable_name
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.export import export_torch_program
 from trainables.core.export_onnx import OPSETS, export_onnx
+from trainables.core.keyed_actions import keyed_actions
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_runner_group import EnvRunnerGroup
@@ -47,40 +50,77 @@ class PolicyAccess:
 
     def compute_single_action(
         self,
-        observation: Any,
-        state: Mapping[str, Any] | None = None,
+        observation: Any = None,
+        state: AnyState = None,
         *,
         policy_id: str = DEFAULT_MODULE_ID,
+        timestep: int | None = None,
         **options: Any,
     ) -> Any:
-        """The action for one observation; see `Policy.compute_single_action`."""
-        return self.get_policy(policy_id).compute_single_action(observation, state, **options)
+        """The action for one observation; see `Policy.compute_single_action` for more options.
+
+        Args:
+            observation: Raw; None if `input_dict` holds it.
+            state: Of a policy that has one.
+            policy_id: Which policy acts.
+            timestep: Explore as the schedules say for so many environment steps; None: as now.
+            options: `prev_action`, `prev_reward`, `info`, `input_dict`, `full_fetch`, `explore`,
+                `episode`, `unsquash_action`, `clip_action`.
+
+        Raises:
+            KeyError: if there is no such policy; it names those there are.
+        """
+        policy = self.get_policy(policy_id)
+        with self._exploring_at(policy, timestep):
+            return policy.compute_single_action(observation, state, **options)
 
     def compute_actions(
         self,
-        observations: Any,
-        state: Mapping[str, Any] | None = None,
+        observations: Any = None,
+        state: Any = None,
         *,
         policy_id: str = DEFAULT_MODULE_ID,
-        explore: bool | None = None,
+        timestep: int | None = None,
         **options: Any,
     ) -> Any:
         """Actions for a batch, see `Policy.compute_actions`, or for a dict of observations.
 
+        Args:
+            observations: A batch, or observations by keys of yours.
+            state: Of a policy that has one; with keys, a state for each, or for some.
+            policy_id: Which policy acts.
+            timestep: Explore as the schedules say for so many environment steps; None: as now.
+            options: `prev_action`, `prev_reward` (with keys: by the same keys, or batches in their
+                order), `info`, `input_dict`, `full_fetch`, `explore`, `episodes`,
+                `unsquash_actions`, `clip_actions`.
+
         Returns:
-            Of a dict with other keys than the observation space's: actions by its keys.
+            Of a dict with other keys than the observation space's: actions by its keys; with
+            `full_fetch`, or of a policy that has a state, also states by its keys, and what else
+            there is as batches in the order of its keys.
+
+        Raises:
+            KeyError: if there is no such policy; it names those there are.
         """
         policy = self.get_policy(policy_id)
-        if not isinstance(observations, dict) or _is_batch(observations, policy):
-            return policy.compute_actions(observations, state, explore=explore, **options)
-        if policy.has_state or state or options.get("full_fetch"):
-            raise ConfigError(
-                "state and full_fetch need a batch of observations, not a dict of them"
-            )
-        return {
-            key: policy.compute_single_action(obs, explore=explore)
-            for key, obs in observations.items()
-        }
+        with self._exploring_at(policy, timestep):
+            if not isinstance(observations, dict) or _is_batch(observations, policy):
+                return policy.compute_actions(observations, state, **options)
+            return keyed_actions(policy, observations, state, **options)
+
+    def _exploring_at(self, policy: Policy, timestep: int | None) -> AbstractContextManager[None]:
+        """What exploring means within it."""
+        if timestep is None:
+            return nullcontext()
+        return policy.exploring(**self.exploration_at(timestep))
+
+    def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
+        """What schedules of exploration say, see `Policy.set_exploration`; {}: there are none.
+
+        Args:
+            num_env_steps: Environment steps since the trial began.
+        """
+        return {}
 
     def get_weights(
         self, policies: Collection[str] | None = None

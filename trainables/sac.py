@@ -196,12 +196,13 @@ class SAC(OffPolicy):
         }
         return {**exploration, **present}
 
-    def _explores_uniformly(self) -> bool:
+    def _explores_uniformly(self, num_env_steps: int) -> bool:
         if self._exploring.random_timesteps is not None:
-            return super()._explores_uniformly()
+            return super()._explores_uniformly(num_env_steps)
         # A resumed run that refills its buffer does so with what it has learned.
         starting = not self.num_updates and not self.learning_has_started
-        return (self.config.random_warmup and starting) or super()._explores_uniformly()
+        warms_up = self.config.random_warmup and starting
+        return warms_up or super()._explores_uniformly(num_env_steps)
 
     def learning_rates(self) -> dict[str, float]:
         """The present rates of policy, Q-functions and log alpha."""

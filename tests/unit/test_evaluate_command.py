@@ -411,6 +411,23 @@ class InterruptedEnv(CartPoleEnv):
         return super().step(action)
 
 
+def as_it_is(obs: Any) -> Any:
+    return obs
+
+
+def test_one_error_names_all_that_needs_trust(tmp_path: Path) -> None:
+    env, connector = f"{__name__}:HugeRewards", f"{__name__}:as_it_is"
+    policy = Policy.load(saved(tmp_path, env=env))
+    spaces = policy.observation_space, policy.action_space
+    own = Policy(*spaces, env_to_module_connector=as_it_is, metadata=policy.metadata)
+    folder = own.save(tmp_path)
+    for given in ([], [connector]):
+        with pytest.raises(CheckpointError) as told:
+            evaluate_folder(folder, episodes=1, trust=given)
+        assert f"pass trust={[connector, env]!r} (on the" in str(told.value)
+    evaluate_folder(folder, episodes=1, trust=[env, connector])
+
+
 def test_ctrl_c_keeps_what_was_played(tmp_path: Path) -> None:
     folder, path = saved(tmp_path / "policy"), tmp_path / "trace.parquet"
     before = signal.getsignal(signal.SIGINT)

@@ -167,7 +167,7 @@ def test_shape_errors() -> None:
         policy.compute_single_action({"obs": np.zeros(4)})
     with pytest.raises(ConfigError, match=r"does not fit the policy's .*: it is not recurrent"):
         policy.compute_actions(np.zeros((1, 4)), state={"h": np.zeros((1, 2))})
-    with pytest.raises(ConfigError, match="observation is object, not numbers"):
+    with pytest.raises(ConfigError, match=r"or as input_dict\['obs'\]; none is given"):
         Policy(Discrete(3), Discrete(2)).compute_single_action(None)
     with pytest.raises(ConfigError, match="observation is <U4, not numbers"):
         Policy(Discrete(3), Discrete(2)).compute_single_action("left")

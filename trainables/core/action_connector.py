@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 import gymnasium as gym
@@ -87,6 +88,23 @@ class ActionConnector:
         )
         return [(p, leaf, own.reshape(own.shape[0], *shape)) for p, leaf, shape, own in parts]
 
+    def scaled(self, unsquash: bool | None, clip: bool | None) -> ActionConnector:
+        """One that leaves Boxes of floats in the normalised space, stretches or clips them.
+
+        Args:
+            unsquash: Stretch [-1, 1] to the bounds, and clip to them; None: as this one does.
+            clip: Clip what is not stretched; None: as this one does.
+
+        Returns:
+            This one, if it does so already.
+        """
+        leaves = [leaf.scaled(unsquash, clip) for leaf in self._leaves]
+        if all(new is old for new, old in zip(leaves, self._leaves, strict=True)):
+            return self
+        made = copy(self)
+        made._leaves = leaves
+        return made
+
     def single(self, actions: Any, index: int = 0) -> Any:
         """One action of a batch for the environment, as an environment by itself takes it."""
         return single_action(self.space, actions, index)
@@ -136,6 +154,10 @@ class _Discrete:
             array = array.astype(np.int64, copy=False) + self._start
         return array.astype(self._space_dtype, copy=False)
 
+    def scaled(self, unsquash: bool | None, clip: bool | None) -> _Discrete:
+        """Itself: choices have no bounds to be stretched to."""
+        return self
+
     def tensor(self, actions: Tensor) -> Tensor:
         """What a call gives, as a tensor."""
         if self._start is not None:
@@ -164,8 +186,10 @@ class _Continuous:
             raise ConfigError(
                 f"model squash_actions=True needs a bounded action space, not {space}{where}"
             )
-        self._stretches = bool((normalize or is_squashed) and bounded.any())
-        self._clips = normalize or clip or is_squashed  # what is squashed for the rounding alone
+        self._unsquashes, self._clip = normalize or is_squashed, clip
+        self._has_bounds = bool(bounded.any())
+        self._stretches = self._unsquashes and self._has_bounds
+        self._clips = self._unsquashes or clip  # what is squashed for the rounding alone
         work = np.promote_types(space.dtype, np.float32)
         # Halves first: the width of the widest Box is not finite.
         low = np.where(bounded, space.low, -1).astype(work) / 2
@@ -181,6 +205,15 @@ class _Continuous:
         if self._clips:
             array = np.clip(array, self._low, self._high)
         return array.astype(self._space_dtype, copy=False)
+
+    def scaled(self, unsquash: bool | None, clip: bool | None) -> _Continuous:
+        """See `ActionConnector.scaled`."""
+        made = copy(self)
+        made._unsquashes = self._unsquashes if unsquash is None else unsquash
+        made._stretches = made._unsquashes and self._has_bounds
+        made._clips = made._unsquashes or (self._clip if clip is None else clip)
+        same = (made._stretches, made._clips) == (self._stretches, self._clips)
+        return self if same else made
 
     def tensor(self, actions: Tensor) -> Tensor:
         """What a call gives, as a tensor: the same operations in the same order."""

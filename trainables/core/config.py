@@ -7,7 +7,7 @@ An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own se
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -424,6 +424,20 @@ class AlgorithmConfig(  # the last base's settings are listed first
         having = cls.settings().keys() - cls.without
         older = (old for old, new in compatibility.ALIASES.items() if new in having)
         return [*filter(having.__contains__, cls.settings()), *older]
+
+    @classmethod
+    def unknown_names(cls, names: Iterable[str]) -> set[str]:
+        """Those that are no setting of any algorithm, nor any name of the reference's."""
+        tables: tuple[Container[str], ...] = (
+            cls.settings(),
+            cls.composites,
+            compatibility.ALIASES,
+            compatibility.CONSTANTS,
+            compatibility.SOME_HAVE,
+            compatibility.PLANNED,
+            compatibility.REFUSED,
+        )
+        return {name for name in names if not any(name in table for table in tables)}
 
     @classmethod
     def _called_now(cls, name: str) -> str:

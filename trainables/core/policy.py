@@ -7,7 +7,8 @@ action in production is computed as it was in training. It needs neither Ray nor
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -282,10 +283,25 @@ class Policy(ComputesActions):
             values: `epsilon` of an epsilon-greedy policy; `uniform`, whether actions are drawn
                 uniformly for now; `scale` of noise on actions; `stddev` of noise on parameters.
         """
-        self.exploration |= values
+        self.exploration = self.exploration | values
         self.explorer.set(values)
         if "epsilon" in values and isinstance(self.distribution, EpsilonGreedy):
             self.distribution.epsilon = float(values["epsilon"])
+
+    @contextmanager
+    def exploring(self, **values: Any) -> Iterator[None]:
+        """Within it exploring means something else; see `set_exploration`."""
+        before = {
+            name: getattr(self.distribution if name == "epsilon" else self.explorer, name)
+            for name in values
+        }
+        known = self.exploration
+        self.set_exploration(**values)
+        try:
+            yield
+        finally:
+            self.set_exploration(**before)
+            self.exploration = known
 
     # ------------------------------------------------------------------ the model
 

@@ -12,6 +12,7 @@ import ray
 
 from trainables.core.config import AlgorithmConfig
 from trainables.core.policy import Policy
+from trainables.core.settings import ConfigError
 from trainables.runtime.actor_group import ActorGroup, ActorHung, Reply
 from trainables.runtime.actor_process import ActorOptions
 from trainables.runtime.bundles import EVALUATION_ENV_RUNNERS, Bundles
@@ -26,6 +27,8 @@ logger = logging.getLogger("trainables")
 T = TypeVar("T")
 
 ROLE = "evaluation env runner"
+
+_ROUNDS = 1 << 20  # apart from the numbers of parts
 
 # What an actor that is late is given to end the step of its environment.
 _GRACE_S = 5.0
@@ -163,6 +166,36 @@ class EvaluationGroup:
         """`begin` and `collect`: one evaluation of `evaluation_duration`."""
         self.begin()
         return self.collect()
+
+    def play_until(self, duration_fn: Callable[[int], int]) -> EvaluationResult | None:
+        """Evaluations one after another, each on episodes of its own, as one.
+
+        Args:
+            duration_fn: Given how many episodes (or timesteps, by `evaluation_duration_unit`) were
+                played, says how many more are to be; 0 ends it. The first ones are those that an
+                evaluation of this length plays.
+
+        Returns:
+            All episodes; None if nobody played any.
+
+        Raises:
+            ConfigError: if it says no whole number, or 0 at first.
+        """
+        unit = self._config.evaluation_duration_unit
+        before = self._plan, self._seed, self._video_folder
+        results: list[EvaluationResult] = []
+        try:
+            while (left := _left(duration_fn, results, unit)) > 0:
+                self._plan = EvaluationPlan(left, unit, self._config.evaluation_slots)
+                if results:
+                    self._seed, self._video_folder = _round_seed(before[1], len(results)), None
+                result = self.play()
+                if result is None:
+                    break
+                results.append(result)
+        finally:
+            self._plan, self._seed, self._video_folder = before
+        return EvaluationResult.joined(results) if results else None
 
     def _play_here(self) -> None:
         while not self._is_whole:
@@ -388,3 +421,19 @@ def _process(config: AlgorithmConfig) -> ActorOptions:
     """What an actor's process is started with: a second thread can end what the first plays."""
     needs = Bundles(config).roles[EVALUATION_ENV_RUNNERS].needs
     return ActorOptions.of(needs, config.extra_python_environs_for_worker, num_threads=2)
+
+
+def _left(duration_fn: Callable[[int], int], results: list[EvaluationResult], unit: str) -> int:
+    """How much is still to be played; see `EvaluationGroup.play_until`."""
+    counted = "num_episodes" if unit == "episodes" else "num_env_steps"
+    done = sum(int(result.metrics()[counted]) for result in results)
+    left = duration_fn(done)
+    if not isinstance(left, (int, np.integer)) or (left <= 0 and not results):
+        allowed = "a whole number" + ("" if results else ", >= 1 at first")
+        raise ConfigError(f"duration_fn({done}) = {left!r} is not allowed; allowed: {allowed}")
+    return int(left)
+
+
+def _round_seed(root: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
+    """The root of the streams of a further evaluation, apart from those of parts."""
+    return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, _ROUNDS, number))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainables.runtime.custom_metrics import Logged, reduced
+from trainables.runtime.custom_metrics import Logged, extend, reduced
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,18 @@ class EvaluationResult:
     lengths: np.ndarray
     logged: Logged = field(default_factory=dict)
     weights: np.ndarray | None = None
+
+    @classmethod
+    def joined(cls, results: Sequence[EvaluationResult]) -> EvaluationResult:
+        """The episodes of several, all counting the same."""
+        logged: Logged = {}
+        for result in results:
+            extend(logged, result.logged)
+        return cls(
+            np.concatenate([result.returns for result in results]),
+            np.concatenate([result.lengths for result in results]),
+            logged,
+        )
 
     @property
     def return_mean(self) -> float:

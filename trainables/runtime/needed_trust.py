@@ -38,15 +38,26 @@ def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
     Returns:
         The entries; none, too, of a folder that is damaged or holds no policy: loading says so.
     """
+    doubts = stored_doubts(folder, known_here=False)
+    return list(dict.fromkeys(str(doubt.entry) for doubt in doubts))
+
+
+def stored_doubts(folder: str | os.PathLike[str], *, known_here: bool = True) -> list[Doubt]:
+    """What needs trust to load a policy's folder and play in its environment.
+
+    Args:
+        folder: With a `policy.json`; of any other there is none.
+        known_here: See `playing_doubts`.
+    """
     try:
         options, metadata = load_part(Path(folder), "policy", ("options", "metadata"))
         _, doubts = checked_options(options)
         played = metadata.get("evaluation") or metadata
         told = {key: played[key] for key in ENVIRONMENT if played.get(key) is not None}
-        doubts += playing_doubts(AlgorithmConfig.check(told), metadata, known_here=False)
+        doubts += playing_doubts(AlgorithmConfig.check(told), metadata, known_here=known_here)
     except (ConfigError, LookupError, TypeError, AttributeError):
         return []
-    return list(dict.fromkeys(str(doubt.entry) for doubt in doubts))
+    return doubts
 
 
 def playing_doubts(
