@@ -135,7 +135,9 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             seeds = self._random_streams()
             self._evaluation_seed = seeds.evaluation
             self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
-            self.learner_connectors = {m: self._make_learner_connectors() for m in self.policies}
+            self.learner_connectors = {
+                m: self._make_learner_connectors(policy) for m, policy in self.policies.items()
+            }
             self._set_up_learners(draw_seed(seeds.learner))
             self._set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
@@ -251,8 +253,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             )
         return given
 
-    def _make_learner_connectors(self) -> LearnerConnectors:
-        return LearnerConnectors(self.config.learner_connector, self.config.reward_bound)
+    def _make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
+        return LearnerConnectors(self.config.learner_connector, self.config.reward_bound, policy)
 
     def module_options(self) -> dict[str, Any]:
         """What policies are made of: a type in `core.catalog` and its options."""

@@ -241,8 +241,8 @@ class IMPALA(Algorithm):
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
         return {"groups": policy_and_value(module)} if config._separate_vf_optimizer else {}
 
-    def _make_learner_connectors(self) -> LearnerConnectors:
-        connectors = super()._make_learner_connectors()
+    def _make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
+        connectors = super()._make_learner_connectors(policy)
         if connectors.has_state and (self._trains_again or self.config.num_learners):
             raise ConfigError(
                 "learner_connector: one with a state would count a fragment as often as it is "

@@ -149,6 +149,17 @@ def test_a_connector_may_make_the_mask() -> None:
         (3, "env_to_module_connector = 3 is not allowed"),
         ("tests.connector_cases:nothing", "'tests.connector_cases:nothing' cannot be found"),
         (Policy, "cannot be made"),
+        (lambda e: halved, r"made a function; it must .* connectors takes \(env\), by these names"),
+        (
+            lambda obs, more: obs,
+            r"<lambda> takes \(obs, more\); a connector takes \(observations\), and a function "
+            r"that makes connectors takes \(env\)$",
+        ),
+        (
+            lambda env, spaces, device: halved,
+            r"<lambda> takes \(env, spaces, device\); a connector",
+        ),
+        (lambda env: env.nothing, "<lambda> cannot be made: AttributeError"),
         ({"type": dict}, "which is no function"),
     ],
 )
@@ -191,6 +202,50 @@ def test_another_action_space_than_the_environments() -> None:
     np.testing.assert_array_equal(acted.env_actions[:, 0], acted.actions.numpy() - 2.0)
     assert space.contains(policy.compute_single_action(rows(1)[0]))
     assert Torques.__name__ in str(policy.options)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda env: rounded,
+        lambda env, rl_module: [rounded],
+        lambda e, m: rounded,
+        lambda env, module=None: rounded,
+        {"type": lambda env, rl_module, by: rounded, "by": 3},
+    ],
+)
+def test_factories_of_actions(given: Any) -> None:
+    space = Box(-2, 2, (1,), np.float32)
+    policy = Policy(PLANE, space, module_to_env_connector=given, seed=0)
+    plain = Policy(PLANE, space, module_to_env_connector=rounded, seed=0)
+    expected = plain.compute_actions(rows(50), explore=True)
+    np.testing.assert_array_equal(policy.compute_actions(rows(50), explore=True), expected)
+
+
+def test_a_factory_of_actions_gets_the_module_that_acts() -> None:
+    seen: list[Any] = []
+
+    class Scaled:
+        def __init__(self, env: Any, rl_module: Any, scale: float = 0.0):
+            seen.extend((env, rl_module))
+            self.scale = scale
+
+        def __call__(self, actions: Any) -> Any:
+            return actions * self.scale
+
+    space = Box(-2, 2, (1,), np.float32)
+    policy = Policy(PLANE, space, module_to_env_connector=[rounded, Scaled])
+    assert seen[0].action_space == space and seen[0].observation_space == PLANE
+    assert seen[1] is policy.module
+    assert not policy.compute_actions(rows(5), explore=True).any()
+    with pytest.raises(ConfigError, match=r"<lambda> makes a connector with a method space, which"):
+        Policy(PLANE, space, module_to_env_connector=lambda env, rl_module: Torques())
+    with pytest.raises(
+        ConfigError,
+        match=r"<lambda> takes \(a, b, c\); a connector takes \(actions\), "
+        r"and a function that makes connectors takes \(env\) or \(env, rl_module\)",
+    ):
+        Policy(PLANE, space, module_to_env_connector=lambda a, b, c: a)
 
 
 def test_actions_of_a_wrong_shape_are_refused() -> None:

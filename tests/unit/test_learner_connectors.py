@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 from tests.connector_cases import Counted, doubled
 from tests.fakes import EndlessEnv
 from tests.small_runs import settings_of
-from trainables import Algorithm, DQNConfig, PPOConfig
+from trainables import Algorithm, DQNConfig, Policy, PPOConfig
 from trainables.core.batch import Rollout
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.learner_connectors import LearnerConnectors
@@ -63,14 +65,72 @@ def test_clipping_comes_first() -> None:
         (lambda r, p: rollout(REWARDS[:1]), r"gave rewards of shape \(1, 2\), not \(2, 2\)"),
         ("nothing", "learner_connector = 'nothing' is not allowed"),
         (
+            lambda first, second: doubled,
+            r"gave a function, not a Rollout \(a function that makes connectors takes "
+            r"\(observation_space, action_space\), by these names\)",
+        ),
+        (
             lambda rollout: rollout,
-            "learner_connector: .*<lambda> raised TypeError: .* 2 were given",
+            r"learner_connector: .*<lambda> takes \(rollout\); a connector takes \(rollout, "
+            r"policy\), and a function that makes connectors takes \(observation_space, ",
         ),
     ],
 )
 def test_errors_name_the_connector(given: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         rewards_of(LearnerConnectors(given))
+
+
+def of_spaces(input_observation_space: gym.Space, input_action_space: gym.Space) -> Any:
+    """A factory, as the reference has them."""
+    assert isinstance(input_action_space, gym.spaces.Discrete)
+    return [doubled, lambda rollout, policy: bonus(rollout, input_observation_space)]
+
+
+def bonus(given: Rollout, space: gym.Space) -> Rollout:
+    return replace(given, rewards=given.rewards + len(space.low))  # type: ignore[attr-defined]
+
+
+class OfSpaces:
+    """A connector that is made for spaces."""
+
+    def __init__(self, observation_space: gym.Space, action_space: gym.Space, more: int = 0):
+        self.space_it_has, self.more = observation_space, more
+
+    def __call__(self, given: Rollout, policy: Any) -> Rollout:
+        return bonus(replace(given, rewards=given.rewards + self.more), self.space_it_has)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (of_spaces, 2 * REWARDS + 2),
+        (lambda obs_space, act_space: doubled, 2 * REWARDS),
+        (lambda obs_sp, act_sp: [doubled, doubled], 4 * REWARDS),
+        (OfSpaces, REWARDS + 2),
+        ({"type": OfSpaces, "more": 3}, REWARDS + 5),
+    ],
+)
+def test_factories_get_the_spaces(given: Any, expected: Any) -> None:
+    policy = Policy(gym.spaces.Box(-1, 1, (2,)), gym.spaces.Discrete(3), {"fcnet_hiddens": [4]})
+    connectors = LearnerConnectors(given, policy=policy)
+    np.testing.assert_array_equal(rewards_of(connectors), expected)
+
+
+def test_a_factory_of_something_else_says_what_it_may_take() -> None:
+    policy = Policy(gym.spaces.Box(-1, 1, (2,)), gym.spaces.Discrete(3), {"fcnet_hiddens": [4]})
+
+    def episodes(obs_space: Any, act_space: Any, third: Any) -> Any:
+        return doubled
+
+    class Piece:
+        def __call__(self, *, rl_module: Any, batch: Any, episodes: Any) -> Any:
+            return batch
+
+    with pytest.raises(ConfigError, match=r"takes \(obs_space, act_space, third\); a connector "):
+        LearnerConnectors(episodes, policy=policy)
+    with pytest.raises(ConfigError, match=r"takes \(rl_module, batch, episodes\); a connector ta"):
+        LearnerConnectors(lambda obs_space, act_space: Piece(), policy=policy)
 
 
 def config(cls: Any, **settings: Any) -> Any:

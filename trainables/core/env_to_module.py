@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.core.connector_signatures import made_connectors
 from trainables.core.given_connectors import Connector
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import PLAIN, leaf_spaces, path_of, tree_of_leaves
@@ -161,7 +162,8 @@ def _checked(connector: Connector, obs: Any, num_rows: int) -> dict[str, Tensor]
         if not isinstance(leaf, Tensor):
             raise _bad(
                 connector,
-                f"made a {type(leaf).__name__}{_at(path)}; it must return PyTorch tensors",
+                f"made a {type(leaf).__name__}{_at(path)}; it must return PyTorch tensors"
+                f"{made_connectors(_SETTING, leaf)}",
             )
         if leaf.dim() == 0 or leaf.shape[0] != num_rows:
             raise _bad(

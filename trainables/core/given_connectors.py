@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 
 from trainables.core.checkpoint import callable_name, resolve_callable
+from trainables.core.connector_signatures import EnvSpaces, Signature
 from trainables.core.settings import ConfigError
+
+__all__ = ["Connector", "EnvSpaces", "check_connectors", "make_connectors"]
 
 ALLOWED = (
     "a function, a class or 'module:name' of one; {'type': one of these, **its arguments}; or a "
     "list of them"
 )
-# A function whose first parameter is called so makes connectors; any other function is one.
-_FACTORY_PARAMETER = "env"
 
 
 class Connector(NamedTuple):
@@ -27,11 +27,13 @@ class Connector(NamedTuple):
         name: What errors call it.
         call: Applies it.
         space: Says what space it makes of one, if it is a class with a method of that name.
+        of_module: Of one that is still to be made with the networks: makes what takes its place.
     """
 
     name: str
     call: Callable[..., Any]
     space: Callable[[gym.Space], gym.Space] | None
+    of_module: Callable[[Any], list[Connector]] | None = None
 
     def apply(self, setting: str, *inputs: Any) -> Any:
         """Call it; an error of the user's code names the setting and the connector."""
@@ -61,13 +63,6 @@ def _named(setting: str, name: str, function: Callable[..., Any], *inputs: Any) 
         raise ConfigError(f"{setting}: {name} raised {type(error).__name__}: {error}") from error
 
 
-class EnvSpaces(NamedTuple):
-    """What a factory gets as `env`: a policy has no environment, but knows its spaces."""
-
-    observation_space: gym.Space
-    action_space: gym.Space
-
-
 def check_connectors(given: Any, setting: str) -> None:
     """Check the form of a setting that gives connectors. Nothing is imported.
 
@@ -80,13 +75,13 @@ def check_connectors(given: Any, setting: str) -> None:
             raise ConfigError(f"{setting} = {entry!r} is not allowed; allowed: {ALLOWED}")
 
 
-def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None = None) -> list[Connector]:
+def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None) -> list[Connector]:
     """The connectors that a setting gives, in order.
 
     Args:
         given: See `ALLOWED`; None: none.
-        setting: What errors call it.
-        spaces: What factories get; None: the setting takes no factories.
+        setting: What errors call it; it decides what a connector takes, see `Signature`.
+        spaces: What factories get; None: there are none.
 
     Raises:
         ConfigError: naming the connector and what is wrong with it.
@@ -98,7 +93,7 @@ def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None = None) -
         kind = options.pop("type", None) if isinstance(entry, dict) else entry
         found = resolve_callable(kind) if isinstance(kind, str) else kind
         name = kind if isinstance(kind, str) else callable_name(kind)
-        made += [_connector(c, setting, name) for c in _make(found, options, setting, name, spaces)]
+        made += _make(found, options, setting, name, spaces)
     return made
 
 
@@ -110,29 +105,47 @@ def _entries(given: Any) -> list[Any]:
 
 def _make(
     found: Any, options: dict[str, Any], setting: str, name: str, spaces: EnvSpaces | None
-) -> list[Any]:
+) -> list[Connector]:
     """What an entry stands for: itself, an object of the class, or what the factory returns."""
-    is_factory = spaces is not None and _first_parameter(found) == _FACTORY_PARAMETER
-    if not (isinstance(found, type) or is_factory):
-        return [functools.partial(found, **options) if options else found]
+    signature = Signature(setting, found, options)
+    if signature.takes_module:
+
+        def with_module(module: Any) -> list[Connector]:
+            made = _made(found, (spaces, module), options, setting, name)
+            return [_connector(connector, setting, name) for connector in made]
+
+        return [Connector(name, _not_yet, None, with_module)]
+    if signature.makes_connectors:
+        assert spaces is not None
+        arguments = signature.factory_arguments(name, spaces)
+        made = _made(found, arguments, options, setting, name)
+    elif isinstance(found, type):
+        made = _made(found, (), options, setting, name)
+    else:
+        made = [functools.partial(found, **options) if options else found]
+    return [_connector(connector, setting, name) for connector in made]
+
+
+def _made(
+    found: Any, arguments: tuple[Any, ...], options: dict[str, Any], setting: str, name: str
+) -> list[Any]:
+    """What a class or a factory gives."""
     try:
-        made = found(spaces, **options) if is_factory else found(**options)
-    except TypeError as error:
-        raise ConfigError(f"{setting}: {name} cannot be made: {error}") from error
+        made = found(*arguments, **options)
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever a user's code raises is theirs to read
+        said = f"{error}" if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{setting}: {name} cannot be made: {said}") from error
     return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
 def _connector(made: Any, setting: str, name: str) -> Connector:
     if not callable(made):
         raise ConfigError(f"{setting}: {name} gives {made!r}, which is no function; see __call__")
+    Signature(setting, made).check_connector(name)
     return Connector(name, made, getattr(made, "space", None))
 
 
-def _first_parameter(function: Any) -> str | None:
-    """The name of a function's first parameter; None of a class, and of what has no signature."""
-    if isinstance(function, type):
-        return None
-    try:
-        return next(iter(inspect.signature(function).parameters), None)
-    except (TypeError, ValueError):  # e.g. torch's own functions
-        return None
+def _not_yet(*inputs: Any) -> Any:
+    raise RuntimeError("this connector is made with the networks, which are not there yet")

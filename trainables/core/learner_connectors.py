@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from trainables.core.batch import Rollout
-from trainables.core.given_connectors import Connector, make_connectors
+from trainables.core.connector_signatures import made_connectors
+from trainables.core.given_connectors import Connector, EnvSpaces, make_connectors
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 
@@ -48,13 +49,17 @@ class LearnerConnectors:
     Args:
         given: The setting `learner_connector`.
         clip_rewards: The setting `clip_rewards`.
+        policy: Whose spaces factories get; they need it.
 
     Raises:
         ConfigError: naming the connector and what is wrong with it.
     """
 
-    def __init__(self, given: Any, clip_rewards: RewardBound = None):
-        self._given = make_connectors(given, _SETTING)
+    def __init__(self, given: Any, clip_rewards: RewardBound = None, policy: Policy | None = None):
+        spaces = None
+        if policy is not None:
+            spaces = EnvSpaces(policy.observation_space, policy.action_space)
+        self._given = make_connectors(given, _SETTING, spaces)
         self._connectors = list(self._given)
         if clip_rewards is not None and clip_rewards is not False:
             clip = Connector("clip_rewards", ClipRewards(clip_rewards), None)
@@ -72,6 +77,7 @@ class LearnerConnectors:
             if not isinstance(rollout, Rollout):
                 raise ConfigError(
                     f"{_SETTING}: {connector.name} gave a {type(rollout).__name__}, not a Rollout"
+                    f"{made_connectors(_SETTING, rollout)}"
                 )
             rewards = np.asarray(rollout.rewards)
             if rewards.shape != shape:

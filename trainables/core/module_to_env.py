@@ -43,6 +43,27 @@ class ModuleToEnv:
             if connector.space is not None:
                 self.space = connector.space_of(_SETTING, self.space)
 
+    def take_module(self, module: Any) -> None:
+        """Make the connectors that are made with the networks.
+
+        Raises:
+            ConfigError: if one is none, or acts in a space of its own: the networks are made for
+                that of the others.
+        """
+        made: list[Connector] = []
+        for connector in self._connectors:
+            if connector.of_module is None:
+                made.append(connector)
+                continue
+            late = connector.of_module(module)
+            if any(one.space is not None for one in late):
+                raise ConfigError(
+                    f"{_SETTING}: {connector.name} makes a connector with a method space, which is "
+                    "asked before the networks are made: make it of (env) alone"
+                )
+            made += late
+        self._connectors = made
+
     def __call__(self, actions: Any) -> Any:
         """Actions for the environment, of the shapes and dtypes of its space."""
         for connector in self._connectors:

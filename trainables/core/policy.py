@@ -182,6 +182,8 @@ class Policy(ComputesActions):
         generator = torch.Generator()
         _ = generator.seed() if seed is None else generator.manual_seed(seed)
         self.module = make(generator).to(self.device)
+        if self.module_to_env is not None:
+            self.module_to_env.take_module(self.module)
         self.is_recurrent = self.module.is_recurrent
         self.has_state = self.is_recurrent or self.observations.frames is not None
         self.explorer = make_explorer(
