@@ -26,7 +26,7 @@ from trainables.runtime.learner_worker import LearnerWorker
 _ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class A2CConfig(AdvantageConfig):
     """Settings of A2C.
 
@@ -71,8 +71,7 @@ class A2CConfig(AdvantageConfig):
         2000, "reporting", "environment steps that train() samples at least", ge=0
     )
 
-    @property
-    def algo_class(self) -> type[A2C]:
+    def _own_algorithm(self) -> type[A2C]:
         return A2C
 
     def validate(self) -> None:

@@ -24,6 +24,7 @@ from ray.tune.tune import _Config
 
 from trainables import registry
 from trainables.checkpointing import Checkpointing
+from trainables.configuring import Configures
 from trainables.core.batch import Rollout
 from trainables.core.checkpoint import resolve_callable
 from trainables.core.compatibility import missing_attribute
@@ -97,7 +98,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         weights: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ):
-        given = config.to_dict() if isinstance(config, AlgorithmConfig) else dict(config or {})
+        self._configures = Configures(self.config_class, config)
+        given = self._configures.given
         if env is not None:
             given["env"] = env
         if logger_creator is not None:
@@ -158,7 +160,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         return num_threads(self.config.extra_python_environs_for_driver, cpus)
 
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
-        config = self.config_class.from_dict(given)
+        config = self._configures.made_of(given, type(self))
         config.validate()
         return config
 

@@ -41,7 +41,7 @@ from trainables.runtime.learner_worker import LearnerWorker
 _BUFFER_REPLAYS = "the circular buffer says how often a train batch comes again"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class APPOConfig(IMPALAConfig):
     """Settings of APPO: those of IMPALA, PPO's clipping, a target network, a circular buffer."""
 
@@ -115,8 +115,7 @@ class APPOConfig(IMPALAConfig):
         True, "training", "a new permutation of rows (with a memory: of fragments) per epoch"
     )
 
-    @property
-    def algo_class(self) -> type[APPO]:
+    def _own_algorithm(self) -> type[APPO]:
         return APPO
 
     def validate(self) -> None:

@@ -20,7 +20,7 @@ from trainables.core.settings import ConfigError, setting
 from trainables.off_policy import OffPolicy, OffPolicyConfig
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DQNConfig(OffPolicyConfig):
     """Settings of DQN. Every part of Rainbow can be switched by itself.
 
@@ -147,8 +147,7 @@ class DQNConfig(OffPolicyConfig):
         gt=0,
     )
 
-    @property
-    def algo_class(self) -> type[DQN]:
+    def _own_algorithm(self) -> type[DQN]:
         return DQN
 
     @property

@@ -37,7 +37,7 @@ _MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_squar
 _HOW_PROCESSES_WAIT = "it is how processes wait for each other, not how they learn"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class IMPALAConfig(AlgorithmConfig):
     """Settings of IMPALA.
 
@@ -140,8 +140,7 @@ class IMPALAConfig(AlgorithmConfig):
         50, "env_runners", "steps per slot and sample; 'auto' fits the train batch", ge=1
     )
 
-    @property
-    def algo_class(self) -> type[IMPALA]:
+    def _own_algorithm(self) -> type[IMPALA]:
         return IMPALA
 
     @property

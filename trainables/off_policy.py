@@ -41,7 +41,7 @@ _ADAPTATION_INTERVAL = 8  # updates; an adaptation costs about a third of one
 _MAX_DRAWS = 100
 
 
-@dataclass
+@dataclass(kw_only=True)
 class OffPolicyConfig(AlgorithmConfig):
     """Settings of algorithms with a replay buffer."""
 

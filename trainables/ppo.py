@@ -28,7 +28,7 @@ from trainables.core.settings import setting
 from trainables.runtime.learner_worker import LearnerWorker
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PPOConfig(AdvantageConfig):
     """Settings of PPO. The defaults are the paper's style, not those of any other library."""
 
@@ -77,8 +77,7 @@ class PPOConfig(AdvantageConfig):
     )
     grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
 
-    @property
-    def algo_class(self) -> type[PPO]:
+    def _own_algorithm(self) -> type[PPO]:
         return PPO
 
 

@@ -32,7 +32,7 @@ _OPTIMIZATION_CONFIG = {
 _ENTROPY_SHARE = 0.89
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SACConfig(OffPolicyConfig):
     """Settings of SAC, for bounded continuous and for discrete actions."""
 
@@ -127,8 +127,7 @@ class SACConfig(OffPolicyConfig):
         1, "env_runners", "environment slots that an env runner steps together", ge=1
     )
 
-    @property
-    def algo_class(self) -> type[SAC]:
+    def _own_algorithm(self) -> type[SAC]:
         return SAC
 
     @classmethod

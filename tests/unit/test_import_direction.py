@@ -22,6 +22,7 @@ BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry
 # What algorithm.py is put together from.
 PARTS_OF_ALGORITHM = (
     "trainables.checkpointing",
+    "trainables.configuring",
     "trainables.evaluating",
     "trainables.policy_access",
     "trainables.restoring",

@@ -27,7 +27,7 @@ from trainables.core.sequences import sequence_batch, sequences_kept, valid_rows
 from trainables.core.settings import ConfigError, setting
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AdvantageConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from advantages of one rollout after the other."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from trainables.core.settings import CODE, ConfigError, Settings, setting
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CallbackSettings(Settings):
     """Settings of callbacks: a class whose methods are called, or a function for one hook."""
 

@@ -6,6 +6,7 @@ An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own se
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from trainables.core.learner import Learner
 from trainables.core.model_config import MEMORIES, ModelConfig, OptimizerConfig
 from trainables.core.name_hints import setting_hint
 from trainables.core.other_libraries import SETTINGS
+from trainables.core.own_settings import BuildsAlgorithm, checked_algorithm, how_to_declare
 from trainables.core.reporting_settings import ReportingSettings
 from trainables.core.resource_settings import (
     ResourceSettings,
@@ -66,7 +68,7 @@ _OF_ENV_RUNNER_ACTORS = (
 CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "learner_connector")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AlgorithmConfig(  # the last base's settings are listed first
     CallbackSettings,
     ReportingSettings,
@@ -75,10 +77,13 @@ class AlgorithmConfig(  # the last base's settings are listed first
     TrainingSettings,
     SamplingSettings,
     EnvironmentSettings,
+    BuildsAlgorithm,
 ):
     """Settings that every algorithm has, each in its section.
 
-    A value may be a Tune search domain; such a config is a `param_space`, not one to build from.
+    The first parameter is the `Algorithm` subclass that `build` makes, where it is not the one that
+    the config class belongs to; settings are given by name. A value may be a Tune search domain;
+    such a config is a `param_space`, not one to build from.
 
     Example:
         >>> config = PPOConfig().environment("CartPole-v1").training(lr=3e-4, gamma=0.98)
@@ -341,6 +346,8 @@ class AlgorithmConfig(  # the last base's settings are listed first
         return self.update_from_dict(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "algo_class":
+            name, value = "_algo_class", value and checked_algorithm(type(self), value)
         if name.startswith("_") and _home_section(name, type(self).settings()) is None:
             return object.__setattr__(self, name, value)
         if self.is_frozen:
@@ -362,9 +369,17 @@ class AlgorithmConfig(  # the last base's settings are listed first
 
     def copy(self, copy_frozen: bool | None = None) -> Self:
         """A deep copy, frozen or not as asked; None keeps this one's state."""
-        copied = type(self)(**self.to_dict())
+        copied = self.with_settings(self.to_dict())
         copied._is_frozen = self.is_frozen if copy_frozen is None else copy_frozen
         return copied
+
+    def with_settings(self, values: Mapping[str, Any]) -> Self:
+        """A config like this one, of the same class and algorithm, with these settings alone."""
+        made = type(self)().update_from_dict(values)
+        for name, value in vars(self).items():  # what a subclass keeps besides settings
+            if name not in (*type(self).settings(), "_is_frozen", "_is_given_away"):
+                object.__setattr__(made, name, copy.copy(value))
+        return made
 
     def freeze(self) -> None:
         """Make this config read-only."""
@@ -446,7 +461,9 @@ class AlgorithmConfig(  # the last base's settings are listed first
     @classmethod
     def hint(cls, name: str) -> str:
         found = setting_hint(cls, name)
-        return super().hint(name) if found is None else f"; {found.words}"
+        if found is not None:
+            return f"; {found.words}"
+        return super().hint(name) or how_to_declare(cls, name)
 
     @classmethod
     def _check_evaluation(cls, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -667,14 +684,20 @@ class AlgorithmConfig(  # the last base's settings are listed first
         """A copy of this config with `evaluation_config` applied."""
         return self.copy(copy_frozen=False).update_from_dict(self.evaluation_config)
 
-    @property
-    def algo_class(self) -> Any:
-        """The `Algorithm` subclass that this config builds.
+    def _own_algorithm(self) -> Any:
+        """The `Algorithm` subclass that the config class belongs to.
 
-        A property and no class attribute: Ray disassembles a class with all that hangs on it, and
+        A method and no class attribute: Ray disassembles a class with all that hangs on it, and
         would not end on one that points at a config class which points back.
         """
         return None
+
+    if not TYPE_CHECKING:  # for mypy it is a field, and none may be a property
+
+        @property
+        def algo_class(self) -> Any:
+            """The `Algorithm` subclass that this config builds."""
+            return self.__dict__.get("_algo_class") or self._own_algorithm()
 
     def is_multi_agent(self) -> bool:
         """Whether several policies act. Never so far."""
@@ -687,12 +710,20 @@ class AlgorithmConfig(  # the last base's settings are listed first
             env: Overrides the `env` setting.
             logger_creator: Not supported: Tune's callbacks log results.
             use_copy: False hands this very object to the algorithm, which freezes it.
+
+        Raises:
+            ConfigError: if the config is of no algorithm, or a setting is not allowed.
         """
         if self.algo_class is None:
-            raise ConfigError(f"{type(self).__name__} belongs to no algorithm; use e.g. PPOConfig")
+            raise ConfigError(
+                f"{type(self).__name__} belongs to no algorithm; use e.g. PPOConfig, or give one: "
+                f"{type(self).__name__}(algo_class=MyAlgorithm)"
+            )
         if logger_creator is not None:
             raise ConfigError(f"logger_creator: {compatibility.REFUSED['logger_creator'].why}")
         config = self.copy(copy_frozen=False) if use_copy else self
+        # A mark and no argument: an algorithm of one's own may have a constructor of its own.
+        config._is_given_away = True
         return self.algo_class(config=config, env=env)
 
     build_algo = build

@@ -11,7 +11,7 @@ import gymnasium as gym
 from trainables.core.settings import CODE, FOLDER, MEMORY, Settings, setting
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EnvironmentSettings(Settings):
     """Settings of the environment, and of what happens to rewards and actions."""
 

@@ -12,7 +12,7 @@ from trainables.core.settings import CODE, MOST_ACTORS, PROCESSES, ConfigError, 
 _SLOTS = 8
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EvaluationSettings(Settings):
     """Settings of evaluations during training."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trainables.core.settings import Settings, setting
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReportingSettings(Settings):
     """Settings of results, checkpoints and logs, and the seed."""
 

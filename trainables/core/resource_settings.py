@@ -17,7 +17,7 @@ from trainables.core.settings import (
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ResourceSettings(Settings):
     """Settings of where learners compute, and of a trial's resources."""
 

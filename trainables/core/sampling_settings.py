@@ -19,7 +19,7 @@ from trainables.core.settings import (
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SamplingSettings(Settings):
     """Settings of how environments are sampled, explored, and what happens when they fail."""
 

@@ -280,10 +280,10 @@ class Settings:
             field.name: Setting(
                 name=field.name,
                 annotation=hints[field.name],
-                **cls._as_vouched_for(field.metadata["setting"], field.name),
+                **cls._as_vouched_for(declared, field.name),
             )
             for field in dataclasses.fields(cls)
-            if "setting" in field.metadata
+            if (declared := _declaration(cls, field)) is not None
         }
 
     @classmethod
@@ -378,6 +378,23 @@ class Settings:
     def copy(self) -> Self:
         """A deep copy."""
         return copy.deepcopy(self)
+
+
+def _declaration(cls: type, field: dataclasses.Field[Any]) -> dict[str, Any] | None:
+    """What `setting` said of a field; None if it is no setting.
+
+    A plain field, as a user's subclass may have, is one of `.training()`, or the setting of that
+    name with another default.
+    """
+    if "setting" in field.metadata:
+        said: dict[str, Any] | None = field.metadata["setting"]
+        return said
+    above = [base.__dict__.get("__dataclass_fields__", {}).get(field.name) for base in cls.__mro__]
+    inherited = [one.metadata["setting"] for one in above if one and "setting" in one.metadata]
+    default = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    return {"section": "training", "doc": "", **(inherited or [{}])[0], "default": default}
 
 
 def is_search_domain(value: Any) -> bool:

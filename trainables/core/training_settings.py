@@ -9,7 +9,7 @@ from typing import Any
 from trainables.core.settings import CODE, MEMORY, MOST_ROWS, Settings, setting
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TrainingSettings(Settings):
     """Settings of learning that every algorithm has."""
 
