@@ -140,7 +140,7 @@ def evaluate_folder(
         refuse(stored_doubts(source.folder), trust, str(source.folder))
     policy = source.load(trust)
     trained_by = policy.metadata.get("algorithm")
-    if algo is not None and algo != trained_by:
+    if algo is not None and algo not in _names(policy):
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
     environment, env_config, as_trained = _environment(
         policy, source.folder, env, env_config, trust
@@ -204,6 +204,14 @@ def evaluate_folder(
         {number: path for number, path in enumerate(videos[:episodes]) if path.is_file()},
         _notes(len(log), episodes, bool(videos) and is_filmed_apart(environment), left_out),
     )
+
+
+def _names(policy: Player) -> set[Any]:
+    """What the algorithm of a policy is called: by its class, too, where that is the user's."""
+    from trainables.runtime.needed_trust import TRAINABLE
+
+    own = str(policy.metadata.get(TRAINABLE, ""))
+    return {policy.metadata.get("algorithm"), own, own.partition(":")[2]}
 
 
 def _environment(

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from ray.exceptions import RayError
@@ -22,10 +22,10 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
-from trainables.core.config import AlgorithmConfig
 from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.settings import ConfigError
-from trainables.core.trust import doubts_of, refuse, resolved
+from trainables.core.settings import CODE, ConfigError
+from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
+from trainables.own_classes import Classes, classes_of, named_classes
 from trainables.policy_access import PolicyAccess
 from trainables.restoring import RestoresFolders
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
@@ -70,6 +70,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
     def _state_besides_policies(self) -> dict[str, Any]:
         return {
             "algorithm": registry.name_of(type(self)),
+            **named_classes(type(self), type(self.config)),
             "config": self.config.to_dict(),
             "trial_id": self._own_trial_id,
             "seed_entropy": self._seed_entropy,
@@ -187,6 +188,10 @@ class Checkpointing(RestoresFolders, PolicyAccess):
     def from_checkpoint(cls, path: AnyCheckpoint, trust: Collection[str] = ()) -> Any:
         """Rebuild an algorithm from its checkpoint and go on from there.
 
+        A class of one's own is rebuilt as that class if this is called on it, if it was registered
+        (`register_algorithm`), or if `trust` names it. Checkpoints of before this was recorded are
+        of the nearest algorithm of this package.
+
         Args:
             path: A checkpoint folder, Ray's `Checkpoint` (`results.get_best_result().checkpoint`),
                 or what `save` returned.
@@ -211,12 +216,12 @@ class Checkpointing(RestoresFolders, PolicyAccess):
     ) -> Any:
         """Rebuild an algorithm from `get_state`'s; see `from_checkpoint`."""
         with _damage_told(what, Exception):
-            algorithm_class = registry.get_algorithm(str(state["algorithm"]))
-            if not issubclass(algorithm_class, cls):
-                raise CheckpointError(f"{what} is of {state['algorithm']}, not of {cls.__name__}")
-            settings = _trusted_settings(algorithm_class.config_class, state["config"], trust, what)
+            trust = [trust] if isinstance(trust, str) else trust
+            classes = classes_of(state, cls, trust, what)
+            settings = _trusted_settings(classes, state["config"], trust, what)
             weights = {name: stored["weights"] for name, stored in state["policies"].items()}
-            algorithm = algorithm_class(config=settings, weights=weights)
+            config = classes.config.from_dict(settings)
+            algorithm = cast(Any, classes.algorithm)(config=config, weights=weights)
             try:
                 algorithm.set_state(state)
             except BaseException:
@@ -254,27 +259,37 @@ def _damage_told(what: str, *errors: type[Exception]) -> Iterator[None]:
 
 
 def _trusted_settings(
-    config_class: type[AlgorithmConfig],
-    given: dict[str, Any],
-    trust: Collection[str],
-    what: str,
+    classes: Classes, given: dict[str, Any], trust: Collection[str], what: str
 ) -> dict[str, Any]:
     """A checkpoint's settings, with the callables that they name.
 
     Raises:
-        CheckpointError: naming every setting that is not harmless and not in `trust`.
+        CheckpointError: naming every class and setting that is not harmless and not in `trust`.
     """
-    settings = config_class.check(given)  # first: older names become settings
-    doubts = [
-        *doubts_of(config_class, settings, besides=ENVIRONMENT),
-        *environment_doubts(settings),
-    ]
-    evaluation = settings.get("evaluation_config", {})
-    if not evaluation.keys().isdisjoint(ENVIRONMENT):
-        doubts += environment_doubts({**settings, **evaluation}, "evaluation_config.")
-    refuse(doubts, trust, what)
+    vouched = classes.vouched.settings()
+    if classes.doubts:  # only for the error: what the nearest class of ours knows of it
+        settings = classes.vouched.check({n: v for n, v in given.items() if n in vouched})
+        refuse([*classes.doubts, *_doubts(classes, {**given, **settings}, vouched)], trust, what)
+    settings = classes.config.check(given)  # first: older names become settings
+    refuse(_doubts(classes, settings, vouched), trust, what)
     checked: dict[str, Any] = resolved(settings, trust, what)
     return checked
+
+
+def _doubts(
+    classes: Classes, settings: dict[str, Any], vouched: Collection[str]
+) -> Iterator[Doubt]:
+    """What of the settings needs trust: of those that only a trusted class has, names of code."""
+    yield from doubts_of(
+        classes.vouched, {n: v for n, v in settings.items() if n in vouched}, besides=ENVIRONMENT
+    )
+    yield from environment_doubts(settings)
+    evaluation = settings.get("evaluation_config", {})
+    if not evaluation.keys().isdisjoint(ENVIRONMENT):
+        yield from environment_doubts({**settings, **evaluation}, "evaluation_config.")
+    for name, value in settings.items():
+        if name not in vouched:
+            yield from (Doubt(name, code, CODE, code) for code in untrusted_names(value))
 
 
 def _read_checkpoint(folder: Path) -> dict[str, Any]:

@@ -54,6 +54,9 @@ def get_algorithm(name: Any) -> Any:
     """
     if isinstance(name, type):
         return name
+    own = _registered.get(name)
+    if isinstance(own, type):
+        return own
     if name not in _MODULES:
         known = ", ".join(algorithm_names())
         raise ConfigError(f"algorithm {name!r} is unknown; known: {known}{_hint(str(name))}")
@@ -72,15 +75,30 @@ def _hint(name: str) -> str:
 
 
 def name_of(algorithm: type) -> str:
-    """The name that an algorithm's class, or the nearest base of it, is known by.
-
-    Raises:
-        ConfigError: if neither is registered.
-    """
+    """The name that an algorithm's class, or the nearest base of it, is known by; or its own."""
     for base in algorithm.__mro__:
         if _MODULES.get(base.__name__) == base.__module__:
             return base.__name__
-    raise ConfigError(f"{algorithm.__name__} is not registered: call register_algorithm")
+    return algorithm.__name__
+
+
+def is_ours(algorithm: type) -> bool:
+    """Whether a class is an algorithm of this package, or the base of all."""
+    return algorithm.__module__.startswith("trainables.")
+
+
+def registered_class(name: str) -> type | None:
+    """The class of one's own that was registered and is called `module:qualname`; or None.
+
+    What was a script's `__main__` when it was saved may be a module that is imported now.
+    """
+    module, _, qualname = name.partition(":")
+    for own in _registered.values():
+        if not isinstance(own, type) or own.__qualname__ != qualname:
+            continue
+        if module == own.__module__ or "__main__" in (module, own.__module__):
+            return own
+    return None
 
 
 def register_algorithm(algorithm: type) -> type:

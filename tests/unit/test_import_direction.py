@@ -24,6 +24,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.checkpointing",
     "trainables.configuring",
     "trainables.evaluating",
+    "trainables.own_classes",
     "trainables.policy_access",
     "trainables.restoring",
 )

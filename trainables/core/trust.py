@@ -56,7 +56,7 @@ def doubts_of(
     declared = settings_class.settings()
     for name, value in values.items():
         path, setting = f"{within}{name}", declared[name]
-        named = list(_untrusted_names(value))
+        named = list(untrusted_names(value))
         yield from (Doubt(path, code, CODE, code) for code in named)
         inside = settings_class.settings_inside(name)
         if name in besides or setting.is_harmless(value):
@@ -106,13 +106,13 @@ def resolved(value: Any, trust: Collection[str], what: str) -> Any:
     return value
 
 
-def _untrusted_names(value: Any) -> Iterator[UntrustedName]:
+def untrusted_names(value: Any) -> Iterator[UntrustedName]:
     """Names of code anywhere in a value that were callables when the checkpoint was written."""
     if isinstance(value, UntrustedName):
         yield value
     elif isinstance(value, (dict, list)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _untrusted_names(item)
+            yield from untrusted_names(item)
 
 
 def _code_in(value: Any) -> Iterator[Any]:

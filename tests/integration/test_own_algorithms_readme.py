@@ -1,0 +1,66 @@
+"""The example of trainables/README.md's section on algorithms of one's own, also under Tune."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from own_algorithms import SMALL
+from ray import tune
+
+from trainables import Algorithm
+from trainables.core.checkpoint import CheckpointError
+
+README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
+NAME = "my_ppo:MyPPO"
+
+
+@pytest.fixture
+def my_ppo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    section = README.partition("## Algorithms of your own")[2].partition("\n## ")[0]
+    (module,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    (tmp_path / "my_ppo.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    import my_ppo  # type: ignore[import-not-found]
+
+    ray.init(
+        address="local",
+        num_cpus=1,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}},
+    )
+    yield my_ppo
+    ray.shutdown()
+    del sys.modules["my_ppo"]
+
+
+@pytest.mark.timeout(180)
+def test_the_example(my_ppo: Any, tmp_path: Path) -> None:
+    config = my_ppo.MyConfig(my_ppo.MyPPO, reward_weight=2.0).update_from_dict(SMALL)
+    with config.build() as algo:
+        assert algo.train()["reward_weight"] == 2
+    with pytest.raises(ValueError, match="reward_weight is less"):
+        my_ppo.MyConfig(my_ppo.MyPPO, reward_weight=0).update_from_dict(SMALL).build()
+
+    result = tune.Tuner(
+        my_ppo.MyPPO,
+        param_space=config.training(reward_weight=tune.grid_search([3.0])),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=0
+        ),
+    ).fit()[0]
+    assert result.error is None
+    assert result.metrics["reward_weight"] == 3
+    with pytest.raises(CheckpointError, match=rf"trust=\['{NAME}'\]"):
+        Algorithm.from_checkpoint(result.checkpoint)
+    for again in (
+        my_ppo.MyPPO.from_checkpoint(result.checkpoint),
+        Algorithm.from_checkpoint(result.checkpoint, trust=[NAME]),
+    ):
+        with again:
+            assert type(again) is my_ppo.MyPPO
+            assert again.train()["reward_weight"] == 3
