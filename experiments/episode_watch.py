@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
-from experiments.sections import ENV_STEPS, EPISODES
+from experiments.sections import ENV_STEPS, EPISODES, EVALUATED_EPISODES, EVALUATION
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -60,9 +60,12 @@ def _num_slots(config: Mapping[str, Any]) -> int:
 def is_unknown(result: Mapping[str, Any], metric: str | None) -> bool:
     """Whether an objective is not known yet, for no episode has ended; not one that diverged.
 
+    That of an evaluation is not if none of its own episodes has.
+
     Args:
         result: Flat.
         metric: The objective.
     """
     value = result.get(metric or "")
-    return result.get(EPISODES) == 0 and isinstance(value, float) and math.isnan(value)
+    episodes = EVALUATED_EPISODES if (metric or "").startswith(EVALUATION) else EPISODES
+    return result.get(episodes) == 0 and isinstance(value, float) and math.isnan(value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.statistics import iqm, iqm_interval, median_index
 from experiments.metrics import LEGACY
-from experiments.sections import ENV_STEPS, EPISODES
+from experiments.sections import ENV_STEPS, EPISODES, EVALUATED_EPISODES
 
 NUM_SEEDS = "num_seeds"
 MEDIAN_SEED = "median_seed"
@@ -77,7 +77,7 @@ def _means(results: Results) -> dict[str, float]:
             continue
         if name in _BUDGETS and running:
             report[name] = min(result[name] for result in running if name in result)
-        elif name == EPISODES:
+        elif name in (EPISODES, EVALUATED_EPISODES):
             report[name] = min(values)
         elif all(value == values[0] for value in values):
             report[name] = values[0]

@@ -18,7 +18,7 @@ from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.custom_metrics import PREFIX
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.evaluation_group import EvaluationGroup
-from trainables.runtime.evaluation_result import EvaluationResult
+from trainables.runtime.evaluation_result import NOTHING, EvaluationResult
 from trainables.runtime.metrics import Timers
 
 logger = logging.getLogger("trainables")
@@ -77,10 +77,10 @@ class Evaluating(PolicyAccess):
                 steps) were played and says how many more are to be; 0 ends the evaluation.
 
         Returns:
-            Flat metrics; those of the last evaluation if no actor answered in time.
+            Flat metrics; those of the last evaluation if no actor answered in time, and if there is
+            none, NaN for means and 0 for numbers of episodes and steps.
 
         Raises:
-            RuntimeError: if none ever did.
             ConfigError: if `duration_fn` says no number, or a function of the config evaluates.
         """
         if duration_fn is not None and self._evaluation_function is not None:
@@ -134,31 +134,26 @@ class Evaluating(PolicyAccess):
         )
 
     def _take_over(self, metrics: dict[str, float] | None) -> dict[str, float]:
-        """Make metrics the latest evaluation; without any, the last one stays. Returns it.
-
-        Raises:
-            RuntimeError: if there is no last one.
-        """
+        """Make metrics the latest evaluation; without any, the last one stays. Returns it."""
         group = self.eval_env_runner_group
+        of_weights = {
+            "weights_version": group.weights_version,
+            "num_training_step_calls": self._evaluated_after,
+        }
         if metrics is not None:
             # A metric that was there once stays.
             seen = {name: v for name, v in self._evaluation.items() if name.startswith(PREFIX)}
-            metrics = (
-                seen
-                | metrics
-                | {
-                    "weights_version": group.weights_version,
-                    "num_training_step_calls": self._evaluated_after,
-                }
-            )
+            metrics = seen | metrics | of_weights
             self.callbacks.end_evaluation(metrics)
             self._evaluation = metrics
         elif not self._evaluation:
-            raise RuntimeError(
-                "no evaluation env runner has played an episode within evaluation_sample_timeout_s "
-                f"= {self.config.evaluation_sample_timeout_s:g}, so there is no evaluation to "
-                "report: make sure that episodes end, or raise the timeout"
+            logger.warning(
+                "evaluation: nothing was played within evaluation_sample_timeout_s = %g, and there "
+                "is no earlier evaluation: evaluation/episode_return_mean is NaN, and training "
+                "goes on",
+                self.config.evaluation_sample_timeout_s,
             )
+            self._evaluation = NOTHING.metrics() | of_weights
         self._evaluation |= group.metrics()
         return dict(self._evaluation)
 

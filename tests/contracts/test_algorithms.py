@@ -310,7 +310,7 @@ def test_evaluation_by_timesteps_and_overrides(name: str) -> None:
     }
     with build(name, **more) as algo:
         result = algo.evaluate()
-    assert result["num_env_steps"] >= 300
+    assert result["num_env_steps"] == 300
     assert result["episode_return_max"] <= 20
 
 

@@ -97,3 +97,7 @@ def test_what_diverged_is_known() -> None:
     assert not is_unknown({"ret": math.nan}, "ret")  # a trainable that counts no episodes
     assert not is_unknown({**result(100), "ret": 1.0}, "ret")
     assert not is_unknown(result(100), None)
+    evaluation = "evaluation/episode_return_mean"
+    for played in (0, 4):  # whatever episodes training has had
+        row = {**result(100, episodes=3), evaluation: math.nan, "evaluation/num_episodes": played}
+        assert is_unknown(row, evaluation) == (played == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -11,6 +12,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from experiments.episode_watch import is_unknown
+from tests.fakes import EndlessEnv
 from trainables import PPOConfig
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
@@ -174,11 +177,12 @@ def test_the_same_episodes_for_any_number_of_actors(
     ]
     assert (
         len(results[0].returns) == settings.get("evaluation_duration", 10)
-        or results[0].lengths.sum() >= 150
+        or results[0].num_env_steps == 150
     )
     for result in results[1:]:
         np.testing.assert_array_equal(result.returns, results[0].returns)
         np.testing.assert_array_equal(result.lengths, results[0].lengths)
+        np.testing.assert_array_equal(result.cut_lengths, results[0].cut_lengths)
     assert len(set(results[0].returns)) > 1  # seeds of their own
 
 
@@ -191,7 +195,7 @@ def test_a_late_actor_ends_its_part_and_lives_on(
     with caplog.at_level(logging.WARNING, "trainables"):
         part = evaluated(group)
     assert "1 of 2 actors had not played" in caplog.text
-    assert "raise the timeout" in caplog.text
+    assert "raise evaluation_sample_timeout_s" in caplog.text
     np.testing.assert_array_equal(part.returns, whole.returns[:5])
     assert group.metrics() == {"num_healthy_workers": 2, "num_timeouts": 1}
     FakeActors.moods.clear()
@@ -297,6 +301,42 @@ def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
     assert runner.play(task(5)) == {}
 
 
+def test_auto_in_timesteps_ends_where_it_is_told(policy: Policy) -> None:
+    runner = EvaluationRunner(config_of(evaluation_num_env_runners=0), policy)
+    asked, act = 0, policy.act
+
+    def finishing(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 300:
+            runner.finish(4, at_once=False)
+        return act(*arguments)
+
+    policy.act = finishing  # type: ignore[method-assign]
+    try:
+        played = runner.play(Task(4, SEED, 1, endless=(0, 1), cuts_off=True))
+    finally:
+        del policy.act
+    results = [played[number] for number in range(len(played))]
+    assert len(results) > 1 and all(len(result.lengths) for result in results[:-1])
+    assert len(results[-1].cut_lengths) > 0  # as it was told to end within its episodes
+    plan = EvaluationPlan("auto", "timesteps", 1)
+    whole = plan.result(played)
+    assert whole is not None and len(whole.returns) == sum(len(r.returns) for r in results)
+    runner.finish(5, at_once=True)
+    assert runner.play(Task(5, SEED, 1, endless=(0, 1), cuts_off=True)) == {}
+
+
+def test_by_hand_auto_plays_episodes_of_each_actor(policy: Policy) -> None:
+    config = config_of(
+        evaluation_duration="auto",
+        evaluation_duration_unit="timesteps",
+        evaluation_parallel_to_training=True,
+    )
+    result = evaluated(EvaluationGroup(config, policy))
+    assert len(result.returns) == 2 and not len(result.cut_lengths)
+
+
 def test_functions_reach_every_runner_with_the_weights(policy: Policy) -> None:
     group = EvaluationGroup(config_of(), policy)
     group.sync_weights(1, 11, SEED)
@@ -372,10 +412,66 @@ def test_without_an_answer_the_last_evaluation_stays() -> None:
         assert second == first | {"num_timeouts": 1}
         FakeActors.moods.clear()
         assert evaluation_of(algo.train())["weights_version"] == 3
+
+
+def test_a_first_evaluation_without_an_answer_is_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with config_of(**SMALL, evaluation_interval=1).build() as algo:
         FakeActors.moods[1] = "late"
-        with pytest.raises(RuntimeError, match=r"evaluation_sample_timeout_s = 9\.5, so there is"):
-            algo.train()
+        with caplog.at_level(logging.WARNING, "trainables"):
+            first = algo.train()
+        assert "raise evaluation_sample_timeout_s, lower evaluation_duration" in caplog.text
+        assert "or set evaluation_duration_unit='timesteps', which cuts" in caplog.text
+        assert "nothing was played within evaluation_sample_timeout_s = 9.5" in caplog.text
+        for name in ("episode_return_mean", "episode_return_max", "episode_len_mean"):
+            assert math.isnan(first[f"evaluation/{name}"])
+        for name in ("num_episodes", "num_episodes_cut_off", "num_env_steps"):
+            assert first[f"evaluation/{name}"] == 0
+        assert first["evaluation/num_timeouts"] == 1
+        assert is_unknown(first, "evaluation/episode_return_mean")  # of the sweep's schedulers
+        assert not is_unknown(first, "episode_return_mean")
+        FakeActors.moods.clear()
+        second = algo.train()
+        assert second["evaluation/episode_return_mean"] > 0
+        assert set(evaluation_of(second)) == set(evaluation_of(first))
+
+
+def goes_on_for_ever(**settings: Any) -> PPOConfig:
+    given = {**SMALL, "env": EndlessEnv, "env_config": {"horizon": 10**9}}
+    timesteps = {"evaluation_duration": 20, "evaluation_duration_unit": "timesteps"}
+    return config_of(**given | timesteps | settings)
+
+
+@pytest.mark.parametrize("num_actors", [0, 1, 2])
+@pytest.mark.parametrize("num_slots", [1, 3])
+def test_timesteps_of_episodes_that_never_end(num_actors: int, num_slots: int) -> None:
+    config = goes_on_for_ever(
+        evaluation_num_env_runners=num_actors,
+        evaluation_config={"num_envs_per_env_runner": num_slots},
+    )
+    with config.build() as algo:
+        result = algo.evaluate()
+    assert math.isnan(result["episode_return_mean"]) and result["num_episodes"] == 0
+    assert result["num_episodes_cut_off"] == num_slots
+    assert result["num_env_steps"] == (20 if num_slots == 1 else 21)
+
+
+def test_more_timesteps_than_an_episode_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainables.runtime.evaluation_runner.longest_evaluated", lambda most: 10)
+    with goes_on_for_ever(evaluation_num_env_runners=0).build() as algo:
+        assert algo.evaluate()["num_env_steps"] == 20
+
+
+def test_auto_beside_training_cuts_timesteps_off() -> None:
+    config = goes_on_for_ever(
+        evaluation_duration="auto", evaluation_parallel_to_training=True, evaluation_interval=1
+    )
+    with config.build() as algo:
+        result = evaluation_of(algo.train())
+    # The actor of this test begins when training is over: it plays a step.
+    assert result["num_env_steps"] == result["num_episodes_cut_off"] == 1
+    assert math.isnan(result["episode_return_mean"]) and result["num_episodes"] == 0
 
 
 def test_reset_config_and_a_resume_keep_the_seeds(tmp_path: Any) -> None:

@@ -11,10 +11,11 @@ from trainables.runtime.evaluation_result import EvaluationResult
 
 def outcome(part: Part, lengths: dict[int, int]) -> EvaluationResult:
     """What a part gives: its number as return, a length of its own."""
-    return EvaluationResult(
+    result = EvaluationResult(
         np.full(part.num_slots, float(part.number)),
         np.full(part.num_slots, lengths.get(part.number, 10)),
     )
+    return result if part.max_steps is None else result.cut_after(part.max_steps)
 
 
 def play(plan: EvaluationPlan, num_players: int, lengths: dict[int, int]) -> EvaluationResult:
@@ -53,14 +54,47 @@ def test_the_same_episodes_for_any_number_of_players(
     for result in results[1:]:
         np.testing.assert_array_equal(result.returns, results[0].returns)
         np.testing.assert_array_equal(result.lengths, results[0].lengths)
+        np.testing.assert_array_equal(result.cut_lengths, results[0].cut_lengths)
+    if unit == "timesteps":
+        assert duration <= results[0].num_env_steps < duration + num_slots
 
 
-def test_timesteps_are_whole_episodes_without_a_gap() -> None:
+def test_timesteps_end_where_they_are_played() -> None:
     plan = EvaluationPlan(30, "timesteps", 1)
     result = play(plan, 4, {0: 5, 1: 20, 2: 4, 3: 100})
-    assert result.returns.tolist() == [0, 1, 2, 3]  # 5 + 20 + 4 < 30
+    assert result.returns.tolist() == [0, 1, 2]  # 5 + 20 + 4 < 30
+    assert result.lengths.tolist() == [5, 20, 4] and result.cut_lengths.tolist() == [1]
     exact = play(plan, 4, {0: 10, 1: 20})
-    assert exact.returns.tolist() == [0, 1]
+    assert exact.returns.tolist() == [0, 1] and not len(exact.cut_lengths)
+
+
+@pytest.mark.parametrize("num_players", [1, 3])
+def test_nothing_is_known_of_episodes_that_do_not_end(num_players: int) -> None:
+    result = play(EvaluationPlan(20, "timesteps", 3), num_players, dict.fromkeys(range(9), 10**6))
+    metrics = result.metrics()
+    assert result.cut_lengths.tolist() == [7, 7, 7]  # one step of all slots beyond 20 at most
+    assert metrics["num_env_steps"] == 21
+    assert (metrics["num_episodes"], metrics["num_episodes_cut_off"]) == (0, 3)
+    for name in ("return_mean", "return_min", "return_max", "len_mean"):
+        assert np.isnan(metrics[f"episode_{name}"])
+
+
+def test_a_part_is_asked_for_no_more_steps_than_are_wanting() -> None:
+    plan = EvaluationPlan(30, "timesteps", 1)
+    assert [p.max_steps for p in plan.missing({}, 10, at_least=4)] == [30] * 4
+    played = {0: outcome(Part(0, 1), {}), 2: outcome(Part(2, 1), {2: 9})}
+    assert plan.missing(played, 999) == [Part(1, 1, 20), Part(3, 1, 20)]
+
+
+def test_what_was_played_too_much_is_cut_off() -> None:
+    result = EvaluationResult(
+        np.array([1.0, 2.0]), np.array([4, 9]), {"logged": []}, cut_lengths=np.array([6])
+    )
+    assert result.cut_after(19) is result
+    cut = result.cut_after(14)  # the slots stop after 5 steps each: 4 + 5 + 5
+    assert cut.returns.tolist() == [1] and cut.lengths.tolist() == [4]
+    assert sorted(cut.cut_lengths) == [5, 5] and cut.logged == {}
+    assert result.cut_after(1).cut_lengths.tolist() == [1, 1, 1]
 
 
 def test_what_is_missing_is_estimated_by_the_episodes_so_far() -> None:

@@ -68,6 +68,10 @@ def test_a_seed_without_an_episode_leaves_the_objective_unknown_and_is_no_diverg
             result["num_episodes_lifetime"] = episodes if seed == 11 else 5
     assert is_unknown(seed_report(waiting, [RETURN]), RETURN)
     assert not is_unknown(seed_report(diverged, [RETURN]), RETURN)
+    evaluation = f"evaluation/{RETURN}"
+    for seed, result in waiting.items():
+        result |= {evaluation: result[RETURN], "evaluation/num_episodes": 0 if seed == 11 else 5}
+    assert is_unknown(seed_report(waiting, [evaluation]), evaluation)
 
 
 def test_an_objective_that_a_seed_lacks_is_not_reported() -> None:

@@ -26,8 +26,8 @@ class EvaluationSettings(Settings):
     evaluation_duration: int | Literal["auto"] = setting(
         10,
         "evaluation",
-        "length of an evaluation; 'auto': as many whole episodes as fit beside the training "
-        "iteration, with evaluation_parallel_to_training",
+        "length of an evaluation; 'auto': as many whole episodes (or timesteps) as fit beside the "
+        "training iteration, with evaluation_parallel_to_training",
         ge=1,
         harmless=(1, 1_000_000),
         risk="time",
@@ -35,7 +35,8 @@ class EvaluationSettings(Settings):
     evaluation_duration_unit: str = setting(
         "episodes",
         "evaluation",
-        "unit of evaluation_duration",
+        "unit of evaluation_duration; 'timesteps': episodes are cut off where they are played, "
+        "and means are of those that have ended, NaN if none has",
         choices=("episodes", "timesteps"),
     )
     evaluation_num_env_runners: int = setting(
@@ -86,8 +87,8 @@ class EvaluationSettings(Settings):
     def evaluation_slots(self) -> int:
         """Slots that an evaluation steps together.
 
-        Timesteps are counted in whole episodes, and "auto" ends with training: several slots would
-        play further than was asked.
+        Of several slots that play timesteps, each has an episode cut off, and "auto" ends with
+        training: they would play further than was asked.
         """
         given: int | None = self.evaluation_config.get("num_envs_per_env_runner")
         if given is not None:

@@ -91,14 +91,26 @@ COMMON: tuple[Reported, ...] = (
         "evaluation/episode_return_mean",
         "reward",
         "mean return of the last evaluation's episodes, played with the most likely actions unless "
-        "`evaluation_config` says otherwise",
+        "`evaluation_config` says otherwise. NaN if none has ended: within "
+        "`evaluation_sample_timeout_s`, or within the timesteps of `evaluation_duration`",
         _EVALUATED,
     ),
     Reported("evaluation/episode_return_min", "reward", "the least of them", _EVALUATED),
     Reported("evaluation/episode_return_max", "reward", "the greatest of them", _EVALUATED),
     Reported("evaluation/episode_len_mean", "env steps", "mean length of them", _EVALUATED),
-    Reported("evaluation/num_episodes", "episodes", "that were played", _EVALUATED),
-    Reported("evaluation/num_env_steps", "env steps", "that were played", _EVALUATED),
+    Reported("evaluation/num_episodes", "episodes", "that were played to their end", _EVALUATED),
+    Reported(
+        "evaluation/num_episodes_cut_off",
+        "episodes",
+        "that were cut off, as the timesteps of `evaluation_duration` were played: in no mean",
+        _EVALUATED,
+    ),
+    Reported(
+        "evaluation/num_env_steps",
+        "env steps",
+        "that were played, those of episodes that were cut off included",
+        _EVALUATED,
+    ),
     Reported(
         "evaluation/weights_version",
         "",

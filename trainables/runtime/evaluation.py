@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,8 @@ def play_episodes(
     env_runner: Any = None,
     watches: Sequence[Watch] = (),
     stopped: Callable[[], bool] = lambda: False,
+    max_steps: int | None = None,
+    cut_off: Callable[[], bool] | None = None,
     if_endless: str = "or time_limit (--max-steps) cuts episodes off",
 ) -> EvaluationResult | None:
     """Play one episode in every slot of an environment.
@@ -156,6 +159,8 @@ def play_episodes(
         env_runner: What callbacks are told that plays.
         watches: See `evaluate_policy`.
         stopped: Asked before each step, perhaps set from another thread.
+        max_steps: Steps of all slots together, after which running episodes are cut off.
+        cut_off: Asked as `stopped` is: running episodes are cut off there.
         if_endless: What else is to be done about an episode that never ends, for the message.
 
     Returns:
@@ -181,7 +186,10 @@ def play_episodes(
         watch.begin(seeds, share)
     step_watches = [watch for watch in watches if watch.wants_steps]
     longest = max(max_steps_per_episode, time_limit or 0)
-    endless = EvaluationWatch(env, longest, if_endless)
+    endless: EvaluationWatch | None = None
+    if max_steps is None and cut_off is None:  # else something ends it
+        endless = EvaluationWatch(env, longest, if_endless)
+    num_steps = 0  # of the episodes that count
     is_first, is_over = np.ones(num_slots, bool), np.zeros(num_slots, bool)
     rewards, runs = np.zeros(num_slots), np.ones(num_slots, bool)
     returns, lengths = np.zeros(num_slots), np.zeros(num_slots, np.int64)
@@ -190,6 +198,10 @@ def play_episodes(
     while runs.any():
         if stopped():
             return None
+        if num_steps and (
+            num_steps >= (max_steps or math.inf) or (cut_off is not None and cut_off())
+        ):
+            break
         actions = actor.act(obs, rewards, is_first, is_over, steps)
         seen = copy.deepcopy(obs) if step_watches else None  # some are written over in place
         obs, rewards, terminated, truncated, infos = vector_env.step(actions)
@@ -207,6 +219,7 @@ def play_episodes(
             hooks.act(actions)
             hooks.row(obs, rewards, terminated, truncated, infos, ~is_first)
         counts = runs & ~is_first
+        num_steps += int(np.count_nonzero(counts))
         is_over = terminated | truncated
         if time_limit is not None:
             is_cut = counts & ~is_over & (lengths >= time_limit)
@@ -241,10 +254,14 @@ def play_episodes(
                     end_video(vector_env, slot)
             if is_over[slot]:
                 returns[slot], lengths[slot] = 0.0, 0
-        endless.look(int((lengths * runs).max()), not runs.all())
+        if endless is not None:
+            endless.look(int((lengths * runs).max()), not runs.all())
     ended = [outcome for outcome in outcomes if outcome is not None]
     return EvaluationResult(
-        np.array([e.total for e in ended]), np.array([e.length for e in ended]), logger.take()
+        np.array([e.total for e in ended]),
+        np.array([e.length for e in ended], np.int64),
+        logger.take(),
+        cut_lengths=lengths[runs & (lengths > 0)],
     )
 
 

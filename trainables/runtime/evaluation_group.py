@@ -66,7 +66,7 @@ class EvaluationGroup:
         self._num_players = 1  # of the parts that were dealt out last
         self._state: Any = None
         self._seed, self._iteration = np.random.SeedSequence(0), 0
-        self.is_running = False
+        self.is_running = self._is_beside = False
         self.weights_version = self.num_timeouts = 0
         self.local_env_runner: EvaluationRunner | None = None
         if config.evaluation_num_env_runners == 0:
@@ -139,9 +139,14 @@ class EvaluationGroup:
         if self._faults.restart:
             self.restore(wait=False)
 
-    def begin(self) -> None:
-        """Ask the actors to play; without actors, `collect` plays."""
-        self._played, self.is_running = {}, True
+    def begin(self, *, beside_training: bool = True) -> None:
+        """Ask the actors to play; without actors, `collect` plays.
+
+        Args:
+            beside_training: Whether timesteps of no given number are as many as are made until
+                `collect`; else each actor plays an episode.
+        """
+        self._played, self.is_running, self._is_beside = {}, True, beside_training
         if self._actors is not None:
             self._deal(self._actors)
 
@@ -158,13 +163,13 @@ class EvaluationGroup:
             self._wait_until_built(self._actors)
             self._wait(self._actors, self._config.evaluation_sample_timeout_s)
         result = self._plan.result(self._played, self._num_players)
-        if result is not None:
-            self._expected_length = float(result.lengths.mean())
+        if result is not None and result.num_env_steps:
+            self._expected_length = result.steps_per_episode
         return result
 
     def play(self) -> EvaluationResult | None:
         """`begin` and `collect`: one evaluation of `evaluation_duration`."""
-        self.begin()
+        self.begin(beside_training=False)
         return self.collect()
 
     def play_until(self, duration_fn: Callable[[int], int]) -> EvaluationResult | None:
@@ -218,7 +223,13 @@ class EvaluationGroup:
 
     def _task(self, parts: tuple[Part, ...], endless: tuple[int, int] | None = None) -> Task:
         return Task(
-            self._task_number, self._seed, self._iteration, self._video_folder, parts, endless
+            self._task_number,
+            self._seed,
+            self._iteration,
+            self._video_folder,
+            parts,
+            endless,
+            cuts_off=endless is not None and self._plan.cuts_off and self._is_beside,
         )
 
     def _wait(self, actors: ActorGroup, timeout_s: float) -> None:
@@ -243,7 +254,7 @@ class EvaluationGroup:
         return not self._plan.missing(self._played, self._expected_length)
 
     def _let_finish(self, actors: ActorGroup) -> None:
-        """Training is done: what is endless ends with the first part that is played."""
+        """Training is done: what is endless ends with the first part that is played, or here."""
         if self._plan.is_endless:
             self._finish(actors, at_once=False)
 
@@ -253,10 +264,14 @@ class EvaluationGroup:
         logger.warning(
             "evaluation: %d of %d actors had not played their episodes after "
             "evaluation_sample_timeout_s = %g; the result is of what others have played. Make sure "
-            "that episodes end (a time limit), raise the timeout, or lower evaluation_duration",
+            "that episodes end (a time limit), raise evaluation_sample_timeout_s, lower "
+            "evaluation_duration%s",
             len(late),
             len(actors),
             timeout_s,
+            ""
+            if self._plan.cuts_off
+            else ", or set evaluation_duration_unit='timesteps', which cuts episodes off",
         )
         self._stop_playing(actors)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
 
 from trainables.core.config import AlgorithmConfig
-from trainables.runtime.custom_metrics import Logged, extend
 from trainables.runtime.evaluation_result import EvaluationResult
 
 logger = logging.getLogger("trainables")
@@ -27,10 +26,12 @@ class Part:
     Attributes:
         number: From 0.
         num_slots: Slots that are stepped together.
+        max_steps: Of all slots together, after which episodes are cut off; None: none is.
     """
 
     number: int
     num_slots: int
+    max_steps: int | None = None
 
 
 class EvaluationPlan:
@@ -38,10 +39,13 @@ class EvaluationPlan:
 
     - A number of episodes is dealt out evenly to the fewest parts of at most `num_slots` slots.
     - For a number of timesteps parts are played in order, one episode a slot, until they have as
-      many together. Players that are faster play ahead; what is too much does not count.
+      many together: there the episodes of the last part are cut off, and no return is known of
+      them. Players that are faster play ahead; what is too much does not count.
     - "auto" goes on in the same way until it is stopped. The mean of what one player has ended by
       then is right, whatever the lengths; so a result is the mean of players' means. That of all
-      episodes would favour players with many of them, that is with short ones.
+      episodes would favour players with many of them, that is with short ones. In timesteps an
+      episode that is running then is cut off; in episodes a player's first one is played to its
+      end.
 
     Args:
         duration: Episodes, timesteps, or "auto".
@@ -50,11 +54,12 @@ class EvaluationPlan:
 
     Attributes:
         is_endless: Whether it goes on until it is stopped.
+        cuts_off: Whether episodes are cut off where it stops.
         num_timesteps: 0 of a plan that does not count them.
     """
 
     def __init__(self, duration: int | str, unit: str, num_slots: int):
-        self.is_endless = duration == "auto"
+        self.is_endless, self.cuts_off = duration == "auto", unit == "timesteps"
         self._num_slots = num_slots
         self._parts: list[Part] = []
         self.num_timesteps = 0
@@ -94,14 +99,16 @@ class EvaluationPlan:
             return [part for part in self._parts if part.number not in played]
         if self._is_whole(played):
             return []
-        lengths = [length for result in played.values() for length in result.lengths]
+        lengths = [part.steps_per_episode for part in played.values() if part.num_env_steps]
         expected = self._num_slots * float(np.mean(lengths) if lengths else expected_length)
         steps, missing = 0.0, list[Part]()
+        wanting = self.num_timesteps  # behind the parts before the first that is missing
         for number in count():
             if number in played:
-                steps += played[number].lengths.sum()
+                steps += played[number].num_env_steps
+                wanting -= 0 if missing else played[number].num_env_steps
             elif steps < self.num_timesteps or len(missing) < at_least:
-                missing.append(self._part(number))
+                missing.append(Part(number, self._num_slots, wanting))
                 steps += expected
             else:
                 return missing
@@ -117,20 +124,15 @@ class EvaluationPlan:
             num_players: The `step` of `parts_from`, of an endless plan.
         """
         parts = [played[number] for number in sorted(played)]
-        if not self._parts and not self.is_endless and self._is_whole(played):
-            totals = np.cumsum([part.lengths.sum() for part in parts])
-            parts = parts[: int(np.argmax(totals >= self.num_timesteps)) + 1]
+        if self.num_timesteps and self._is_whole(played):
+            totals = np.cumsum([part.num_env_steps for part in parts])
+            last = int(np.argmax(totals >= self.num_timesteps))
+            before = int(totals[last]) - parts[last].num_env_steps
+            parts = [*parts[:last], parts[last].cut_after(self.num_timesteps - before)]
         if not parts:
             return None
-        logged: Logged = {}
-        for part in parts:
-            extend(logged, part.logged)
-        return EvaluationResult(
-            np.concatenate([part.returns for part in parts]),
-            np.concatenate([part.lengths for part in parts]),
-            logged,
-            _equal_players(played, num_players) if self.is_endless else None,
-        )
+        weights = _equal_players(played, num_players) if self.is_endless else None
+        return replace(EvaluationResult.joined(parts), weights=weights)
 
     def _part(self, number: int) -> Part:
         return Part(number, self._num_slots)
@@ -143,7 +145,7 @@ class EvaluationPlan:
                 return True
             if number not in played:
                 return False
-            steps += int(played[number].lengths.sum())
+            steps += played[number].num_env_steps
         raise AssertionError("count() does not end")
 
 
@@ -159,7 +161,7 @@ def part_seed(root: np.random.SeedSequence, number: int) -> np.random.SeedSequen
 
 
 def _equal_players(played: Mapping[int, EvaluationResult], num_players: int) -> np.ndarray:
-    """Weights of episodes, in order of their parts, by which each player counts the same."""
+    """Weights of episodes, in order of their parts: each player that has ended one counts equal."""
     players = np.concatenate(
         [np.full(len(played[number].returns), number % num_players) for number in sorted(played)]
     )

@@ -37,6 +37,7 @@ class Task:
         parts: What to play.
         endless: Without parts: play the parts of the plan from the first number on, each so
             manieth, until `finish` is called.
+        cuts_off: Whether the part that is played then is cut off.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Task:
     video_folder: str | None = None
     parts: tuple[Part, ...] = ()
     endless: tuple[int, int] | None = None
+    cuts_off: bool = False
 
 
 class Played(NamedTuple):
@@ -81,7 +83,8 @@ class EvaluationRunner(WorkerPolicies):
         """Play until all is done or `finish` is called.
 
         Returns:
-            What was played, by the part's number. A part that was begun and not ended is none.
+            What was played, by the part's number. A part that was begun and not ended is none,
+            unless episodes are cut off there.
         """
         played: dict[int, EvaluationResult] = {}
         parts: Iterable[Part] = task.parts
@@ -89,9 +92,14 @@ class EvaluationRunner(WorkerPolicies):
             parts = self._plan.parts_from(*task.endless)
         made_for: tuple[int, bool] | None = None
 
+        def finished() -> bool:
+            return self._finished_task >= task.number
+
+        cut_off = finished if task.cuts_off else None
+
         def stopped() -> bool:
             return self._ended_task >= task.number or (
-                self._finished_task >= task.number and bool(played)
+                cut_off is None and finished() and bool(played)
             )
 
         try:
@@ -114,10 +122,14 @@ class EvaluationRunner(WorkerPolicies):
                     callbacks=self._callbacks,
                     env_runner=self,
                     stopped=stopped,
+                    max_steps=part.max_steps,
+                    cut_off=cut_off,
                 )
                 if result is None:
                     break
                 played[part.number] = result
+                if cut_off is not None and cut_off():
+                    break
         finally:
             self._close_env()
         return played
@@ -132,7 +144,8 @@ class EvaluationRunner(WorkerPolicies):
 
         Args:
             number: The task's.
-            at_once: Otherwise a part is played to its end if there is none yet.
+            at_once: Otherwise a part is played to its end if there is none yet, or cut off if the
+                task says so.
         """
         self._finished_task = number
         if at_once:
