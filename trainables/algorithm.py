@@ -36,6 +36,7 @@ from trainables.core.policy import Policy
 from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import space_mismatch
+from trainables.core.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.evaluating import Evaluating
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.bundles import Bundles, reserved
@@ -137,6 +138,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             seeds = self._random_streams()
             self._evaluation_seed = seeds.evaluation
             self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
+            for policy in self.policies.values():
+                refuse_uncalled(type(policy), POLICY)
             self.learner_connectors = {
                 m: self._make_learner_connectors(policy) for m, policy in self.policies.items()
             }
@@ -160,6 +163,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         return num_threads(self.config.extra_python_environs_for_driver, cpus)
 
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
+        refuse_uncalled(type(self), ALGORITHM)
         config = self._configures.made_of(given, type(self))
         config.validate()
         return config
@@ -371,6 +375,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     @classmethod
     def _config_object(cls, config: AlgorithmConfig | dict[str, Any]) -> AlgorithmConfig:
+        refuse_uncalled(cls, ALGORITHM)  # here in the driver, before a trial begins
         if isinstance(config, AlgorithmConfig):
             return config
         return cls.config_class.from_dict(config)

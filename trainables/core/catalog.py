@@ -10,6 +10,7 @@ from trainables.core.modules import ActorCritic, PolicyModule
 from trainables.core.q_network import QNetwork
 from trainables.core.settings import ConfigError
 from trainables.core.soft_actor_critic import SoftActorCritic
+from trainables.core.uncalled_hooks import MODULE, refuse_uncalled
 
 MODULES: dict[str, type[PolicyModule]] = {
     "actor_critic": ActorCritic,
@@ -51,6 +52,7 @@ def chosen_module(module: dict[str, Any], model: dict[str, Any]) -> ModuleChoice
             f"custom_model = {custom.__qualname__!r} is not allowed; allowed: a subclass of "
             f"{base.__name__}, or a torch.nn.Module that takes the place of the encoder"
         )
+    refuse_uncalled(custom, MODULE)
     own = model.get("custom_model_config", {})
     rest = {k: v for k, v in model.items() if k not in ("custom_model", "custom_model_config")}
     return ModuleChoice(custom, rest, {**options, **own})

@@ -47,6 +47,7 @@ from trainables.core.settings import (
     is_search_domain,
 )
 from trainables.core.training_settings import TrainingSettings
+from trainables.core.uncalled_hooks import CONFIG, LEARNER, check_given, refuse_uncalled
 
 DEFAULT_MODULE_ID = "default_policy"
 
@@ -151,6 +152,7 @@ class AlgorithmConfig(  # the last base's settings are listed first
             nested = cls.nested_settings().get(name)
             if nested is not None and isinstance(value, dict) and not is_search_domain(value):
                 checked[name] = nested.check(value)
+        check_given(checked)
         cls._check_model(checked.get("model"))
         cls._check_exploration(checked.get("exploration_config"))
         overrides = checked.get("evaluation_config")
@@ -300,6 +302,7 @@ class AlgorithmConfig(  # the last base's settings are listed first
                 f"learner_class = {given!r} is not allowed; allowed: a subclass of "
                 "trainables.core.learner.Learner, or its name as 'module:Name'"
             )
+        refuse_uncalled(found, LEARNER)
         return found
 
     @property
@@ -518,6 +521,7 @@ class AlgorithmConfig(  # the last base's settings are listed first
         Raises:
             ConfigError: naming the settings that do not fit together.
         """
+        refuse_uncalled(type(self), CONFIG)
         if self.env is None:
             raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")
         searched = [name for name, value in self.items() if contains_search_domain(value)]
@@ -714,6 +718,7 @@ class AlgorithmConfig(  # the last base's settings are listed first
         Raises:
             ConfigError: if the config is of no algorithm, or a setting is not allowed.
         """
+        refuse_uncalled(type(self), CONFIG)  # the algorithm makes a config of its own class
         if self.algo_class is None:
             raise ConfigError(
                 f"{type(self).__name__} belongs to no algorithm; use e.g. PPOConfig, or give one: "

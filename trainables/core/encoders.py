@@ -15,6 +15,7 @@ from trainables.core.features import VECTOR, Features, FeatureSpec
 from trainables.core.model_config import ModelConfig
 from trainables.core.networks import mlp
 from trainables.core.settings import ConfigError
+from trainables.core.uncalled_hooks import MODULE, refuse_uncalled
 
 
 class Encoder(nn.Module, ABC):
@@ -174,6 +175,7 @@ def _custom_encoder(
     what = f"custom_model = {getattr(named, '__qualname__', named)!r}"
     if not (inspect.isclass(make) and issubclass(make, nn.Module)):
         raise ConfigError(f"{what} is not allowed; allowed: a class of torch.nn.Module")
+    refuse_uncalled(make, MODULE)
     try:
         inspect.signature(make).bind(spec, **settings.custom_model_config)
     except TypeError as error:

@@ -20,6 +20,7 @@ from trainables.core.flat_parameters import (
 )
 from trainables.core.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.model_config import OptimizerConfig
+from trainables.core.own_optimizer import check_optimizer, check_storable
 from trainables.core.ranks import ALONE, Ranks
 from trainables.core.settings import ConfigError
 from trainables.core.targets import TargetNetwork
@@ -85,19 +86,23 @@ class Learner:
         by_group = {n: list(p) for n, p in (groups or all_parameters).items()}
         self.targets = {n: TargetNetwork(net, by_group[n]) for n, net in (targets or {}).items()}
         self.gradient, self.groups = flat_groups(by_group)
-        self.optimizer = make_optimizer(
+        self.optimizer = self.make_optimizer(
             [
                 {"params": [flat.vector], **({"weight_decay": 0.0} if name in undecayed else {})}
                 for name, flat in self.groups.items()
             ],
             optimizer,
         )
+        vectors = [flat.vector for flat in self.groups.values()]
+        check_optimizer(self.optimizer, vectors, type(self).__qualname__)
         # A learner may be written as PyTorch's examples are: they let go of gradients. No reference
         # to the learner, a cycle with which would keep its memory for longer.
         flats, gradient = list(self.groups.values()), self.gradient
         self.optimizer.zero_grad = lambda *_, **__: zero_gradients(flats, gradient)  # type: ignore[method-assign]
         self.optimizer.register_step_pre_hook(lambda *_: collect_gradients(flats))
         self._type = type(self.optimizer).__name__
+        # The state of another one may have any shape.
+        self._has_own_optimizer = type(self).make_optimizer is not Learner.make_optimizer
         self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
         self._microbatch_size = microbatch_size
         self._compile, self._compiled = compile, dict[Any, Any]()
@@ -105,6 +110,26 @@ class Learner:
             # Compiled code is kept by where it stands in the source: the trials that a process
             # has run before would use up the number of its versions.
             torch.compiler.reset()
+
+    def make_optimizer(
+        self, groups: list[dict[str, Any]], settings: dict[str, Any]
+    ) -> torch.optim.Optimizer:
+        """The optimiser of all groups. Override to step by one of your own.
+
+        It is called in the constructor: `module`, `groups` and `targets` are there, what a
+        subclass sets after `super().__init__` is not. The learning rate is set before each update.
+
+        Args:
+            groups: One for each name in `self.groups`, in their order: `{"params": [vector]}`, with
+                what differs from the settings. The vector holds the parameters of the group, `[P]`.
+                Give them to the optimiser in this order; a group may get further options.
+            settings: The `optimizer` dict of the config, over the algorithm's own.
+
+        Returns:
+            One that steps by the gradients there are, and has a learning rate. Its state, tensors
+            and numbers, goes into checkpoints.
+        """
+        return make_optimizer(groups, settings)
 
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
         """Set the learning rate of the steps to come, for all or by group."""
@@ -265,6 +290,7 @@ class Learner:
     def get_state(self) -> dict[str, Any]:
         """What the optimiser has learned, and the targets. Rates and the like are settings."""
         moments = copy.deepcopy(self.optimizer.state_dict()["state"])
+        check_storable(self.optimizer, moments)
         targets = {name: target.get_state() for name, target in self.targets.items()}
         return {"type": self._type, "moments": moments, "targets": targets}
 
@@ -282,7 +308,8 @@ class Learner:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         for index, of_parameter in moments.items():
             for name, moment in of_parameter.items():
-                if np.ndim(moment) and np.shape(moment) != tuple(parameters[index].shape):
+                same = np.shape(moment) == tuple(parameters[index].shape)
+                if np.ndim(moment) and not same and not self._has_own_optimizer:
                     raise ConfigError(f"{name} of the optimiser is of another network")
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 

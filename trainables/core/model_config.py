@@ -11,6 +11,7 @@ from trainables.core.compatibility import MODEL_REFUSED
 from trainables.core.conv_filters import check_filters
 from trainables.core.other_libraries import INSIDE
 from trainables.core.settings import CODE, MEMORY, ConfigError, Settings, is_search_domain, setting
+from trainables.core.uncalled_hooks import MODULE, refuse_uncalled
 
 ACTIVATIONS = ("tanh", "relu", "elu", "gelu", "silu", "swish", "leaky_relu", "linear")
 
@@ -193,6 +194,8 @@ class ModelConfig(Settings):
             raise ConfigError(
                 f"custom_model = {custom!r} is not allowed; allowed: 'module:Class' or a class"
             )
+        if isinstance(custom, type):
+            refuse_uncalled(custom, MODULE)
         return checked
 
     @classmethod

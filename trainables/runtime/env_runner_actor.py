@@ -17,6 +17,7 @@ from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.connectors import RunningMoments
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
+from trainables.core.uncalled_hooks import ENV_RUNNER, refuse_uncalled
 from trainables.runtime.env_runner import EnvRunner, Episodes
 from trainables.runtime.envs import make_vector_env, training_options
 from trainables.runtime.process_environment import num_threads
@@ -187,6 +188,7 @@ def _runner_class(given: str | type | None, fitting: type[EnvRunner]) -> type[En
         return fitting
     found = resolve_callable(given) if isinstance(given, str) else given
     if isinstance(found, type) and issubclass(found, fitting):
+        refuse_uncalled(found, ENV_RUNNER)
         return found
     name = given if isinstance(given, str) else callable_name(given)
     module = "remote_env_runner" if fitting is RemoteEnvRunner else "env_runner"

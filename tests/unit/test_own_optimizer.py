@@ -1,0 +1,166 @@
+"""Optimisers of one's own: they step as they do elsewhere, follow schedules, and are stored."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_runs import settings_of
+from torch import Tensor, nn
+
+from trainables.core.batch import Batch
+from trainables.core.learner import Learner, Metrics
+from trainables.core.settings import ConfigError
+from trainables.registry import get_algorithm
+
+README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
+
+
+class ByNAdam(Learner):
+    def make_optimizer(
+        self, groups: list[dict[str, Any]], settings: dict[str, Any]
+    ) -> torch.optim.Optimizer:
+        return torch.optim.NAdam(groups, eps=settings.get("eps", 1e-8))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def mean_square(module: nn.Module, batch: Batch) -> tuple[Tensor, Metrics]:
+    loss = (module(batch["x"]) - 1).square().mean()
+    return loss, {"loss": loss.detach()}
+
+
+def test_it_steps_as_it_does_elsewhere() -> None:
+    module = network()
+    twin = copy.deepcopy(module)
+    learner = ByNAdam(module, {"eps": 1e-6})
+    reference = torch.optim.NAdam(twin.parameters(), eps=1e-6)
+    for step, lr in enumerate((0.1, 0.1, 0.01, 0.0)):
+        batch = {"x": torch.randn(7, 3, generator=torch.Generator().manual_seed(step))}
+        learner.set_lr(lr)
+        learner.update_step(batch, mean_square)
+        reference.param_groups[0]["lr"] = lr
+        reference.zero_grad()
+        mean_square(twin, batch)[0].backward()
+        reference.step()
+        torch.testing.assert_close(module.state_dict(), twin.state_dict())
+
+
+def weights(algo: Any) -> np.ndarray:
+    return np.concatenate([w.ravel() for w in algo.get_weights()["default_policy"].values()])
+
+
+@pytest.mark.parametrize("name", ["PPO", "SAC"])
+def test_a_resumed_run_goes_on_with_its_moments(name: str, tmp_path: Path) -> None:
+    rate = {"lr": [[0, 1e-2], [2000, 1e-3]]} if name == "PPO" else {}
+    settings = settings_of(name, learner_class=ByNAdam, seed=1, **rate)
+    kind = get_algorithm(name)
+    with kind(config=settings) as whole:
+        whole.train()
+        whole.save(str(tmp_path / "saved"))
+        moments = whole.learners.worker.learners["default_policy"].get_state()["moments"]
+        assert {"mu_product", "exp_avg"} <= set(moments[0])
+        metrics = whole.train()
+        if rate:
+            assert metrics["learner/default_policy/curr_lr"] < 1e-2  # NAdam's follows the schedule
+        expected = weights(whole)
+    with kind(config=settings) as resumed:
+        resumed.restore(str(tmp_path / "saved"))
+        resumed.train()
+        np.testing.assert_array_equal(weights(resumed), expected)
+    with kind(config={**settings, "learner_class": None}) as other:
+        other.restore(str(tmp_path / "saved"))  # the moments of another kind are left out
+        other.train()
+        assert (weights(other) != expected).any()
+
+
+class OfTheNetwork(Learner):
+    def make_optimizer(self, groups: Any, settings: Any) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.module.parameters())
+
+
+class Reversed(Learner):
+    def make_optimizer(self, groups: Any, settings: Any) -> torch.optim.Optimizer:
+        return torch.optim.Adam(groups[::-1])
+
+
+class WithClosure(Learner):
+    def make_optimizer(self, groups: Any, settings: Any) -> torch.optim.Optimizer:
+        return torch.optim.LBFGS(groups[0]["params"])
+
+
+class NoOptimizer(Learner):
+    def make_optimizer(self, groups: Any, settings: Any) -> Any:
+        return {"adam": torch.optim.Adam(groups)}
+
+
+class WithoutRate(Learner):
+    def make_optimizer(self, groups: Any, settings: Any) -> torch.optim.Optimizer:
+        made = torch.optim.Adam(groups)
+        for group in made.param_groups:
+            del group["lr"]
+        return made
+
+
+@pytest.mark.parametrize(
+    ("learner_class", "why"),
+    [
+        (OfTheNetwork, "OfTheNetwork.make_optimizer returned Adam of other parameters than it was"),
+        (Reversed, "Reversed.make_optimizer returned Adam of other .* `groups`, in their order"),
+        (WithClosure, "returned LBFGS, whose step needs a closure; allowed: one that steps by"),
+        (NoOptimizer, "returned dict; allowed: a torch.optim.Optimizer"),
+        (WithoutRate, "returned Adam, which has no learning rate: the setting lr would do nothing"),
+    ],
+)
+def test_what_cannot_be_stepped_is_refused(learner_class: type[Learner], why: str) -> None:
+    module = network()
+    assert isinstance(module, nn.Sequential)
+    in_two = {"a": module[0].parameters(), "b": module[2].parameters()}
+    groups = None if learner_class is WithClosure else in_two
+    with pytest.raises(ConfigError, match=why):
+        learner_class(module, {}, groups=groups)
+
+
+class Remembers(torch.optim.SGD):
+    """Keeps what no checkpoint holds."""
+
+    def step(self, closure: Any = None) -> Any:
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter].setdefault("history", []).append(0.0)
+        return super().step(closure)
+
+
+class RemembersAll(Learner):
+    def make_optimizer(self, groups: Any, settings: Any) -> torch.optim.Optimizer:
+        return Remembers(groups)
+
+
+def test_a_state_that_cannot_be_stored_is_named() -> None:
+    learner = RemembersAll(network(), {})
+    learner.update_step({"x": torch.randn(7, 3)}, mean_square)
+    with pytest.raises(ConfigError, match="Remembers keeps 'history' as list, which a checkpoint"):
+        learner.get_state()
+
+
+@pytest.mark.parametrize("name", ["PPO", "SAC"])
+def test_the_example_of_the_readme_learns(name: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(next(b for b in blocks if "class SlowMoments(Learner)" in b), names)
+    settings = settings_of(name, learner_class=names["SlowMoments"], seed=1)
+    with get_algorithm(name)(config=settings) as algo:
+        before = weights(algo)
+        algo.train()
+        assert (weights(algo) != before).any()
+        learner = algo.learners.worker.learners["default_policy"]
+        assert type(learner.optimizer) is torch.optim.NAdam
+        slow = [group["betas"][1] == 0.9999 for group in learner.optimizer.param_groups]
+        assert slow == [group == "critic" for group in learner.groups]
