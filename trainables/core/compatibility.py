@@ -242,6 +242,11 @@ PLANNED |= {
 
 _TF = "TensorFlow only; everything here is PyTorch"
 
+_TIME_LIMIT = (
+    "use env_config={'max_episode_steps': N}, a time limit for environments of every kind: the "
+    "episode is truncated after N steps"
+)
+
 REFUSED: dict[str, Refused] = {
     **_refused(
         "framework",
@@ -257,9 +262,13 @@ REFUSED: dict[str, Refused] = {
     ),
     **_refused(
         "env_runners",
-        "use env_config={'max_episode_steps': …}: a time limit is a truncation, and values "
-        "bootstrap from it",
-        "horizon soft_horizon no_done_at_end",
+        f"{_TIME_LIMIT}, and values bootstrap from it",
+        "horizon no_done_at_end",
+    ),
+    **_refused(
+        "env_runners",
+        f"{_TIME_LIMIT}, and the environment is reset",
+        "soft_horizon",
     ),
     **_refused(
         "env_runners",

@@ -25,7 +25,8 @@ class EnvironmentSettings(Settings):
     env_config: dict[str, Any] = setting(
         {},
         "environment",
-        "what the environment is made with: keyword arguments, or an EnvContext",
+        "what the environment is made with: keyword arguments, or an EnvContext; "
+        "max_episode_steps truncates the episodes of environments of every kind",
         risk="what the environment is made with",
     )
     observation_space: gym.Space | None = setting(

@@ -21,6 +21,7 @@ from gymnasium.wrappers import AtariPreprocessing, TransformObservation
 from trainables.core.atari import LIFE_LOSS, PREPROCESS
 from trainables.core.settings import ConfigError
 from trainables.runtime.known_envs import register
+from trainables.runtime.time_limits import LIMIT, limited
 
 _NOOP, _FIRE = 0, 1
 _ELSEWHERE = {
@@ -89,6 +90,7 @@ class AtariGame:
             return gym.make(self.env_id, disable_env_checker=True, **arguments)
         arguments = self._preprocessed(arguments)
         p = Preprocessing.taken_from(arguments)
+        steps = arguments.pop(LIMIT, None)  # gymnasium would count frames
         env = gym.make(self.env_id, frameskip=1, disable_env_checker=True, **arguments)
         env = AtariPreprocessing(
             env,
@@ -99,6 +101,7 @@ class AtariGame:
         )
         if p.use_fire_reset and "FIRE" in env.unwrapped.get_action_meanings():  # type: ignore[attr-defined]
             env = FireReset(env)
+        env = limited(env, steps)  # of the game, not of each life
         if p.episodic_life:
             env = EpisodicLife(env)
         if not p.grayscale:
@@ -107,9 +110,13 @@ class AtariGame:
         return TransformObservation(env, _with_channel, space)
 
     def vector(self, num_envs: int, env_config: dict[str, Any]) -> VectorEnv | None:
-        """All slots, stepped by the threads of `ale_py`; None where they are not preprocessed."""
+        """All slots, stepped by the threads of `ale_py`; None where single slots do more.
+
+        Those are games that are not preprocessed, and with a limit of steps: `ale_py` counts frames
+        from before the no-ops on.
+        """
         arguments = dict(env_config)
-        if not arguments.pop(PREPROCESS, True):
+        if not arguments.pop(PREPROCESS, True) or arguments.get(LIMIT) is not None:
             return None
         arguments = self._preprocessed(arguments)
         import torch  # not above: a slot in a process of its own does without

@@ -19,8 +19,8 @@ _NOTED_EVALUATED = 10_000  # steps of each of an evaluation's episodes, while no
 
 ADVICE = (
     "An episode ends where step() returns terminated or truncated; one that goes on for ever needs "
-    "a time limit (for a registered environment env_config: {max_episode_steps: …}; for another "
-    "one gymnasium.wrappers.TimeLimit)"
+    "a time limit: env_config: {max_episode_steps: …}, or gymnasium.wrappers.TimeLimit in your own "
+    "code"
 )
 
 

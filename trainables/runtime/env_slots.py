@@ -16,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_checks import check_env
 from trainables.runtime.sub_environment import SubEnvironment
+from trainables.runtime.time_limits import limited, take_limit
 from trainables.runtime.video import Video, VideoRecorder, with_window
 
 # A class whose constructor's first parameter has such a name takes the EnvContext as the reference
@@ -160,6 +161,7 @@ class SlotMaker:
     def make_inner(self, context: EnvContext) -> gym.Env:
         """The user's environment itself."""
         creator = self.creator
+        steps = take_limit(creator, context, by_keyword=_takes_keywords(creator))
         made: Any
         if isinstance(creator, EnvSpec):
             made = gym.make(creator, **self._arguments(creator, context))
@@ -169,6 +171,7 @@ class SlotMaker:
             raise ConfigError(
                 f"env {self.name!r} made a {type(made).__name__}, not a gymnasium.Env"
             )
+        made = limited(made, steps)
         if self.options.window and self.vector_index == 0:
             return with_window(made, self.name)
         return made
@@ -195,11 +198,16 @@ def is_of_known_package(spec: EnvSpec) -> bool:
 
 
 def _call(creator: Callable[..., Any], context: EnvContext) -> Any:
-    if isinstance(creator, type):
-        first = next(iter(inspect.signature(creator).parameters), None)
-        if first not in _CONTEXT_PARAMETERS:
-            return creator(**context, **_instance_arguments(creator, context))
+    if _takes_keywords(creator):
+        return creator(**context, **_instance_arguments(creator, context))
     return creator(context)
+
+
+def _takes_keywords(creator: Any) -> bool:
+    """Whether a creator is a class that takes keyword arguments; any other gets the context."""
+    if not isinstance(creator, type):
+        return False
+    return next(iter(inspect.signature(creator).parameters), None) not in _CONTEXT_PARAMETERS
 
 
 def _instance_arguments(creator: Any, context: EnvContext) -> dict[str, Any]:

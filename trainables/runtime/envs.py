@@ -22,6 +22,7 @@ from trainables.runtime.env_slots import EnvContext, EnvOptions, SlotMaker
 from trainables.runtime.known_envs import dropped_version, known_creator, missing_library
 from trainables.runtime.native_video import FilmedCartPole, can_film
 from trainables.runtime.sub_environment import SubEnvironmentError
+from trainables.runtime.time_limits import check_vector_class
 from trainables.runtime.video import Video
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
     creator, options = first.creator, first.options
     if isinstance(creator, type) and issubclass(creator, VectorEnv):
         _check_vector_options(first.name, options)
+        check_vector_class(creator, first.env_config, first.name)
         vector_class: Any = creator
         made: VectorEnv = vector_class(num_envs=num_envs, **first.env_config)
         if options.check:
