@@ -8,7 +8,6 @@ import ray
 
 from trainables import PPO
 from trainables.core.config import AlgorithmConfig
-from trainables.runtime.bundles import Bundles
 from trainables.runtime.env_runner import EnvRunner
 
 PLACES = "places"
@@ -32,9 +31,10 @@ class AsksForFakeGPUs(PPO):
     """Asks for the GPUs that it fakes: of a cluster that only says that it has some."""
 
     @classmethod
-    def _bundles(cls, config: AlgorithmConfig | dict[str, Any]) -> Bundles:
-        given = config.to_dict() if isinstance(config, AlgorithmConfig) else config
-        return super()._bundles({**given, "fake_gpus": False})
+    def _config_object(cls, config: AlgorithmConfig | dict[str, Any]) -> AlgorithmConfig:
+        found = super()._config_object(config).copy(copy_frozen=False)
+        found.fake_gpus = False
+        return found
 
 
 class PlacedOnFakeGPU(AsksForFakeGPUs, Placed):
