@@ -58,6 +58,7 @@ from trainables.runtime.random_streams import RandomStreams, random_streams
 from trainables.runtime.remote_learner_group import RemoteLearnerGroup
 from trainables.runtime.tasks import check_tasks
 from trainables.runtime.video import check_display, check_encoder
+from trainables.stopping import PARTS, running
 
 logger = logging.getLogger("trainables")
 
@@ -114,6 +115,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         """Build everything that the settings describe. Called by Tune, and by `reset_config`."""
+        self._why_ended = None
         self._given_config = config
         self.config = self._validated(config)
         self.config.freeze()
@@ -151,6 +153,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         except BaseException:
             # Actors that outlive a failed set-up would keep the trial's bundles for ever.
             self.cleanup()
+            self._end("its last reset failed and left it without environments; reset it again")
             if env is not None:
                 env.close()
             raise
@@ -337,10 +340,34 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
                 if part is not None:
                     stack.callback(part.stop)
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Become a new trial in this process. Tune hangs on False, so it rebuilds or raises."""
-        self.setup(new_config)
+    def reset(self, new_config: AlgorithmConfig | dict[str, Any], storage: Any = None) -> bool:
+        """Become a new trial with other settings, a config object or a dict, and counters of 0.
+
+        Raises:
+            StoppedError: after `stop()`.
+            ConfigError: for settings that are not allowed.
+        """
+        self._refuse_reset("reset()")
+        before = self.config
+        try:
+            return bool(super().reset(self._configures.take(new_config), storage))
+        except BaseException:
+            self.config = before  # Tune's method replaces it by the dict first
+            raise
+
+    def reset_config(self, new_config: AlgorithmConfig | dict[str, Any]) -> bool:
+        """Become a new trial in this process. Tune hangs on False, so it rebuilds or raises.
+
+        Args:
+            new_config: A config object or a dict of settings.
+        """
+        self._refuse_reset("reset_config()")
+        self.setup(self._configures.take(new_config))
         return True
+
+    def _refuse_reset(self, called: str) -> None:
+        if self._is_stopped:
+            self._refuse_if_ended(called)
 
     def _setup_logdir(self) -> None:
         if self._storage is None:  # outside Tune: not in the user's home
@@ -400,6 +427,17 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         """What is reported once an iteration, however many training steps it has."""
         return {}
 
+    @running
+    def train(self) -> dict[str, Any]:
+        """One training iteration. Returns flat metrics, see `trainables/metrics.md`."""
+        result: dict[str, Any] = super().train()
+        return result
+
+    def train_buffered(self, *args: Any, **kwargs: Any) -> Any:
+        """Not supported: raises with the reason. Tune calls it only where it is told to buffer."""
+        raise missing_attribute(type(self), "train_buffered")
+
+    @running
     def step(self) -> dict[str, Any]:
         """One training iteration: `training_step` until the reporting minima are met."""
         self._begin_evaluation_if_due()
@@ -477,6 +515,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
                     "grad_clip may help"
                 )
 
+    @running
     def sample(self) -> dict[str, Rollout]:
         """Rollouts of all env runners by module id, through the learner connectors.
 
@@ -577,6 +616,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
         def __getattr__(self, name: str) -> Any:
             """Say what becomes of the reference's methods that are not here."""
+            if name in PARTS and self._why_ended is not None:
+                self._refuse_if_ended(name)
             raise missing_attribute(type(self), name)
 
     def __enter__(self) -> Self:

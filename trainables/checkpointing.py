@@ -34,6 +34,7 @@ from trainables.runtime.env_trust import ENVIRONMENT, environment_doubts
 from trainables.runtime.envs import env_name
 from trainables.runtime.metrics import EpisodeWindow
 from trainables.runtime.random_streams import RandomStreams
+from trainables.stopping import running
 
 logger = logging.getLogger("trainables")
 
@@ -61,6 +62,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
 
         def _random_streams(self, *key: int) -> RandomStreams: ...
 
+    @running
     def get_state(self) -> dict[str, Any]:
         """Everything that `from_state` needs to go on exactly."""
         state = self._state_besides_policies()  # first: policies take over what learners have
@@ -91,6 +93,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
             "learner_connectors": {m: c.get_state() for m, c in self.learner_connectors.items()},
         }
 
+    @running
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what another run has learned; the settings of this one stay.
 
@@ -160,6 +163,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
     def set_learned_state(self, state: dict[str, Any]) -> None:
         """Take over `get_learned_state`'s."""
 
+    @running
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write JSON and safetensors. `checkpoint.json` comes last: without it there is none."""
         folder = Path(checkpoint_dir)
@@ -176,6 +180,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
             files += [file for file in path.iterdir() if file.is_file()]
         save_state(folder, _STATE, state, files)
 
+    @running
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Read what `save_checkpoint` wrote."""
         with local_folder(checkpoint) as folder:

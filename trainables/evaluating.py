@@ -20,6 +20,7 @@ from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.evaluation_group import EvaluationGroup
 from trainables.runtime.evaluation_result import NOTHING, EvaluationResult
 from trainables.runtime.metrics import Timers
+from trainables.stopping import running
 
 logger = logging.getLogger("trainables")
 
@@ -67,6 +68,7 @@ class Evaluating(PolicyAccess):
         """The older name of `eval_env_runner_group`."""
         return self.eval_env_runner_group
 
+    @running
     def evaluate(self, duration_fn: Callable[[int], int] | None = None) -> dict[str, float]:
         """Play `evaluation_duration` episodes (or steps) with the present policy.
 

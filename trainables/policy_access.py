@@ -25,9 +25,10 @@ from trainables.runtime.envs import env_name
 from trainables.runtime.graph_recording import recorded
 from trainables.runtime.learner_group import LearnerGroup
 from trainables.runtime.needed_trust import TRAINABLE
+from trainables.stopping import Stopping, running
 
 
-class PolicyAccess:
+class PolicyAccess(Stopping):
     """Part of `Algorithm`: acts, gives and takes weights, exports."""
 
     config: AlgorithmConfig
@@ -48,6 +49,7 @@ class PolicyAccess:
 
     get_module = get_policy
 
+    @running
     def compute_single_action(
         self,
         observation: Any = None,
@@ -74,6 +76,7 @@ class PolicyAccess:
         with self._exploring_at(policy, timestep):
             return policy.compute_single_action(observation, state, **options)
 
+    @running
     def compute_actions(
         self,
         observations: Any = None,
@@ -128,6 +131,7 @@ class PolicyAccess:
         """Copies of the weights by policy id; None: of all policies."""
         return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
 
+    @running
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
         """Set weights by policy id, here, on learners and on all env runners."""
         for policy_id, policy_weights in weights.items():

@@ -7,6 +7,7 @@ from typing import Any
 from ray.train._internal.session import _TrainingResult
 
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.stopping import running
 
 
 class SavedCheckpoint(str, _TrainingResult):
@@ -28,6 +29,7 @@ class RestoresFolders:
 
     _storage: Any
 
+    @running
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """Write a checkpoint.
 
@@ -43,6 +45,7 @@ class RestoresFolders:
             return result
         return SavedCheckpoint(result.checkpoint, result.metrics)
 
+    @running
     def restore(self, checkpoint_path: AnyCheckpoint) -> None:
         """Go on from a checkpoint: a folder, Ray's `Checkpoint` or `Result`, or what `save` gave.
 

@@ -118,7 +118,7 @@ def test_method_is_there_or_explained(owner: str, name: str) -> None:
 
 
 def test_methods_that_are_not_here_are_not_here() -> None:
-    """Tune's own `train_buffered` aside, which is inherited."""
+    """`train_buffered` aside, which Tune's class has: here it raises."""
     for name in set(NOT_METHODS) - {"train_buffered"}:
         assert not any(hasattr(owner, name) for owner in CLASSES.values()), name
 

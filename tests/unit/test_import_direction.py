@@ -27,6 +27,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.own_classes",
     "trainables.policy_access",
     "trainables.restoring",
+    "trainables.stopping",
 )
 # The names that other packages build on; everything else in trainables is its own business.
 PUBLIC = (

@@ -355,7 +355,8 @@ METHODS_REFUSED: dict[str, str] = {
     "import_policy_model_from_h5": _TF,
     "import_model": _TF,
     "get_default_policy_class": "there is one Policy class; an algorithm chooses its module",
-    "train_buffered": "Tune's result buffer is broken in this version of Ray",
+    "train_buffered": "call train(): Tune's result buffer (TUNE_RESULT_BUFFER_LENGTH) is broken "
+    "in this version of Ray",
     "save_to_object": "a checkpoint is a folder: save(dir)",
     "restore_from_object": "a checkpoint is a folder: restore(dir)",
     "delete_checkpoint": "a checkpoint is a folder: delete it, or let Tune keep the best",

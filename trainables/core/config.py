@@ -493,6 +493,12 @@ class AlgorithmConfig(  # the last base's settings are listed first
         """Names of all settings."""
         return iter(type(self).settings())
 
+    def __iter__(self) -> Iterator[str]:
+        return self.keys()
+
+    def __len__(self) -> int:
+        return len(type(self).settings())
+
     def values(self) -> Iterator[Any]:
         """Values of all settings."""
         return (getattr(self, name) for name in self.keys())

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -122,9 +124,30 @@ class BoundDistribution:
         """The most likely actions."""
         return self.distribution.mode(self.inputs)
 
-    def logp(self, actions: Tensor) -> Tensor:
-        """Log-probabilities of actions."""
-        return self.distribution.logp(self.inputs, actions)
+    def logp(self, actions: Any) -> Tensor:
+        """Log-probabilities of actions, `[...]` of the rows.
+
+        Args:
+            actions: One for each row, or one for all of them: a tensor, an array or a list.
+
+        Raises:
+            ConfigError: if their shape is another one.
+        """
+        return self.distribution.logp(self.inputs, self._as_rows(actions))
+
+    def _as_rows(self, actions: Any) -> Tensor:
+        """Actions as a tensor `[..., *action_shape]` beside the inputs."""
+        if not isinstance(actions, Tensor):
+            actions = torch.as_tensor(np.asarray(actions))
+        actions = actions.to(self.inputs.device, self.distribution.action_dtype)
+        shape = (*self.inputs.shape[:-1], *self.distribution.action_shape)
+        try:
+            return torch.broadcast_to(actions, shape)
+        except RuntimeError:
+            raise ConfigError(
+                f"actions of shape {tuple(actions.shape)} are not allowed; allowed: {shape}, one "
+                f"for each row, or {self.distribution.action_shape}"
+            ) from None
 
     def entropy(self) -> Tensor:
         """Entropies in nats."""
