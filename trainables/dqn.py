@@ -188,7 +188,7 @@ class DQNConfig(OffPolicyConfig):
             raise ConfigError(
                 "model setting 'fcnet_activation' has no effect with custom_model and hiddens = []"
             )
-        if self.burn_in_len is not None and not self.sequence_length:
+        if self.burn_in_len and not self.sequence_length:
             raise ConfigError(
                 f"burn_in_len = {self.burn_in_len} has no effect without a memory: set use_lstm, "
                 "use_gru or use_attention in model"

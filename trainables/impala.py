@@ -22,6 +22,7 @@ from trainables.core.minibatches import consecutive_ids
 from trainables.core.modules import ModuleOutput, PolicyModule
 from trainables.core.policy import Policy
 from trainables.core.ranks import Ranks
+from trainables.core.reference_defaults import is_default
 from trainables.core.returns import VTrace, explained_by_moments, gae, moments, vtrace
 from trainables.core.settings import ConfigError, setting
 from trainables.runtime.env_runner_group import Sample
@@ -178,7 +179,8 @@ class IMPALAConfig(AlgorithmConfig):
                 "_separate_vf_optimizer = True is not possible with model={'vf_share_layers': "
                 "True}: shared layers would be stepped by both"
             )
-        if self._lr_vf is not None and not self._separate_vf_optimizer:
+        is_asked = self._lr_vf is not None and not is_default("_lr_vf", self._lr_vf)
+        if is_asked and not self._separate_vf_optimizer:
             raise ConfigError(
                 f"_lr_vf = {self._lr_vf!r} has no effect without _separate_vf_optimizer=True"
             )

@@ -7,8 +7,9 @@ it prints the table.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ray import tune
 
@@ -19,11 +20,13 @@ from trainables.core.config import AlgorithmConfig
 from trainables.core.exploration_config import ExplorationConfig
 from trainables.core.generated_part import GeneratedPart, row, run_command
 from trainables.core.model_config import ALIASES, ModelConfig, OptimizerConfig
+from trainables.core.reference_defaults import NOT_GIVEN, defaults_of, defaults_of_model
 from trainables.core.replay_config import ReplayBufferConfig
 from trainables.core.settings import Setting
 
 _HEADER = "| Name | Status | Allowed | Default | Meaning |\n|---|---|---|---|---|"
 _METHOD_HEADER = "| Name | Status | Meaning |\n|---|---|---|"
+_LONG = 60  # characters of a value that a cell still shows
 # Attributes that are no methods; what their types say of themselves means nothing here.
 _DATA = (str, bool, tuple, frozenset, Mapping, type, type(None))
 
@@ -57,13 +60,19 @@ def _section(section: str) -> str:
     rows = [_setting(declared) for declared in known.values() if declared.section == section]
     rows += _aliases({name for name, declared in known.items() if declared.section == section})
     rows += [
-        row(f"`{name}`", "constant", f"`{constant.value!r}`", "", constant.why)
+        row(
+            f"`{name}`",
+            "constant",
+            _values((constant.value, *_asking_nothing(name))),
+            "",
+            constant.why,
+        )
         for name, constant in compatibility.CONSTANTS.items()
         if constant.section == section
     ]
     planned = {n: p.feature for n, p in compatibility.PLANNED.items() if p.section == section}
     refused = {n: r.why for n, r in compatibility.REFUSED.items() if r.section == section}
-    rows += _grouped("planned", planned) + _grouped("refused", refused)
+    rows += _grouped("planned", planned, defaults_of) + _grouped("refused", refused, defaults_of)
     return _table(f"### `.{section}()`", _HEADER, rows)
 
 
@@ -79,7 +88,7 @@ def _algorithm(name: str) -> str:
 
 def _model() -> str:
     rows = [row(f"`{old}`", f"alias of {_code(new)}", "", "", "") for old, new in ALIASES.items()]
-    rows += _grouped("refused", compatibility.MODEL_REFUSED)
+    rows += _grouped("refused", compatibility.MODEL_REFUSED, defaults_of_model)
     return _nested("model", ModelConfig.settings(), rows)
 
 
@@ -152,8 +161,25 @@ def _aliases(names: set[str]) -> list[str]:
     ]
 
 
-def _grouped(status: str, reasons: Mapping[str, str]) -> list[str]:
-    return [row(names, status, "", "", why) for names, _, why in _grouped_names(status, reasons)]
+def _grouped(
+    status: str, reasons: Mapping[str, str], defaults: Callable[[str], tuple[Any, ...]]
+) -> list[str]:
+    """Names with the same reason, and the same values that do nothing, share a row."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, why in reasons.items():
+        groups.setdefault((why, _values(defaults(name))), []).append(name)
+    return [row(_code(names), status, values, "", why) for (why, values), names in groups.items()]
+
+
+def _values(values: Iterable[Any]) -> str:
+    """Values in words, the long ones by what they are."""
+    shown = dict.fromkeys(f"`{value!r}`" for value in values)
+    short = [text for text in shown if len(text) < _LONG]
+    return ", ".join([*short, *(["the reference's default"] if len(short) < len(shown) else [])])
+
+
+def _asking_nothing(name: str) -> tuple[Any, ...]:
+    return tuple(value for value in defaults_of(name) if value != NOT_GIVEN)
 
 
 def _grouped_names(status: str, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:

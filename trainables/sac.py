@@ -16,6 +16,7 @@ from trainables.core.learner import LossFn, Metrics
 from trainables.core.model_config import ModelConfig
 from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
+from trainables.core.reference_defaults import yields
 from trainables.core.settings import ConfigError, Settings, setting
 from trainables.core.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.off_policy import OffPolicy, OffPolicyConfig
@@ -139,7 +140,9 @@ class SACConfig(OffPolicyConfig):
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         given = dict(values)
         # The older way to give the three rates, as one dict.
-        rates = given.pop("optimization_config", None) or {}
+        rates: Any = {}
+        for older in ("optimization", "optimization_config"):
+            rates = given.pop(older, None) or rates
         if not isinstance(rates, Mapping):
             raise ConfigError(f"optimization_config = {rates!r} is not allowed; allowed: a dict")
         for name, rate in rates.items():
@@ -148,6 +151,8 @@ class SACConfig(OffPolicyConfig):
                     f"optimization_config: {name!r} is unknown; known: "
                     f"{', '.join(_OPTIMIZATION_CONFIG)}"
                 )
+            if yields(name, rate, values):
+                continue
             if given.get(_OPTIMIZATION_CONFIG[name], rate) != rate:
                 raise ConfigError(
                     f"{_OPTIMIZATION_CONFIG[name]!r} is given twice with different values: also as "

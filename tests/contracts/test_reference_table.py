@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from trainables import PPO, PPOConfig, reference_table
-from trainables.core import compatibility
+from trainables.core import compatibility, reference_defaults
+from trainables.core.callback_settings import HOOKS
 from trainables.core.compatibility import (
     ALIASES,
     CONSTANTS,
@@ -52,6 +53,14 @@ ALIAS_VALUES: dict[str, Any] = {
     "ignore_env_runner_failures": True,
     "restart_failed_env_runners": True,
     "callbacks_class": "my_callbacks:Mine",
+    "shuffle_batch_per_epoch": False,
+    "is_atari": True,
+    "custom_evaluation_function": "mine:evaluate",
+    "learner_class": "mine:Learner",
+    "learner_connector": "mine:connect",
+    "env_to_module_connector": "mine:connect",
+    "module_to_env_connector": "mine:connect",
+    **dict.fromkeys(HOOKS, "mine:hook"),
 }
 
 
@@ -140,11 +149,11 @@ def test_missing_methods_say_why(name: str) -> None:
 def test_unsupported_name_raises(name: str) -> None:
     says = f"{name}.* is not supported"
     with pytest.raises(ConfigError, match=says):
-        PPOConfig.from_dict({name: 1})
+        PPOConfig.from_dict({name: "any"})
     with pytest.raises(ConfigError, match=says):
-        getattr(PPOConfig(), section_of(name))(**{name: 1})
+        getattr(PPOConfig(), section_of(name))(**{name: "any"})
     with pytest.raises(ConfigError, match=says):
-        setattr(PPOConfig(), name, 1)
+        setattr(PPOConfig(), name, "any")
 
 
 @pytest.mark.parametrize(("section", "name"), SETTINGS)
@@ -153,7 +162,7 @@ def test_the_reference_section_takes_the_name(section: str, name: str) -> None:
     method = getattr(PPOConfig(), section)
     if name in PLANNED or name in REFUSED:
         with pytest.raises(ConfigError, match="is not supported"):
-            method(**{name: 1})
+            method(**{name: "any"})
     elif name in CONSTANTS:
         assert isinstance(method(**{name: CONSTANTS[name].value}), PPOConfig)
     else:
@@ -189,7 +198,9 @@ def test_constant_takes_its_value_only(name: str, constant: compatibility.Consta
     unchanged = PPOConfig().to_dict()
     assert PPOConfig.from_dict({name: constant.value}).to_dict() == unchanged
     assert method(**{name: constant.value}).to_dict() == unchanged
-    other = not constant.value if isinstance(constant.value, bool) else "another"
+    for value in reference_defaults.defaults_of(name):
+        assert method(**{name: value}).to_dict() == unchanged
+    other = "another"
     for set_it in (lambda: PPOConfig.from_dict({name: other}), lambda: method(**{name: other})):
         with pytest.raises(ConfigError, match=f"{name} = {other!r} is not supported.*always"):
             set_it()

@@ -5,6 +5,8 @@
 - `PLANNED`: a feature that is not there yet; using it raises.
 - `REFUSED`: what will not come, with the reason; using it raises.
 
+A value that the reference has by default uses nothing: `core.reference_defaults` has those.
+
 The table in `trainables/README.md` is generated from this module and the config classes.
 """
 
@@ -13,6 +15,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from trainables.core.other_libraries import METHODS
+
+# The hooks that the reference also keeps under `callbacks_<hook>` in its own dicts.
+_HOOKS = (
+    "on_algorithm_init",
+    "on_env_runners_recreated",
+    "on_checkpoint_loaded",
+    "on_episode_created",
+    "on_episode_start",
+    "on_episode_step",
+    "on_episode_end",
+    "on_evaluate_start",
+    "on_evaluate_end",
+    "on_sample_end",
+    "on_train_result",
+)
 
 ALIASES: dict[str, str] = {
     "num_workers": "num_env_runners",
@@ -51,6 +68,15 @@ ALIASES: dict[str, str] = {
     "monitor": "record_env",
     "callbacks": "callbacks_class",
     "metrics_smoothing_episodes": "metrics_num_episodes_for_smoothing",
+    "shuffle_sequences": "shuffle_batch_per_epoch",
+    "custom_eval_function": "custom_evaluation_function",
+    "_train_batch_size_per_learner": "train_batch_size_per_learner",
+    "_is_atari": "is_atari",
+    "_learner_class": "learner_class",
+    "_learner_connector": "learner_connector",
+    "_env_to_module_connector": "env_to_module_connector",
+    "_module_to_env_connector": "module_to_env_connector",
+    **{f"callbacks_{hook}": hook for hook in _HOOKS},
 }
 
 # The section of an older name where it is another than its setting's.
@@ -79,6 +105,24 @@ CONSTANTS: dict[str, Constant] = {
     "create_env_on_local_worker": Constant(
         "env_runners", False, "with env-runner actors the main process samples nothing"
     ),
+    "create_env_on_driver": Constant(
+        "env_runners", False, "with env-runner actors the main process samples nothing"
+    ),
+    "create_local_env_runner": Constant(
+        "env_runners", True, "the main process has the spaces and plays without actors"
+    ),
+    "gym_env_vectorize_mode": Constant(
+        "env_runners", "sync", "remote_worker_envs=True steps every slot in a process of its own"
+    ),
+    "merge_env_runner_states": Constant(
+        "env_runners", "training_only", "filter statistics of training env runners are merged"
+    ),
+    "broadcast_env_runner_states": Constant(
+        "env_runners", True, "filter statistics go to all env runners with the weights"
+    ),
+    "evaluation_force_reset_envs_before_iteration": Constant(
+        "evaluation", True, "an evaluation plays whole episodes"
+    ),
     "enable_connectors": Constant("env_runners", True, "a Policy holds the connectors"),
     "use_worker_filter_stats": Constant(
         "env_runners", True, "filter statistics of all env runners are merged"
@@ -87,6 +131,9 @@ CONSTANTS: dict[str, Constant] = {
         "env_runners", True, "filter statistics go to all env runners with the weights"
     ),
     "synchronize_filter": Constant(
+        "env_runners", True, "filter statistics of all env runners are merged"
+    ),
+    "synchronize_filters": Constant(
         "env_runners", True, "filter statistics of all env runners are merged"
     ),
     "preprocessor_pref": Constant(
@@ -162,14 +209,43 @@ PLANNED: dict[str, Planned] = {
         "offline data",
         "input_ input_config actions_in_input_normalized input_evaluation postprocess_inputs "
         "shuffle_buffer_size output output_config output_compress_columns output_max_file_size "
-        "offline_sampling dataset_num_iters_per_learner",
+        "offline_sampling dataset_num_iters_per_learner input offline_data_class input_read_method "
+        "input_read_method_kwargs input_read_schema input_read_episodes input_read_sample_batches "
+        "input_read_batch_size input_filesystem input_filesystem_kwargs input_compress_columns "
+        "input_spaces_jsonable materialize_data materialize_mapped_data map_batches_kwargs "
+        "iter_batches_kwargs ignore_final_observation prelearner_class prelearner_buffer_class "
+        "prelearner_buffer_kwargs prelearner_module_synch_period "
+        "prelearner_use_recorded_module_states output_max_rows_per_file "
+        "output_write_remaining_data output_write_method output_write_method_kwargs "
+        "output_filesystem output_filesystem_kwargs output_write_episodes",
+    ),
+    **_planned(
+        "evaluation",
+        "offline data",
+        "offline_evaluation_interval num_offline_eval_runners offline_evaluation_type "
+        "offline_eval_runner_class offline_loss_for_module_fn offline_evaluation_duration "
+        "offline_evaluation_parallel_to_training offline_evaluation_timeout_s "
+        "num_cpus_per_offline_eval_runner num_gpus_per_offline_eval_runner "
+        "custom_resources_per_offline_eval_runner restart_failed_offline_eval_runners "
+        "ignore_offline_eval_runner_failures max_num_offline_eval_runner_restarts "
+        "offline_eval_runner_restore_timeout_s max_requests_in_flight_per_offline_eval_runner "
+        "validate_offline_eval_runners_after_construction "
+        "offline_eval_runner_health_probe_timeout_s offline_eval_rl_module_inference_only "
+        "broadcast_offline_eval_runner_states offline_eval_batch_size_per_runner "
+        "dataset_num_iters_per_eval_runner",
+    ),
+    **_planned(
+        "callbacks",
+        "offline data",
+        "callbacks_on_offline_eval_runners_recreated callbacks_on_evaluate_offline_start "
+        "callbacks_on_evaluate_offline_end",
     ),
     **_planned(
         "multi_agent",
         "multi-agent training",
         "policies policy_map_capacity policy_map_cache policy_mapping_fn policies_to_train "
         "observation_fn count_steps_by replay_mode algorithm_config_overrides_per_module "
-        "policy_states_are_swappable multiagent",
+        "policy_states_are_swappable multiagent _per_module_overrides",
     ),
     **_planned("checkpointing", "multi-agent training", "checkpoint_trainable_policies_only"),
     **_planned(
@@ -241,6 +317,7 @@ PLANNED |= {
 }
 
 _TF = "TensorFlow only; everything here is PyTorch"
+_CONNECTORS = "own connectors stand before or behind the policy's, which are always there"
 
 _TIME_LIMIT = (
     "use env_config={'max_episode_steps': N}, a time limit for environments of every kind: the "
@@ -273,8 +350,48 @@ REFUSED: dict[str, Refused] = {
     **_refused(
         "env_runners",
         "rollouts are columns [T, N], not per-episode objects",
-        "sample_collector episode_lookback_horizon",
+        "sample_collector episode_lookback_horizon episodes_to_numpy",
     ),
+    **_refused(
+        "env_runners",
+        "filter statistics go to all env runners with the weights",
+        "use_env_runner_state_server env_runner_state_server_max_concurrency "
+        "sync_filters_on_rollout_workers_timeout_s _dont_auto_sync_env_runner_states",
+    ),
+    **_refused(
+        "env_runners",
+        "an algorithm samples its environment",
+        "_is_online _env_runners_only",
+    ),
+    **_refused("env_runners", _CONNECTORS, "add_default_connectors_to_env_to_module_pipeline"),
+    **_refused("env_runners", _CONNECTORS, "add_default_connectors_to_module_to_env_pipeline"),
+    **_refused("training", _CONNECTORS, "add_default_connectors_to_learner_pipeline"),
+    **_refused(
+        "fault_tolerance",
+        "restarts are bounded by num_consecutive_env_runner_failures_tolerance",
+        "max_num_env_runner_restarts max_num_worker_restarts "
+        "delay_between_env_runner_restarts_s delay_between_worker_restarts_s",
+    ),
+    **_refused(
+        "resources",
+        "give them to env runners with custom_resources_per_env_runner",
+        "custom_resources_for_main_process custom_resources_per_learner",
+    ),
+    **_refused(
+        "evaluation",
+        "give evaluation_duration as a number, or 'auto' beside training",
+        "evaluation_auto_duration_min_env_steps_per_sample "
+        "evaluation_auto_duration_max_env_steps_per_sample",
+    ),
+    **_refused(
+        "evaluation",
+        "an evaluation waits evaluation_sample_timeout_s for its actors",
+        "evaluation_unhealthy_workers_timeout_s evaluation_error_after_n_consecutive_skips",
+    ),
+    **_refused(
+        "evaluation", "evaluation_config says what differs in an evaluation", "in_evaluation"
+    ),
+    **_refused("evaluation", "use custom_evaluation_function", "custom_async_evaluation_function"),
     **_refused(
         "env_runners",
         "time/… metrics are plain seconds of the iteration, not averages",
@@ -283,7 +400,11 @@ REFUSED: dict[str, Refused] = {
     **_refused(
         "reporting",
         "episodes arrive with the rollouts; nothing is collected apart",
-        "metrics_episode_collection_timeout_s",
+        "metrics_episode_collection_timeout_s collect_metrics_timeout",
+    ),
+    **_refused("reporting", "results are flat numbers", "stats_cls_lookup log_gradients"),
+    **_refused(
+        "callbacks", "make the environment so in its own class", "callbacks_on_environment_created"
     ),
     **_refused("debugging", "Tune's callbacks log results", "logger_creator logger_config"),
     **_refused("debugging", "measure with experiments/benchmarks instead", "fake_sampler"),
@@ -295,7 +416,7 @@ REFUSED: dict[str, Refused] = {
     **_refused(
         "training",
         "a batch is moved to the GPU in one piece, by the learner itself",
-        "num_gpu_loader_threads num_multi_gpu_tower_stacks",
+        "num_gpu_loader_threads num_multi_gpu_tower_stacks simple_optimizer",
     ),
     **_refused(
         "training",
@@ -305,7 +426,42 @@ REFUSED: dict[str, Refused] = {
     **_refused(
         "training",
         "there are no aggregation workers: the learner puts fragments side by side itself",
-        "timeout_s_aggregator_manager max_requests_in_flight_per_aggregator_worker",
+        "timeout_s_aggregator_manager max_requests_in_flight_per_aggregator_worker "
+        "max_requests_in_flight_per_aggregator_actor",
+    ),
+    **_refused(
+        "learners",
+        "learners work in step, each on one part of a batch",
+        "max_requests_in_flight_per_learner torch_ddp_kwargs",
+    ),
+    **_refused("training", "the algorithm always learns", "_skip_learners"),
+    **_refused("training", "override `training_step`", "after_train_step"),
+    **_refused("training", "give a subclass of Learner as learner_class", "learner_config_dict"),
+    **_refused(
+        "training",
+        "override `Learner.update_step`",
+        "torch_skip_nan_gradients _torch_grad_scaler_class",
+    ),
+    **_refused(
+        "training", "lr takes a schedule, [[env step, value], …]", "_torch_lr_scheduler_classes"
+    ),
+    **_refused("training", "use learner_queue_size", "simple_queue_size"),
+    **_refused(
+        "training", "priorities follow from the learner's errors", "worker_side_prioritization"
+    ),
+    **_refused(
+        "training", "with a memory it is max_seq_len and burn_in_len", "replay_sequence_length"
+    ),
+    **_refused("training", "spaces decide how observations are read", "use_state_preprocessor"),
+    **_refused("exploration", "use exploration_config", "_prior_exploration_config"),
+    **_refused("experimental", "a config is always checked", "_validate_config"),
+    **_refused("checkpointing", "checkpoints are JSON and safetensors", "_use_msgpack_checkpoints"),
+    **_refused("experimental", "there is one API stack", "_enable_rl_module_api"),
+    **_refused("rl_module", "use model", "_model_config"),
+    **_refused(
+        "rl_module",
+        "use model={'custom_model': 'module:Class'}",
+        "_rl_module_spec",
     ),
     **_refused(
         "training",
@@ -329,6 +485,16 @@ REFUSED: dict[str, Refused] = {
     **_refused("rl_module", "use model={'custom_model': 'module:Class'}", "rl_module_spec"),
 }
 
+
+def _initializers() -> list[str]:
+    """The reference's names of initial weights: of each kind of layer, with a config each."""
+    layers = (
+        "fcnet_weights fcnet_bias post_fcnet_weights post_fcnet_bias conv_kernel conv_bias "
+        "conv_transpose_kernel conv_transpose_bias lstm_weights lstm_bias"
+    ).split()
+    return [f"{layer}_initializer{end}" for layer in layers for end in ("", "_config")]
+
+
 # The dict given as `model`: what will not be a setting of ModelConfig.
 MODEL_REFUSED: dict[str, str] = {
     "custom_action_dist": "the action space decides; squash_actions and free_log_std vary it",
@@ -342,6 +508,14 @@ MODEL_REFUSED: dict[str, str] = {
     "framestack": "use frame_stack of .environment(): 4 is True, 1 is False",
     "zero_mean": "images of bytes are divided by 255 on the device; scale_images turns it off",
     "_time_major": "sequences are always time-major",
+    "custom_preprocessor": "use env_to_module_connector of .env_runners()",
+    "encoder_latent_dim": "it is the last of fcnet_hiddens",
+    "always_check_shapes": "shapes are always checked",
+    "_use_default_native_models": "there is one set of networks",
+    "_disable_preprocessor_api": "observations are preprocessed by the Policy",
+    "_disable_action_flattening": "actions are stored as they are",
+    "log_std_clip_param": "log sigma is clamped to fixed bounds",
+    **dict.fromkeys(_initializers(), "fcnet_initializer is that of all layers"),
 }
 
 # Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from trainables.core import compatibility
+from trainables.core import compatibility, reference_defaults
 from trainables.core.atari import (
     ENVPOOL_ARGUMENTS,
     FRAME_STACK,
@@ -32,6 +32,7 @@ from trainables.core.model_config import MEMORIES, ModelConfig, OptimizerConfig
 from trainables.core.name_hints import setting_hint
 from trainables.core.other_libraries import SETTINGS
 from trainables.core.own_settings import BuildsAlgorithm, checked_algorithm, how_to_declare
+from trainables.core.reference_defaults import is_model_default
 from trainables.core.reporting_settings import ReportingSettings
 from trainables.core.resource_settings import (
     ResourceSettings,
@@ -151,7 +152,7 @@ class AlgorithmConfig(  # the last base's settings are listed first
             cls._check_has_effect(name, value)
             nested = cls.nested_settings().get(name)
             if nested is not None and isinstance(value, dict) and not is_search_domain(value):
-                checked[name] = nested.check(value)
+                checked[name] = cls._without_defaults(nested, nested.check(value))
         check_given(checked)
         cls._check_model(checked.get("model"))
         cls._check_exploration(checked.get("exploration_config"))
@@ -188,6 +189,18 @@ class AlgorithmConfig(  # the last base's settings are listed first
             raise ConfigError(
                 f"{name} = {value!r} has no effect on {cls._algorithm()}: {cls.without[name]}"
             )
+
+    @classmethod
+    def _without_defaults(cls, nested: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
+        """A checked `model` dict without the reference's defaults that do nothing here."""
+        if nested is not ModelConfig:
+            return values
+        without = cls.model_without
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in without or not is_model_default(name, value)
+        }
 
     @classmethod
     def _check_model(cls, model: Any) -> None:
@@ -402,6 +415,8 @@ class AlgorithmConfig(  # the last base's settings are listed first
         # `lr_schedule` and its like come last: where both are given, the schedule is what is meant.
         for name in sorted(values, key=lambda name: str(name).endswith("_schedule")):
             value, target = values[name], compatibility.ALIASES.get(name, name)
+            if cls._asks_for_nothing(name, value, values):
+                continue
             if target in cls.settings():
                 is_schedule = str(name).endswith("_schedule")
                 if is_schedule and value is None:
@@ -424,6 +439,18 @@ class AlgorithmConfig(  # the last base's settings are listed first
             else:
                 raise cls.unknown(str(name))
         return canonical
+
+    @classmethod
+    def _asks_for_nothing(cls, name: str, value: Any, values: Mapping[str, Any]) -> bool:
+        """Whether a value is the reference's default of what does nothing here; see there."""
+        target = compatibility.ALIASES.get(name, name)
+        if reference_defaults.says_nothing(name, value):
+            return True
+        if target not in cls.settings():
+            return reference_defaults.is_default(name, value)
+        if reference_defaults.yields(name, value, values):
+            return True
+        return target in cls.without and reference_defaults.is_default(target, value)
 
     @classmethod
     def _check_constant(cls, name: str, value: Any) -> None:
@@ -629,7 +656,9 @@ class AlgorithmConfig(  # the last base's settings are listed first
             )
 
     def _refuse_given(self, name: str, others: str) -> None:
-        """Refuse a setting that is not its default and has no effect with what others are."""
+        """Refuse a setting that has no effect with what others are, unless it is a default."""
+        if reference_defaults.is_default(name, self[name]):
+            return
         if self[name] != type(self).settings()[name].default:
             raise ConfigError(f"{name} = {self[name]!r} has no effect with {others}")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from trainables.core.reference_defaults import is_default
 from trainables.core.settings import CODE, MOST_ACTORS, PROCESSES, ConfigError, Settings, setting
 
 # Slots that are stepped together. Not those of training: the episodes would depend on them.
@@ -119,8 +120,7 @@ class EvaluationSettings(Settings):
                 "evaluation_parallel_to_training = True needs actors that evaluate: set "
                 "evaluation_num_env_runners, e.g. to 1"
             )
-        default = type(self).settings()["evaluation_sample_timeout_s"].default
-        if self.evaluation_sample_timeout_s != default:
+        if not is_default("evaluation_sample_timeout_s", self.evaluation_sample_timeout_s):
             raise ConfigError(
                 f"evaluation_sample_timeout_s = {self.evaluation_sample_timeout_s} has no effect "
                 "without evaluation_num_env_runners: an evaluation in the trial's own process is "

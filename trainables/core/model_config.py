@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from trainables.core.compatibility import MODEL_REFUSED
 from trainables.core.conv_filters import check_filters
 from trainables.core.other_libraries import INSIDE
+from trainables.core.reference_defaults import is_model_default
 from trainables.core.settings import CODE, MEMORY, ConfigError, Settings, is_search_domain, setting
 from trainables.core.uncalled_hooks import MODULE, refuse_uncalled
 
@@ -245,7 +246,12 @@ def check_widths(name: str, widths: Any) -> None:
 
 
 def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by their present names."""
+    """The values by their present names, without what the reference has by default."""
+    values = {
+        name: value
+        for name, value in values.items()
+        if name in ModelConfig.settings() or not is_model_default(name, value)
+    }
     given = {name: value for name, value in values.items() if name not in ALIASES}
     for alias, names in ALIASES.items():
         for name in names if alias in values else ():

@@ -34,7 +34,19 @@ _CONSTANTS = {
     "replay_sequence_length": (1, "with a memory it is max_seq_len and burn_in_len"),
     "storage_unit": ("timesteps", "capacity counts rows, one for each step"),
 }
+# Values of the reference's defaults that have no effect there either.
+_NO_EFFECT: dict[str, tuple[Any, ...]] = {
+    "worker_side_prioritization": (False, -1),
+    "prioritized_replay": (False, -1),
+    "replay_sequence_length": (1, -1),
+    "replay_mode": ("independent", -1),
+    "learning_starts": (-1,),
+    "replay_batch_size": (-1,),
+}
 _REFUSED = {
+    "worker_side_prioritization": "priorities follow from the learner's errors",
+    "prioritized_replay": "use type: ReplayBuffer or PrioritizedReplayBuffer",
+    "replay_mode": "there is one agent",
     "replay_batch_size": "use train_batch_size_per_learner",
     "learning_starts": "use num_steps_sampled_before_learning_starts",
 }
@@ -122,6 +134,8 @@ def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
     canonical: dict[str, Any] = {}
     for given, value in values.items():
         name = _ALIASES.get(given, given)
+        if name in _NO_EFFECT and value in _NO_EFFECT[name]:
+            continue
         if name in _REFUSED:
             raise ConfigError(f"replay_buffer_config: {name} is not supported: {_REFUSED[name]}")
         if name in _CONSTANTS:

@@ -1,0 +1,153 @@
+"""Every default of the reference is accepted, as a dict of all and one by one, and anything else
+is refused as before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainables import DQNConfig, PPOConfig, SACConfig
+from trainables.core import compatibility, reference_defaults
+from trainables.core.settings import ConfigError
+from trainables.registry import get_algorithm
+
+DEFAULTS = yaml.safe_load(Path(__file__).with_name("reference_defaults.yaml").read_text())
+CASES = [
+    (generation, algorithm)
+    for generation, algorithms in DEFAULTS.items()
+    for algorithm in algorithms
+    if algorithm != "every"
+]
+ENVS = {"SAC": "Pendulum-v1"}
+
+
+def written(value: Any) -> Any:
+    """A default as YAML has it: classes by name."""
+    if isinstance(value, dict):
+        return {key: written(item) for key, item in value.items()}
+    return value.name if isinstance(value, reference_defaults.Named) else value
+
+
+def defaults(generation: str, algorithm: str) -> dict[str, Any]:
+    return {**DEFAULTS[generation]["every"], **DEFAULTS[generation][algorithm]}
+
+
+@pytest.mark.parametrize(("generation", "algorithm"), CASES)
+def test_a_dict_of_all_defaults_loads(generation: str, algorithm: str) -> None:
+    given = defaults(generation, algorithm)
+    assert len(given) > (140 if generation == "older" else 230)
+    config_class = get_algorithm(algorithm).config_class
+    config = config_class.from_dict(given)
+    assert config.to_dict() == config_class().update_from_dict(given).to_dict()
+    assert config.gamma == 0.99
+    assert config.num_envs_per_env_runner == 1
+    assert config.evaluation_config == {"explore": False}
+    config.env = ENVS.get(algorithm, "CartPole-v1")
+    config.validate()
+
+
+@pytest.mark.parametrize(("generation", "algorithm"), CASES)
+def test_each_default_is_accepted_alone(generation: str, algorithm: str) -> None:
+    config_class = get_algorithm(algorithm).config_class
+    for name, value in defaults(generation, algorithm).items():
+        config_class.from_dict({name: value})
+
+
+def test_numbers_of_the_reference_are_set() -> None:
+    config = PPOConfig.from_dict(defaults("older", "PPO"))
+    assert (config.lr, config.train_batch_size_per_learner, config.num_epochs) == (5e-5, 4000, 30)
+    assert (config.minibatch_size, config.lambda_, config.clip_param) == (128, 1.0, 0.3)
+    assert (config.kl_coeff, config.use_kl_loss, config.num_env_runners) == (0.2, True, 2)
+    assert config.model["fcnet_hiddens"] == [256, 256]
+    newer = SACConfig.from_dict(defaults("newer", "SAC"))
+    assert (newer.actor_lr, newer.critic_lr, newer.alpha_lr) == (3e-5, 3e-4, 3e-4)
+    assert newer.train_batch_size_per_learner == 256
+    older = DQNConfig.from_dict(defaults("older", "DQN"))
+    assert older.replay_buffer_config["capacity"] == 50_000
+    assert "vf_share_layers" not in older.model
+
+
+def test_the_defaults_play_and_learn(tmp_path: Path) -> None:
+    """DQN's, since they ask for no actors."""
+    config = DQNConfig.from_dict({**defaults("newer", "DQN"), "log_sys_usage": False})
+    config.environment("CartPole-v1").reporting(min_sample_timesteps_per_iteration=200)
+    algorithm = config.build()
+    assert algorithm.train()["num_env_steps_sampled_lifetime"] >= 200
+    algorithm.stop()
+
+
+@pytest.mark.parametrize("name", [*compatibility.PLANNED, *compatibility.REFUSED])
+def test_what_is_not_here_has_a_default_or_none_there(name: str) -> None:
+    """Its default does nothing by any way in; another value raises by all of them."""
+    values = reference_defaults.defaults_of(name)
+    own = compatibility._algorithms_of_names(compatibility.ALGORITHMS_PLANNED)
+    assert values or name in own
+    unchanged = PPOConfig().to_dict()
+    table = compatibility.PLANNED if name in compatibility.PLANNED else compatibility.REFUSED
+    for value in values:
+        value = written(value)
+        assert PPOConfig.from_dict({name: value}).to_dict() == unchanged
+        method = getattr(PPOConfig(), table[name].section)
+        assert method(**{name: value}).to_dict() == unchanged
+    with pytest.raises(ConfigError, match=f"{name}.* is not supported"):
+        PPOConfig.from_dict({name: "another"})
+
+
+def test_fluent_methods_take_defaults() -> None:
+    unchanged = PPOConfig().to_dict()
+    config = PPOConfig().debugging(logger_config=None, logger_creator=None, fake_sampler=False)
+    config.framework("torch", eager_tracing=False, torch_compile_learner=False)
+    config.environment(auto_wrap_old_gym_envs=True)
+    config.rollouts(horizon=None, soft_horizon=False, no_done_at_end=False, sample_collector=None)
+    config.offline_data(input_="sampler", output=None)
+    config.evaluation(off_policy_estimation_methods={}, enable_async_evaluation=False)
+    config.multi_agent(policies={"default_policy": (None, None, None, {})}, policies_to_train=None)
+    config.checkpointing(checkpoint_trainable_policies_only=False)
+    config.api_stack(enable_rl_module_and_learner=False)
+    assert config.to_dict() == unchanged
+    config.logger_config = None
+    assert config.to_dict() == unchanged
+
+
+class DefaultCallbacks:
+    """Called as the reference's class is."""
+
+
+def test_classes_of_the_reference_are_told_by_name() -> None:
+    for given in (DefaultCallbacks, "ray.rllib.algorithms.callbacks.DefaultCallbacks"):
+        assert PPOConfig.from_dict({"callbacks": given}).callbacks_class is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"horizon": 200}, "horizon is not supported"),
+        ({"policies": {"one": None}}, r"policies = \{'one': None\} is not supported yet"),
+        ({"policies": {"default_policy": (int, None, None, {})}}, "policies = .* not supported"),
+        ({"multiagent": {"policies": {"one": None}}}, "multiagent = .* is not supported yet"),
+        ({"output": "logdir"}, "output = 'logdir' is not supported yet"),
+        ({"num_multi_gpu_tower_stacks": True}, "num_multi_gpu_tower_stacks is not supported"),
+        ({"episodes_to_numpy": 1}, "episodes_to_numpy is not supported"),
+        ({"model": {"dim": 64}}, "'dim' is not supported"),
+        ({"model": {"grayscale": True}}, "'grayscale' is not supported"),
+        ({"lr": -1}, "lr = -1 is not allowed"),
+        ({"num_gpus": 2, "num_gpus_per_learner": 0}, "'num_gpus_per_learner' is given twice"),
+        ({"train_batch_size": 9, "train_batch_size_per_learner": 8}, "is given twice"),
+    ],
+)
+def test_other_values_are_refused_as_before(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PPOConfig.from_dict(values)
+
+
+def test_what_has_no_effect_is_told_unless_it_is_a_default() -> None:
+    with pytest.raises(ConfigError, match="'squash_actions' has no effect on DQN"):
+        DQNConfig.from_dict({"model": {"squash_actions": True}})
+    with pytest.raises(ConfigError, match="num_epochs = 3 has no effect on DQN"):
+        DQNConfig.from_dict({"num_epochs": 3})
+    config = DQNConfig().environment("CartPole-v1").env_runners(sample_timeout_s=7)
+    with pytest.raises(ConfigError, match="sample_timeout_s = 7 has no effect"):
+        config.validate()
