@@ -488,10 +488,18 @@ REFUSED: dict[str, Refused] = {
 
 def _initializers() -> list[str]:
     """The reference's names of initial weights: of each kind of layer, with a config each."""
-    layers = (
-        "fcnet_weights fcnet_bias post_fcnet_weights post_fcnet_bias conv_kernel conv_bias "
-        "conv_transpose_kernel conv_transpose_bias lstm_weights lstm_bias"
-    ).split()
+    layers = [
+        "fcnet_weights",
+        "fcnet_bias",
+        "post_fcnet_weights",
+        "post_fcnet_bias",
+        "conv_kernel",
+        "conv_bias",
+        "conv_transpose_kernel",
+        "conv_transpose_bias",
+        "lstm_weights",
+        "lstm_bias",
+    ]
     return [f"{layer}_initializer{end}" for layer in layers for end in ("", "_config")]
 
 
