@@ -21,6 +21,7 @@ from experiments.scheduler_schema import (
 from experiments.schema import SweepSpec
 from search_spaces.documents import Document, nearest
 from search_spaces.space import Parameter, SearchSpace
+from trainables.core.compatibility import ALIASES
 
 _PLACE = ("scheduler",)
 PAUSING = ("hyperband", "pbt", "pb2", "pbt_replay", "resource_changing")
@@ -180,6 +181,8 @@ def _check_mutations(
     scheduler = spec.scheduler
     assert isinstance(scheduler, PbtScheduler | Pb2Scheduler)
     name = scheduler.algorithm
+    if scheduler.mutations is not None:
+        scheduler.mutations = [_canonical(name) for name in scheduler.mutations]
     for key in scheduler.mutations or []:
         if key not in space.keys:
             known = ", ".join(space.keys) or "nothing"
@@ -218,6 +221,12 @@ def _check_mutations(
                 )
     if isinstance(scheduler, Pb2Scheduler):
         _require_continuous(document, mutated)
+
+
+def _canonical(name: str) -> str:
+    """A setting by the name that the search space has it by."""
+    outer, *inner = name.split(".")
+    return ".".join([ALIASES.get(outer, outer), *inner])
 
 
 def _require_continuous(document: Document, mutated: Sequence[Parameter]) -> None:

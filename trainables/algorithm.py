@@ -36,6 +36,7 @@ from trainables.core.policy import Policy
 from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import space_mismatch
+from trainables.core.trial_names import with_one_name_each
 from trainables.core.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.evaluating import Evaluating
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
@@ -167,6 +168,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
         refuse_uncalled(type(self), ALGORITHM)
+        if self._storage is not None:  # within Tune, whose schedulers know no other names
+            given = with_one_name_each(self.config_class, given)
         config = self._configures.made_of(given, type(self))
         config.validate()
         return config
@@ -405,7 +408,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         refuse_uncalled(cls, ALGORITHM)  # here in the driver, before a trial begins
         if isinstance(config, AlgorithmConfig):
             return config
-        return cls.config_class.from_dict(config)
+        return cls.config_class.from_dict(with_one_name_each(cls.config_class, config))
 
     # ------------------------------------------------------------------ the loop
 

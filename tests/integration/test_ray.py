@@ -187,6 +187,32 @@ def test_tuner_sweeps_and_reuses_actors(by: str, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- population-based training
 
 
+def test_population_based_training_may_use_older_names(tmp_path: Path) -> None:
+    """Of settings that a config object has by their newer names."""
+    config = get_algorithm("PPO").config_class().update_from_dict(settings_of("PPO"))
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration",
+        perturbation_interval=2,
+        hyperparam_mutations={"train_batch_size": [128, 256], "num_sgd_iter": [2, 3]},
+    )
+    results = tune.Tuner(
+        PPO,
+        param_space=config.env_runners(num_env_runners=0).training(minibatch_size=None),
+        tune_config=tune.TuneConfig(
+            scheduler=scheduler, metric="episode_reward_mean", mode="max", num_samples=2
+        ),
+        run_config=tune.RunConfig(
+            name="pbt", storage_path=str(tmp_path), stop={"training_iteration": 3}, verbose=0
+        ),
+    ).fit()
+    assert not results.errors
+    for result in results:
+        assert result.config is not None and result.metrics is not None
+        sampled = result.metrics["num_env_steps_sampled_lifetime"]
+        assert sampled >= 3 * 128 and sampled % 128 == 0
+        assert result.config["num_sgd_iter"] in (2, 3)
+
+
 @pytest.mark.parametrize(("name", "keeps_buffer"), [("DQN", True), ("SAC", True), ("DQN", False)])
 def test_population_based_training_keeps_the_buffer_or_is_refused(
     name: str, keeps_buffer: bool, tmp_path: Path

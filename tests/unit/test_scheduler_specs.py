@@ -243,6 +243,14 @@ def test_shapes_may_be_searched_where_they_are_not_mutated() -> None:
     make_spec(ppo({"algorithm": "pbt", "mutations": ["lr"]}, search_space=space))
 
 
+@pytest.mark.parametrize("name", ["train_batch_size", "train_batch_size_per_learner"])
+def test_mutations_may_have_older_names(name: str) -> None:
+    space = {**LR, "train_batch_size": {"randint": [128, 512]}}
+    spec = make_spec(ppo({"algorithm": "pbt", "mutations": [name]}, search_space=space))
+    assert spec.scheduler.algorithm == "pbt"
+    assert spec.scheduler.mutations == ["train_batch_size_per_learner"]
+
+
 def test_resource_changing_switches_the_reuse_of_processes_off() -> None:
     assert make_spec(data("fifo")).resources.reuse_actors
     assert not make_spec(data("resource_changing")).resources.reuse_actors
