@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from search_spaces.documents import SpecError, nearest_name
-from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, TUNES
+from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, OLDER_EVALUATED, TUNES
 
 LEGACY = {
     "episode_reward_mean": "episode_return_mean",
@@ -20,6 +20,9 @@ LEGACY = {
     "num_agent_steps_sampled_lifetime": "num_env_steps_sampled_lifetime",
 }
 """Older names of the same numbers."""
+
+TWICE = {**LEGACY, **OLDER_EVALUATED}
+"""Names that results may have beside the newer ones, those below `evaluation/` included."""
 
 _DECLARED = [
     metric.name for metrics in (COMMON, *BY_ALGORITHM.values(), TUNES) for metric in metrics

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.statistics import iqm, iqm_interval, median_index
-from experiments.metrics import LEGACY
+from experiments.metrics import TWICE
 from experiments.sections import ENV_STEPS, EPISODES, EVALUATED_EPISODES
 
 NUM_SEEDS = "num_seeds"
@@ -47,7 +47,7 @@ def seed_report(results: Results, objectives: Sequence[str]) -> dict[str, Any]:
             report.pop(name, None)
     for objective in objectives:
         report |= _objective(results, objective)
-    for name, canonical in LEGACY.items():
+    for name, canonical in TWICE.items():
         if name in report and canonical in objectives and canonical in report:
             report[name] = report[canonical]
     for seed, result in results.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.failures import shown_cause
 from analysis.rows import flatten
-from experiments.metrics import LEGACY
+from experiments.metrics import TWICE
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -56,7 +56,7 @@ def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[s
     for key, value in flat.items():
         if isinstance(value, bool) or not isinstance(value, Number) or key in _BOOKKEEPING:
             continue
-        if LEGACY.get(key) in flat:
+        if TWICE.get(key) in flat:
             continue
         number = float(value)  # type: ignore[arg-type]
         if math.isfinite(number):

@@ -33,6 +33,7 @@ from trainables.core.learner import Learner
 from trainables.core.learner_connectors import LearnerConnectors
 from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
+from trainables.core.reported_metrics import older_names
 from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
 from trainables.core.spaces import space_mismatch
@@ -480,7 +481,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         metrics |= {f"evaluation/{k}": v for k, v in self._evaluate_if_due().items()}
         metrics |= self.timers.metrics()
         metrics |= self.episodes.custom.metrics()
-        metrics |= _legacy_metrics(metrics)
+        metrics |= older_names(metrics)
         if self._task_fn is not None:
             last_result = {**metrics, "training_iteration": self.iteration + 1}
             self.env_runners.choose_tasks(self._task_fn, last_result)
@@ -628,18 +629,6 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
-
-
-def _legacy_metrics(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The older names that users' stop criteria and plots still have."""
-    return {
-        "episode_reward_mean": metrics["episode_return_mean"],
-        "episode_reward_min": metrics["episode_return_min"],
-        "episode_reward_max": metrics["episode_return_max"],
-        "episodes_this_iter": metrics["num_episodes"],
-        "episodes_total": metrics["num_episodes_lifetime"],
-        "timesteps_total": metrics["num_env_steps_sampled_lifetime"],
-    }
 
 
 def _device(config: AlgorithmConfig) -> torch.device:

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainables.core.checkpoint import resolve_callable
 from trainables.core.config import AlgorithmConfig
+from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
 from trainables.core.settings import ConfigError
 from trainables.policy_access import PolicyAccess
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
@@ -23,6 +24,11 @@ from trainables.runtime.metrics import Timers
 from trainables.stopping import running
 
 logger = logging.getLogger("trainables")
+
+_OLDER = {
+    old.removeprefix("evaluation/"): new.removeprefix("evaluation/")
+    for old, new in OLDER_EVALUATED.items()
+}
 
 
 class Evaluating(PolicyAccess):
@@ -115,7 +121,7 @@ class Evaluating(PolicyAccess):
         if self._evaluation_is_due():
             return self.evaluate()
         attach = self.config.evaluation_interval and self.config.always_attach_evaluation_results
-        return dict(self._evaluation) if attach else {}
+        return self._last_evaluation() if attach else {}
 
     def _evaluation_is_due(self) -> bool:
         """Whether this iteration's result has an evaluation of its own.
@@ -157,7 +163,11 @@ class Evaluating(PolicyAccess):
             )
             self._evaluation = NOTHING.metrics() | of_weights
         self._evaluation |= group.metrics()
-        return dict(self._evaluation)
+        return self._last_evaluation()
+
+    def _last_evaluation(self) -> dict[str, float]:
+        """Its metrics, by their older names, too; a callback has changed them by now."""
+        return {**older_names(self._evaluation, _OLDER), **self._evaluation}
 
 
 def _metrics_of(result: EvaluationResult | None) -> dict[str, float] | None:

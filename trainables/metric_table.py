@@ -11,7 +11,15 @@ from pathlib import Path
 
 from trainables import registry
 from trainables.core.generated_part import GeneratedPart, row, run_command
-from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, OLDER, SEEDS, TUNES, Reported
+from trainables.core.reported_metrics import (
+    BY_ALGORITHM,
+    COMMON,
+    OLDER,
+    OLDER_EVALUATED,
+    SEEDS,
+    TUNES,
+    Reported,
+)
 
 _HEADER = "| Metric | Unit | Meaning | Only with |\n|---|---|---|---|"
 
@@ -39,9 +47,16 @@ def _table(title: str, metrics: Iterable[Reported]) -> str:
 
 
 def _older() -> str:
-    rows = [row(f"`{old}`", f"`{new}`") for old, new in OLDER.items()]
+    rows = [row(f"`{old}`", f"`{new}`") for old, new in {**OLDER, **OLDER_EVALUATED}.items()]
     header = "| Older name | The same as |\n|---|---|"
-    return "\n".join(["## Older names, in every result, too", "", header, *rows])
+    return "\n".join(
+        [
+            "## Older names, in every result, too, or in every one with an evaluation",
+            "",
+            header,
+            *rows,
+        ]
+    )
 
 
 if __name__ == "__main__":

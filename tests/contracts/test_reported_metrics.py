@@ -20,6 +20,7 @@ from trainables.core.reported_metrics import (
     COMMON,
     MODULE,
     OLDER,
+    OLDER_EVALUATED,
     SEEDS,
     TUNES,
     Reported,
@@ -31,6 +32,7 @@ ABOUT_THE_TRIAL = {
     *("config", "date", "done", "experiment_tag", "hostname", "node_ip", "pid", "timestamp"),
     *("timesteps_since_restore", "trial_id", "checkpoint_dir_name", "should_checkpoint"),
 }
+OLDER_NAMES = {*OLDER, *OLDER_EVALUATED}
 PARAMETER_NOISE = {"exploration_config": {"type": "ParameterNoise"}}
 GAUSSIAN_NOISE = {"exploration_config": {"type": "GaussianNoise"}}
 # Settings, beside the small ones, in which each of an algorithm's metrics is reported.
@@ -60,7 +62,7 @@ def declared_name(key: str) -> str:
 
 
 def reported(result: dict[str, Any]) -> set[str]:
-    return {declared_name(key) for key in result} - ABOUT_THE_TRIAL - set(OLDER)
+    return {declared_name(key) for key in result} - ABOUT_THE_TRIAL - OLDER_NAMES
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +117,7 @@ def test_actors_and_tune_add_what_is_declared(cluster: None, tmp_path: Any) -> N
     assert metrics is not None
     found = {declared_name(key) for key in metrics if not key.startswith("config")}
     wanted = names(COMMON) | names(BY_ALGORITHM["PPO"]) | names(TUNES)
-    assert found - ABOUT_THE_TRIAL - set(OLDER) == wanted
+    assert found - ABOUT_THE_TRIAL - OLDER_NAMES == wanted
 
 
 def test_a_trial_of_several_seeds_adds_what_is_declared() -> None:
@@ -132,9 +134,34 @@ def test_a_trial_of_several_seeds_adds_what_is_declared() -> None:
 
 
 def test_older_names_are_the_same_numbers() -> None:
-    with get_algorithm("PPO")(config=settings_of("PPO")) as algo:
-        result = algo.train()
-    assert all(result[old] == result[new] for old, new in OLDER.items())
+    with get_algorithm("PPO")(config=settings_of("PPO", evaluation_interval=2)) as algo:
+        results = [algo.train() for _ in range(2)]
+        evaluated = algo.evaluate()
+    for result in results:  # also in the one that has the evaluation before it
+        assert all(result[old] == result[new] for old, new in OLDER.items())
+        assert all(result[old] == result[new] for old, new in OLDER_EVALUATED.items())
+    assert {"evaluation/episode_reward_mean", "evaluation/episodes_this_iter"} < {*OLDER_EVALUATED}
+    assert evaluated["episode_reward_mean"] == evaluated["episode_return_mean"]
+
+
+def test_tune_stops_and_chooses_by_older_names_below_evaluation(
+    cluster: None, tmp_path: Any
+) -> None:
+    """Plain Tune, which takes a name as it is written."""
+    results = tune.Tuner(
+        get_algorithm("PPO"),
+        param_space=settings_of("PPO", **IN_PROCESS),
+        tune_config=tune.TuneConfig(metric="evaluation/episode_reward_mean", mode="max"),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path),
+            stop={"evaluation/episode_reward_mean": 5, "training_iteration": 3},
+            verbose=0,
+        ),
+    ).fit()
+    assert not results.errors
+    best = results.get_best_result().metrics
+    assert best is not None and best["training_iteration"] == 1
+    assert best["evaluation/episode_reward_mean"] == best["evaluation/episode_return_mean"] >= 5
 
 
 @pytest.mark.parametrize("name", algorithm_names())

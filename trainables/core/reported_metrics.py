@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 MODULE = "<module>"
 """Stands for a module's id in names; there is one, `default_policy`."""
@@ -157,6 +158,19 @@ OLDER: dict[str, str] = {
     "timesteps_total": "num_env_steps_sampled_lifetime",
 }
 """Older names that every result has beside the newer ones, for stop criteria and plots."""
+
+_BELOW = "evaluation/"
+_COMMON_NAMES = {metric.name for metric in COMMON}
+OLDER_EVALUATED: dict[str, str] = {
+    _BELOW + old: _BELOW + new for old, new in OLDER.items() if _BELOW + new in _COMMON_NAMES
+}
+"""The same below `evaluation/`, in every result that has an evaluation."""
+
+
+def older_names(metrics: Mapping[str, Any], older: Mapping[str, str] = OLDER) -> dict[str, Any]:
+    """What the older names of metrics hold, as far as the newer ones are there."""
+    return {old: metrics[new] for old, new in older.items() if new in metrics}
+
 
 TUNES: tuple[Reported, ...] = (
     Reported("training_iteration", "", "results so far: one a call of `train()`"),
