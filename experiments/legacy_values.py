@@ -35,6 +35,7 @@ def modernise_values(document: Document) -> None:
     config.pop("schedule_max_timesteps", None)
     _learners(document, config)
     _circular_buffer(document, config)
+    _kl_penalty(document, config)
 
 
 def _epsilon(document: Document, config: dict[str, Any]) -> None:
@@ -100,3 +101,9 @@ def _circular_buffer(document: Document, config: dict[str, Any]) -> None:
         size_of, passes_of = ("minibatch_buffer_size",), ("num_sgd_iter",)
         put(document, size_of, size, ("circular_buffer_num_batches",))
         put(document, passes_of, passes, ("circular_buffer_iterations_per_batch",))
+
+
+def _kl_penalty(document: Document, config: dict[str, Any]) -> None:
+    """PPO penalised the KL divergence there unless its weight was 0; here where it is asked to."""
+    if document.data.get("trainable") == "PPO" and config.get("kl_coeff"):
+        config.setdefault("use_kl_loss", True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from search_spaces.documents import Document, KeyPath
+from trainables.core.compatibility import ALIASES
 
 # What a section's short form is in its long one: `search: gp` is `search: {algorithm: gp}`.
 _IN_FULL = {"search": "algorithm", "scheduler": "algorithm", "search_space": "base"}
@@ -21,6 +22,7 @@ def apply_overrides(document: Document, assignments: Iterable[str]) -> None:
         if dot:
             _write_in_full(document, key)
         document.set(assignment)
+        _replace_other_names(document, assignment)
 
 
 def in_full(key: str, value: object) -> object:
@@ -29,6 +31,18 @@ def in_full(key: str, value: object) -> object:
         return {_IN_FULL[key]: value}
     is_short_seeds = isinstance(value, (int, list)) and not isinstance(value, bool)
     return {"values": value} if key == "seeds" and is_short_seeds else value
+
+
+def _replace_other_names(document: Document, assignment: str) -> None:
+    """What the file gives for the same setting of the algorithm under its other names is gone."""
+    section, _, name = assignment.partition("=")[0].strip().partition(".")
+    config = document.data.get(section)
+    if section != "config" or not isinstance(config, dict):
+        return
+    present = ALIASES.get(name, name)
+    for other in [key for key in config if key != name and ALIASES.get(key, key) == present]:
+        del config[other]
+        document.settings.pop((section, other), None)
 
 
 def _write_in_full(document: Document, key: str) -> None:

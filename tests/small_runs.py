@@ -86,9 +86,31 @@ _NEEDS = {
 def missing_extra(spec_text: str) -> str | None:
     """The extra that a spec's environment needs and that is not installed."""
     for prefix, (library, extra) in _NEEDS.items():
-        if f"env: {prefix}" in spec_text and importlib.util.find_spec(library) is None:
+        needed = f"env: {prefix}" in spec_text or f"tunescape[{extra}]" in spec_text
+        if needed and importlib.util.find_spec(library) is None:
             return extra
     return None
+
+
+def on_two_cores(config: dict[str, Any]) -> dict[str, Any]:
+    """A spec's config for an iteration in this process: no GPUs, no actors, no long games."""
+    small = dict(config)
+    if str(config["env"]).startswith("ALE/"):  # a game takes minutes
+        small["env_config"] = {**config["env_config"], "max_num_frames_per_episode": 400}
+        small |= {"num_epochs": 1, "train_batch_size_per_learner": 512}
+    if not config.get("num_gpus_per_learner"):
+        return small
+    small |= {"num_gpus_per_learner": 0, "num_learners": 0, "num_env_runners": 0}
+    small |= {"num_envs_per_env_runner": 2}
+    if "replay_buffer_config" in config:
+        small["replay_buffer_config"] = {**config["replay_buffer_config"], "capacity": 1000}
+        small |= {"num_steps_sampled_before_learning_starts": 64, "training_intensity": 1}
+        small |= {"min_sample_timesteps_per_iteration": 128, "train_batch_size_per_learner": 32}
+    elif "minibatch_size" in config:
+        small |= {"train_batch_size_per_learner": 256, "minibatch_size": 128}
+    else:
+        small |= {"train_batch_size_per_learner": 200, "rollout_fragment_length": 50}
+    return small
 
 
 # What differs between two runs by nature.

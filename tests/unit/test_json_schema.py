@@ -12,7 +12,7 @@ import yaml
 from small_runs import missing_extra
 
 from experiments.json_schema import spec_schema
-from experiments.spec import dump_spec, find_spec, load_spec, spec_names
+from experiments.spec import dump_spec, find_spec, load_specs, spec_names
 from search_spaces.documents import load_document, parse
 
 FILE = Path(__file__).parents[2] / "experiments" / "spec.schema.json"
@@ -36,7 +36,8 @@ def test_shipped_specs_validate(validator: Any, name: str) -> None:
     file = find_spec(name)
     validator.validate(load_document(file).data)
     if not missing_extra(file.read_text(encoding="utf-8")):
-        validator.validate(yaml.safe_load(dump_spec(load_spec(name))))
+        for spec in load_specs(name):
+            validator.validate(yaml.safe_load(dump_spec(spec)))
 
 
 GOOD = [

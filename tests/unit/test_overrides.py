@@ -88,3 +88,23 @@ def test_train_reads_them_alike() -> None:
         overrides=["search=random", "search.points_to_evaluate=[]", "seeds=2", "seeds.parallel=1"],
     )
     assert spec.seeds is not None and spec.seeds.parallel == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "assignment", "expected"),
+    [
+        ("num_workers: 4", "config.num_env_runners=1", {"num_env_runners": 1}),
+        ("num_env_runners: 4", "config.num_workers=1", {"num_env_runners": 1}),
+        ("num_gpus: 1", "config.num_gpus_per_learner=0", {"num_gpus_per_learner": 0}),
+        ("lr_schedule: [[0, 1e-3], [9, 1e-4]]", "config.lr=0.5", {"lr": 0.5}),
+        ("lr: 0.5", "config.gamma=0.9", {"lr": 0.5, "gamma": 0.9}),
+    ],
+)
+def test_a_setting_of_the_file_under_another_name_is_replaced(
+    tmp_path: Path, written: str, assignment: str, expected: dict[str, Any]
+) -> None:
+    (tmp_path / "x.yaml").write_text(
+        f"trainable: PPO\nconfig: {{env: CartPole-v1, {written}}}\n"
+        "stop: {training_iteration: 1}\n"
+    )
+    assert load_spec(tmp_path / "x.yaml", [assignment]).config == {"env": "CartPole-v1", **expected}

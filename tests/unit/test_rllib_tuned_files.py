@@ -37,7 +37,7 @@ NO_CHEETAH = "is no longer in gymnasium: 'HalfCheetah-v5' is taken, the same tas
 # said of them. None of them is refused.
 OUTCOMES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "pong-ppo": (
-        {"env_config": {**GAME, **SMALL}, "model": {"vf_share_layers": True}, "num_epochs": 10},
+        {"env_config": {**GAME, **SMALL}, "model": {"vf_share_layers": True}, "use_kl_loss": True},
         [FRAMES],
     ),
     "cartpole-ppo": ({"num_env_runners": 1, "num_epochs": 6, "lr": 3e-4}, [TF]),

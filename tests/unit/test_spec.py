@@ -14,6 +14,7 @@ from experiments.spec import (
     dump_spec,
     find_spec,
     load_spec,
+    load_specs,
     make_spec,
     spec_names,
     spec_space,
@@ -155,7 +156,7 @@ def test_shipped_specs_load() -> None:
     assert "quickstart" in spec_names()
     for name in spec_names():
         if not missing_extra(find_spec(name).read_text()):
-            assert isinstance(load_spec(name), SweepSpec)
+            assert all(isinstance(spec, SweepSpec) for spec in load_specs(name))
 
 
 # -- overrides -----------------------------------------------------------------------------------
