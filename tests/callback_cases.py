@@ -59,10 +59,11 @@ class Counts(Callbacks):
 
 
 class Lengths(Callbacks):
-    """Logs one metric of episodes."""
+    """Logs a metric and a list of episodes."""
 
     def on_episode_end(self, *, episode: Any, **kwargs: Any) -> None:
         episode.custom_metrics["steps"] = episode.length
+        episode.hist_data["steps"] = [episode.length]
 
 
 class Recreates(Callbacks):

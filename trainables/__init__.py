@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trainables.appo import APPOConfig as APPOConfig
     from trainables.core.config import AlgorithmConfig as AlgorithmConfig
     from trainables.core.policy import Policy as Policy
+    from trainables.core.space_preprocessor import get_preprocessor as get_preprocessor
     from trainables.dqn import DQN as DQN
     from trainables.dqn import DQNConfig as DQNConfig
     from trainables.impala import IMPALA as IMPALA
@@ -36,6 +37,7 @@ _ELSEWHERE = {
     "DefaultCallbacks": "trainables.runtime.callbacks",
     "MemoryTrackingCallbacks": "trainables.runtime.memory_tracking",
     "Policy": "trainables.core.policy",
+    "get_preprocessor": "trainables.core.space_preprocessor",
 }
 _ALGORITHMS = ("A2C", "APPO", "DQN", "IMPALA", "PPO", "SAC")
 
@@ -58,6 +60,7 @@ __all__ = [
     "PPOConfig",
     "Policy",
     "SACConfig",
+    "get_preprocessor",
 ]
 
 

@@ -16,7 +16,7 @@ from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
 from trainables.core.settings import ConfigError
 from trainables.policy_access import PolicyAccess
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
-from trainables.runtime.custom_metrics import PREFIX
+from trainables.runtime.custom_metrics import HISTOGRAMS, PREFIX
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.evaluation_group import EvaluationGroup
 from trainables.runtime.evaluation_result import NOTHING, EvaluationResult
@@ -150,7 +150,8 @@ class Evaluating(PolicyAccess):
         }
         if metrics is not None:
             # A metric that was there once stays.
-            seen = {name: v for name, v in self._evaluation.items() if name.startswith(PREFIX)}
+            logged = (PREFIX, HISTOGRAMS)
+            seen = {name: v for name, v in self._evaluation.items() if name.startswith(logged)}
             metrics = seen | metrics | of_weights
             self.callbacks.end_evaluation(metrics)
             self._evaluation = metrics

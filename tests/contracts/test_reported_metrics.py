@@ -46,7 +46,11 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-LOGGED = {f"custom_metrics/steps_{reduce}" for reduce in ("mean", "min", "max")}
+LOGGED = {
+    f"{kind}/steps_{reduce}"
+    for kind in ("custom_metrics", "hist_stats")
+    for reduce in ("mean", "min", "max")
+}
 IN_PROCESS = {"evaluation_interval": 1, "evaluation_duration": 2, "callbacks_class": Lengths}
 
 

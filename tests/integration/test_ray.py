@@ -85,6 +85,17 @@ def test_env_runners_are_several_processes_with_the_learners_weights() -> None:
         assert own_filter is not None
         for mean in means:
             np.testing.assert_array_equal(mean, own_filter.moments.mean)
+        workers = algo.workers
+        by_index = {"func": lambda worker: worker.worker_index, "timeout_seconds": 60}
+        assert workers.foreach_worker(**by_index, local_worker=True) == [0, 1, 2]
+        assert workers.foreach_worker(**by_index, remote_worker_ids=[2]) == [2]
+        contexts = workers.foreach_env_with_context(
+            lambda env, context: (env.num_envs, context.worker_index, context.num_rollout_workers)
+        )
+        assert [made[1:] for (made,) in contexts] == [(1, 2), (2, 2)]
+        assert workers.foreach_env(lambda env: env.num_envs) == [[m[0]] for (m,) in contexts]
+        ids = workers.foreach_policy(lambda policy, policy_id: policy_id)
+        assert ids == ["default_policy"] * 2
         # The runners' environments and exploration differ.
         samples = algo.env_runners.foreach_env_runner(lambda runner: runner.sample(5)[0])
         first, second = (sample["default_policy"].obs for sample in samples)

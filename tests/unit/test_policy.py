@@ -259,7 +259,8 @@ def test_wrong_weights_are_refused() -> None:
 
 def test_model_access() -> None:
     policy = Policy(Box(-1, 1, (4,)), Discrete(3), seed=0)
-    assert policy.model is policy.module
+    assert policy.model is policy.model and repr(policy.model) == repr(policy.module)
+    assert policy.model.policy_head is policy.module.get_submodule("policy_head")
     output = policy.forward(sample(policy.observation_space, 5))
     distribution = policy.dist_class(output.dist_inputs, policy.model)
     assert distribution.logp(distribution.sample()).shape == (5,)

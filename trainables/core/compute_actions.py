@@ -164,7 +164,7 @@ class ComputesActions:
             given.obs, given.prev_action, given.prev_reward, batched=False
         )
         before = {
-            name: np.asarray(part)[None]
+            name: _tensor(part)[None]
             for name, part in named_state(given.state, self._state_names).items()
         }
         result = self.compute_rows(rows, before, explore, full_fetch, self._connector_for(given))
@@ -217,7 +217,7 @@ class ComputesActions:
             actions: Makes actions for the environment; None: the policy's own connector.
         """
         explore = self.explore if explore is None else explore
-        before = self._checked_state(state, len(rows))
+        before = self.checked_state(state, len(rows))
         impossible = self.observations.without_action(rows)
         if impossible is not None and impossible.any():
             mask, row = self.observations.mask_path, int(impossible.argmax())
@@ -256,7 +256,12 @@ class ComputesActions:
             return self.unroll_one(self.module, features, state)[0].values
         return self.module.value(features)
 
-    def _checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
+    def checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
+        """A state `[B, …]` as tensors; that of an episode's start if there is none.
+
+        Raises:
+            ConfigError: if it is not of this policy.
+        """
         initial = self.initial_state(batch_size)
         if not state:
             return initial
@@ -265,7 +270,7 @@ class ComputesActions:
                 f"state {sorted(state)} does not fit the policy's {sorted(initial)}"
                 + ("" if self.has_state else ": it is not recurrent")
             )
-        given = {name: torch.as_tensor(np.array(part)) for name, part in state.items()}
+        given = {name: _tensor(part) for name, part in state.items()}
         for name, part in given.items():
             if part.shape != initial[name].shape:
                 raise ConfigError(
@@ -273,3 +278,8 @@ class ComputesActions:
                     f"{tuple(initial[name].shape)}"
                 )
         return {name: part.to(initial[name]) for name, part in given.items()}
+
+
+def _tensor(part: Any) -> Tensor:
+    """A part of a state, which callers give as an array or a tensor."""
+    return part if isinstance(part, Tensor) else torch.as_tensor(np.array(part))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,10 +38,13 @@ from trainables.core.explorers import SlotState
 from trainables.core.features import Features, map_tensors
 from trainables.core.frame_stack import FRAMES
 from trainables.core.given_connectors import EnvSpaces, make_connectors
+from trainables.core.model_view import ModelView
 from trainables.core.module_to_env import ModuleToEnv
 from trainables.core.modules import ModuleOutput, PolicyModule
 from trainables.core.observations import Observations
 from trainables.core.policy_options import trusted_options
+from trainables.core.q_model_view import QModelView
+from trainables.core.q_network import QNetwork
 from trainables.core.recurrent_state import State, state_arrays
 from trainables.core.settings import ConfigError
 
@@ -90,7 +93,8 @@ class Policy(ComputesActions):
             are refused before they take any memory.
 
     Attributes:
-        module: The network; `model` is another name of it.
+        module: The network.
+        model: The network as users of the reference know it, see `ModelView`.
         distribution: Of the actions, parametrised by the module's output.
         observations: How observations are stored, and what makes features of them.
         actions: From what the distribution gives to what an environment takes.
@@ -307,10 +311,11 @@ class Policy(ComputesActions):
 
     # ------------------------------------------------------------------ the model
 
-    @property
-    def model(self) -> PolicyModule:
-        """The module."""
-        return self.module
+    @cached_property
+    def model(self) -> ModelView:
+        """The module with the methods of the reference's models, e.g. `model({"obs": …})`."""
+        view = QModelView if isinstance(self.module, QNetwork) else ModelView
+        return view(self)
 
     @torch.inference_mode()
     def forward(self, obs: Any) -> ModuleOutput:

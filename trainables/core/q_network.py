@@ -103,9 +103,10 @@ class QNetwork(PolicyModule):
 
         Those of an action that the mask forbids are `ILLEGAL`.
         """
-        return self._logits(self.encoder(features), features)
+        return self.logits_of(self.encoder(features), features)
 
-    def _logits(self, hidden: Tensor, features: Features) -> Tensor:
+    def logits_of(self, hidden: Tensor, features: Features) -> Tensor:
+        """`logits` of what the encoder made of features."""
         shape = (*hidden.shape[:-1], -1, self.num_atoms)
         advantage = self.advantage(hidden).view(shape)
         mask = action_mask_of(features)
@@ -154,7 +155,7 @@ class QNetwork(PolicyModule):
         if not isinstance(self.encoder, Trunk):
             return self.logits(features), {}
         hidden, after = self.encoder.unroll(features, state, is_first, ends_unseen)
-        return self._logits(hidden, features), after
+        return self.logits_of(hidden, features), after
 
     def set_noise(self, generator: torch.Generator | None) -> None:
         for noisy in self._noisy_layers:

@@ -141,6 +141,19 @@ COMMON: tuple[Reported, ...] = (
         _CALLBACKS,
     ),
     Reported(
+        "hist_stats/<name>_<reduce>",
+        "",
+        "mean, min and max of all numbers in the lists that episodes have as `hist_data`, over the "
+        "last ones",
+        _CALLBACKS,
+    ),
+    Reported(
+        "evaluation/hist_stats/<name>_<reduce>",
+        "",
+        "the same of the evaluation's episodes",
+        _CALLBACKS,
+    ),
+    Reported(
         "evaluation/custom_metrics/<name>_<reduce>",
         "",
         "what callbacks log in evaluations, over the last one",

@@ -12,6 +12,7 @@ from typing import Any
 from trainables.core.settings import ConfigError
 
 PREFIX = "custom_metrics/"
+HISTOGRAMS = "hist_stats/"
 
 Logged = dict[tuple[str, str], list[float]]
 """Values in order, by a metric's name and how they are reduced."""
@@ -78,6 +79,19 @@ class MetricsLogger:
             for reduce in _OF_EPISODES:
                 self.log_value(name, value, reduce)
 
+    def log_histograms(self, histograms: dict[str, Any]) -> None:
+        """Log the lists of values that an episode which ended has gathered.
+
+        Raises:
+            ConfigError: naming the list that holds something else than finite numbers.
+        """
+        for name, values in histograms.items():
+            if not isinstance(values, Iterable) or isinstance(values, str):
+                raise ConfigError(f"hist_data {name!r} = {values!r} is no list of numbers")
+            numbers = [checked_number(name, value) for value in values]
+            for reduce in _OF_EPISODES if numbers else ():
+                self._logged.setdefault((f"{HISTOGRAMS}{name}", reduce), []).extend(numbers)
+
     def take(self) -> Logged:
         """What was logged since the last call."""
         logged, self._logged = self._logged, {}
@@ -93,7 +107,9 @@ def extend(logged: Logged, more: Logged) -> None:
 def reduced(logged: Logged) -> dict[str, float]:
     """Flat metrics of all values."""
     return {
-        f"{PREFIX}{name}_{reduce}": _REDUCTIONS[reduce](values)
+        f"{'' if name.startswith(HISTOGRAMS) else PREFIX}{name}_{reduce}": _REDUCTIONS[reduce](
+            values
+        )
         for (name, reduce), values in logged.items()
     }
 

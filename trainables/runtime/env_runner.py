@@ -26,6 +26,7 @@ from trainables.runtime.remote_envs import RemoteVectorEnv
 from trainables.runtime.sub_environment import RESTARTS
 from trainables.runtime.tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
 from trainables.runtime.whole_episodes import WholeEpisodes
+from trainables.runtime.worker_envs import WorkerEnvs
 from trainables.runtime.worker_policies import WorkerPolicies
 
 _STEPS_AT_ONCE = 16  # that are stepped before a look at whether enough episodes are over
@@ -72,7 +73,7 @@ class Recording:
         self.valid = np.empty(shape, bool)
 
 
-class EnvRunner(WorkerPolicies):
+class EnvRunner(WorkerPolicies, WorkerEnvs):
     """Samples rollouts from vectorised environments, in process or as a Ray actor.
 
     Args:
@@ -82,6 +83,8 @@ class EnvRunner(WorkerPolicies):
         seed: Root of this runner's random streams: environments and exploration.
         worker_index: 0 in process, 1, 2, … for actors.
     """
+
+    env: VectorEnv
 
     def __init__(
         self,

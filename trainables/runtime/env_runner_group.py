@@ -29,6 +29,7 @@ from trainables.runtime.env_runner_actor import (
 from trainables.runtime.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.runner_functions import ChooseTasks, Reseed, SetState, SetTasks, WithId
 from trainables.runtime.tasks import TaskFunction
+from trainables.runtime.worker_calls import CallsWorkers
 from trainables.runtime.worker_policies import LocalWorker
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ ROLE = "env runner"
 _RESTART = 1 << 20  # apart from the numbers of the streams that an env runner has itself
 
 
-class EnvRunnerGroup:
+class EnvRunnerGroup(CallsWorkers):
     """All env runners of an algorithm behind one `sample`.
 
     With actors, one that fails (dies, does not answer within `sample_timeout_s`, or has an
@@ -377,9 +378,6 @@ class EnvRunnerGroup:
         return self.foreach_env_runner(
             WithId(function), local_env_runner, env_runner_ids, timeout_s
         )
-
-    foreach_worker = foreach_env_runner
-    foreach_worker_with_id = foreach_worker_with_index = foreach_env_runner_with_id
 
     def _call(
         self,

@@ -23,7 +23,10 @@ from trainables.runtime.video import Video, VideoRecorder, with_window
 # does; any other class takes `env_config` as keyword arguments, as gymnasium does.
 _CONTEXT_PARAMETERS = {"config", "env_config", "env_context", "context", "env_ctx", "ctx"}
 _KNOWN_PACKAGES = ("gymnasium.", "ale_py.", "minatar.", "minigrid.", "trainables.")
-_INSTANCE_PARAMETERS = ("worker_index", "vector_index", "num_workers", "remote")
+_INSTANCE_PARAMETERS = (
+    *("worker_index", "vector_index", "remote"),
+    *("num_workers", "num_rollout_workers", "num_env_runners"),
+)
 
 
 class EnvContext(dict[str, Any]):
@@ -49,6 +52,13 @@ class EnvContext(dict[str, Any]):
         super().__init__(env_config)
         self.worker_index, self.vector_index = worker_index, vector_index
         self.num_workers, self.remote = num_workers, remote
+
+    @property
+    def num_rollout_workers(self) -> int:
+        """Another name of `num_workers`."""
+        return self.num_workers
+
+    num_env_runners = num_rollout_workers
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from trainables.core.config import DEFAULT_MODULE_ID
 from trainables.core.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.custom_metrics import EpisodeMetrics, MetricsLogger
+from trainables.runtime.episode_by_agent import EpisodeByAgent
 
 EPISODE_HOOKS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
 
@@ -31,23 +32,27 @@ class _Now:
 
 
 @dataclass(eq=False)
-class Episode:
-    """An episode as hooks see it: valid within the hook, but for the two dicts.
+class Episode(EpisodeByAgent):
+    """An episode as hooks see it: valid within the hook, but for the three dicts.
 
     Attributes:
         episode_id: Counts the episodes of an env runner, or of a part of an evaluation.
         env_index: Its slot.
         is_evaluation: Whether it is one of an evaluation.
         user_data: Lives as long as the episode, for whatever you put into it.
+        worker: What samples or evaluates it; None where a policy is evaluated by itself.
         custom_metrics: Numbers that results tell the mean, minimum and maximum of, over episodes.
+        hist_data: Lists of numbers that results tell the same of, over all of their values.
     """
 
     episode_id: int
     env_index: int
     is_evaluation: bool
     _now: _Now
+    worker: Any = None
     user_data: dict[Any, Any] = field(default_factory=dict)
     custom_metrics: EpisodeMetrics = field(default_factory=EpisodeMetrics)
+    hist_data: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def custom_data(self) -> dict[Any, Any]:
@@ -240,7 +245,8 @@ class EpisodeHooks:
             self._lengths,
         )
         for slot in np.flatnonzero(begins).tolist():
-            episode = Episode(self._num_created, slot, self._is_evaluation, now)
+            worker = self._arguments["env_runner"]
+            episode = Episode(self._num_created, slot, self._is_evaluation, now, worker)
             self._num_created += 1
             self._episodes[slot] = episode
             self._call("on_episode_created", episode)
@@ -256,6 +262,7 @@ class EpisodeHooks:
         if ends:
             self._call("on_episode_end", episode)
             self._logger.log_episode(episode.custom_metrics)
+            self._logger.log_histograms(episode.hist_data)
             self._episodes[episode.env_index] = None
 
     def _call(self, hook: str, episode: Episode) -> None:

@@ -20,6 +20,7 @@ from trainables.runtime.evaluation_plan import EvaluationPlan, Part, warn_of_idl
 from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.evaluation_runner import EvaluationActor, EvaluationRunner, Task
 from trainables.runtime.faults import FaultTolerance
+from trainables.runtime.worker_calls import CallsWorkers
 from trainables.runtime.worker_policies import LocalWorker
 
 logger = logging.getLogger("trainables")
@@ -34,7 +35,7 @@ _ROUNDS = 1 << 20  # apart from the numbers of parts
 _GRACE_S = 5.0
 
 
-class EvaluationGroup:
+class EvaluationGroup(CallsWorkers):
     """All evaluation env runners of an algorithm.
 
     An evaluation is `sync_weights`, `begin` and `collect`; in between, actors play.
@@ -389,22 +390,38 @@ class EvaluationGroup:
         """Number of actors."""
         return 0 if self._actors is None else len(self._actors)
 
-    def foreach_env_runner(self, function: Callable[[EvaluationRunner], T]) -> list[T]:
+    def foreach_env_runner(
+        self,
+        function: Callable[[EvaluationRunner], T],
+        local_env_runner: bool = True,
+        env_runner_ids: Iterable[int] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[T]:
         """Apply a function to every healthy runner, which has the weights that are evaluated.
 
         Args:
             function: Sent to the actors, so it must be serialisable by Ray.
+            local_env_runner: Whether the in-process one takes part.
+            env_runner_ids: Only these actors, from 1. None: all.
+            timeout_s: How long each may take, seconds; None: as long as it takes.
 
         Returns:
             Results in order of the runners' indices.
         """
         if self._actors is None:
-            return [function(self._local)]
+            return [function(self._local)] if local_env_runner else []
         self._wait_until_built(self._actors)
-        call = self._actors.call("call", function, self._state, self.weights_version)
+        wanted = set(self._actors.healthy if env_runner_ids is None else env_runner_ids)
+        chosen = [index for index in self._actors.healthy if index in wanted]
+        call = self._actors.call(
+            "call",
+            function,
+            self._state,
+            self.weights_version,
+            indices=chosen,
+            timeout_s=timeout_s,
+        )
         return self._check(call)
-
-    foreach_worker = foreach_env_runner
 
     def local_worker(self) -> EvaluationRunner | LocalWorker:
         """The trial's own worker: the in-process runner, with actors their master copy."""

@@ -20,6 +20,7 @@ from trainables.runtime.evaluation import play_episodes
 from trainables.runtime.evaluation_plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.process_environment import num_threads
+from trainables.runtime.worker_envs import WorkerEnvs
 from trainables.runtime.worker_policies import WorkerPolicies
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ class Played(NamedTuple):
     parts: dict[int, EvaluationResult]
 
 
-class EvaluationRunner(WorkerPolicies):
+class EvaluationRunner(WorkerPolicies, WorkerEnvs):
     """Plays parts of evaluations with a policy that it leaves as it is.
 
     Args:
