@@ -65,6 +65,53 @@ def test_one_error_says_what_is_wrong(parts: dict[str, Any], message: str) -> No
     make_vector_env(Scripted, parts, 2).close()
 
 
+class MultiAgentEnv(EndlessEnv):
+    """Of a class that is called as RLlib's."""
+
+
+class Duel(MultiAgentEnv):
+    """Two agents."""
+
+
+class ParallelEnv:
+    """Of a class that is called as PettingZoo's, which is no gymnasium.Env."""
+
+
+SEVERAL = "has several agents: multi-agent training is planned and not there yet"
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("kind", [Duel, ParallelEnv, lambda context: gym.Wrapper(Duel())])
+def test_classes_of_several_agents_are_told_that_they_are_planned(kind: Any, check: bool) -> None:
+    with pytest.raises(ConfigError, match=SEVERAL) as error:
+        make_vector_env(kind, None, 1, options=EnvOptions(check=check))
+    assert "disable_env_checking" not in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"reward": {"a": 1.0, "b": 0.0}},
+        {"terminated": {"a": False, "__all__": False}},
+        {"reset": ({"a": ONE, "b": ONE}, {})},
+        {"reset": ({0: ONE}, {})},
+    ],
+    ids=str,
+)
+def test_what_is_given_by_agent_is_told_that_it_is_planned(parts: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=SEVERAL) as error:
+        make_vector_env(Scripted, parts, 1, options=EnvOptions(check=True))
+    assert "disable_env_checking" not in str(error.value)
+
+
+def test_a_space_for_each_agent_is_told_that_it_is_planned() -> None:
+    class Spaces(EndlessEnv):
+        observation_space = {"a": spaces.Discrete(2)}  # type: ignore[assignment]  # noqa: RUF012
+
+    with pytest.raises(ConfigError, match=SEVERAL):
+        check_env(Spaces(), "x")
+
+
 def test_nested_observations() -> None:
     class Nested(EndlessEnv):
         observation_space = spaces.Dict(  # type: ignore[assignment]

@@ -120,6 +120,119 @@ def test_class_with_context() -> None:
     assert config == {"horizon": 4}
 
 
+class _Anything(EndlessEnv):
+    def __init__(self, given: Any):
+        super().__init__()
+        self.given = given
+
+
+class Cfg(_Anything):
+    def __init__(self, cfg):  # type: ignore[no-untyped-def]
+        super().__init__(cfg)
+
+
+class TypedDict(_Anything):
+    def __init__(self, whatever: dict[str, Any]):
+        super().__init__(whatever)
+
+
+class Underscored(_Anything):
+    def __init__(self, _, render: bool = False):  # type: ignore[no-untyped-def]
+        super().__init__(_)
+
+
+class WithRest(_Anything):
+    def __init__(self, settings, **kwargs):  # type: ignore[no-untyped-def]
+        assert not kwargs
+        super().__init__(settings)
+
+
+class Starred(_Anything):
+    def __init__(self, *args):  # type: ignore[no-untyped-def]
+        super().__init__(*args)
+
+
+class MayBeNone(_Anything):
+    def __init__(self, env_cfg=None):  # type: ignore[no-untyped-def]
+        super().__init__(env_cfg)
+
+
+@pytest.mark.parametrize("kind", [Cfg, TypedDict, Underscored, WithRest, Starred, MayBeNone])
+def test_the_one_argument_of_a_class_is_the_context_whatever_its_name(kind: type) -> None:
+    env = make_vector_env(kind, {"n": 3}, 2, worker_index=4)
+    for index, slot in enumerate(slots(env)):
+        assert isinstance(slot.given, EnvContext) and dict(slot.given) == {"n": 3}
+        assert (slot.given.worker_index, slot.given.vector_index) == (4, index)
+    if kind not in (MayBeNone, Starred):  # these need nothing
+        assert isinstance(slots(make_vector_env(kind, {}, 1))[0].given, EnvContext)
+
+
+def test_a_time_limit_is_part_of_the_context() -> None:
+    (slot,) = make_vector_env(Cfg, {"n": 3, "max_episode_steps": 2}, 1).envs  # type: ignore[attr-defined]
+    assert slot.unwrapped.given == {"n": 3, "max_episode_steps": 2}
+    assert slot.spec is None or slot.spec.max_episode_steps == 2
+    slot.reset()
+    assert [slot.step(0)[3] for _ in range(2)] == [False, True]
+    (slot,) = make_vector_env(Cfg, {"cfg": 7, "max_episode_steps": 2}, 1).envs  # type: ignore[attr-defined]
+    assert slot.unwrapped.given == 7
+
+
+def test_keywords_go_before_the_context() -> None:
+    assert slots(make_vector_env(Cfg, {"cfg": 7}, 1))[0].given == 7
+    assert slots(make_vector_env(MayBeNone, {}, 1))[0].given is None
+    assert slots(make_vector_env(WithRest, {"settings": 7}, 1))[0].given == 7
+
+
+class Sized(EndlessEnv):
+    def __init__(self, size: int, colour: str = "red"):
+        super().__init__(size)
+
+
+class Coloured(EndlessEnv):
+    def __init__(self, colour="red"):  # type: ignore[no-untyped-def]
+        super().__init__()
+
+
+class Halves(EndlessEnv):
+    def __init__(self, number):  # type: ignore[no-untyped-def]
+        super().__init__(number // 2)
+
+
+class TwoNeeded(EndlessEnv):
+    def __init__(self, first, second):  # type: ignore[no-untyped-def]
+        super().__init__()
+
+
+@pytest.mark.parametrize(
+    ("kind", "env_config", "message"),
+    [
+        (
+            Sized,
+            {"n": 3},
+            r"Sized' cannot be made with env_config={'n': 3}: TypeError: .*'n'; the "
+            r"constructor takes \(size: .*int.*, colour: .*\), and gets the entries of env_config "
+            r"as keywords; its first parameter, 'size', if it is called env_config, gets all of it",
+        ),
+        (Sized, {}, "missing 1 required positional argument: 'size'; the constructor takes"),
+        (Coloured, {"clour": "red"}, "got an unexpected keyword argument 'clour'; the constructor"),
+        (Cfg, {"cfgs": 3}, r"'cfgs'; the constructor takes \(cfg\)"),  # a slip of the pen
+        (TwoNeeded, {"first": 1}, "missing 1 required .*: 'second'; the constructor takes"),
+        (BrokenEnv, {"n": 3}, r"unexpected keyword argument 'n'; the constructor takes \(\)"),
+        (
+            Halves,
+            {"n": 3},
+            "TypeError: unsupported operand .*; 'number' was given all of env_config, an "
+            "EnvContext, since its entries do not fit as keywords: the constructor takes",
+        ),
+    ],
+    ids=str,
+)
+def test_a_constructor_that_takes_neither_is_one_error(
+    kind: type, env_config: dict[str, Any], message: str
+) -> None:
+    refused(kind, message, env_config=env_config)
+
+
 def test_callable_and_registered_name() -> None:
     tune.register_env("tunescape-test-env", context_creator)
     for env in (context_creator, "tunescape-test-env", lambda context: ContextEnv(context)):

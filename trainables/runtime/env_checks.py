@@ -15,6 +15,11 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from trainables.core.settings import ConfigError
+from trainables.runtime.several_agents import (
+    answers_for_several,
+    not_yet,
+    observes_for_several,
+)
 
 _STEPS = 3
 
@@ -53,10 +58,16 @@ class _WrongError(Exception):
     """What is wrong, in words."""
 
 
+class _SeveralAgentsError(Exception):
+    """It is an environment of several agents."""
+
+
 @contextmanager
 def _named(name: str) -> Iterator[None]:
     try:
         yield
+    except _SeveralAgentsError:
+        raise ConfigError(not_yet(name)) from None
     except _WrongError as error:
         raise ConfigError(
             f"env {name!r} does not keep to gymnasium's API: {error} "
@@ -94,6 +105,8 @@ def _check_vector(env: VectorEnv, mask_key: str) -> None:
 def _check(env: gym.Env, mask_key: str) -> None:
     for what in ("observation_space", "action_space"):
         space = getattr(env, what, None)
+        if isinstance(space, dict) and all(isinstance(s, spaces.Space) for s in space.values()):
+            raise _SeveralAgentsError  # a space for each agent
         if not isinstance(space, spaces.Space):
             raise _WrongError(f"its {what} is {_shown(space)}, not a gymnasium space")
     parameters = inspect.signature(env.unwrapped.reset).parameters
@@ -129,6 +142,8 @@ def _allowed_action(actions: spaces.Space, obs: Any, mask_key: str) -> Any:
 def _check_reset(env: gym.Env | VectorEnv, result: Any) -> None:
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
         raise _WrongError(f"reset returns {_shown(result)}, not (observation, info)")
+    if observes_for_several(env.observation_space, result[0]):
+        raise _SeveralAgentsError
     _check_observation(env, result[0], "reset")
 
 
@@ -143,6 +158,8 @@ def _check_step(env: gym.Env, result: Any) -> bool:
             f"step returns {returned}, not (observation, reward, terminated, truncated, info){old}"
         )
     obs, reward, terminated, truncated, info = result
+    if answers_for_several(reward, terminated):
+        raise _SeveralAgentsError
     _check_observation(env, obs, "step")
     if not isinstance(reward, (int, float, np.number, np.bool_)) and not _is_scalar(reward):
         raise _WrongError(f"step's reward is {_shown(reward)}, not a number")

@@ -15,18 +15,18 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from trainables.core.settings import ConfigError
 from trainables.runtime.env_checks import check_env
+from trainables.runtime.env_constructors import (
+    CONTEXT_PARAMETERS,
+    instance_arguments,
+    make_of_class,
+    takes_keywords,
+)
+from trainables.runtime.several_agents import has_several_agents, not_yet
 from trainables.runtime.sub_environment import SubEnvironment
 from trainables.runtime.time_limits import limited, take_limit
 from trainables.runtime.video import Video, VideoRecorder, with_window
 
-# A class whose constructor's first parameter has such a name takes the EnvContext as the reference
-# does; any other class takes `env_config` as keyword arguments, as gymnasium does.
-_CONTEXT_PARAMETERS = {"config", "env_config", "env_context", "context", "env_ctx", "ctx"}
 _KNOWN_PACKAGES = ("gymnasium.", "ale_py.", "minatar.", "minigrid.", "trainables.")
-_INSTANCE_PARAMETERS = (
-    *("worker_index", "vector_index", "remote"),
-    *("num_workers", "num_rollout_workers", "num_env_runners"),
-)
 
 
 class EnvContext(dict[str, Any]):
@@ -171,12 +171,16 @@ class SlotMaker:
     def make_inner(self, context: EnvContext) -> gym.Env:
         """The user's environment itself."""
         creator = self.creator
-        steps = take_limit(creator, context, by_keyword=_takes_keywords(creator))
+        steps = take_limit(creator, context, by_keyword=takes_keywords(creator, context))
         made: Any
         if isinstance(creator, EnvSpec):
             made = gym.make(creator, **self._arguments(creator, context))
         else:
-            made = _call(creator, context)
+            made = (
+                make_of_class(creator, context) if isinstance(creator, type) else creator(context)
+            )
+        if has_several_agents(made):
+            raise ConfigError(not_yet(self.name))
         if not isinstance(made, gym.Env):
             raise ConfigError(
                 f"env {self.name!r} made a {type(made).__name__}, not a gymnasium.Env"
@@ -192,9 +196,9 @@ class SlotMaker:
             return dict(context)
         entry: Any = spec.entry_point
         creator = load_env_creator(entry) if isinstance(entry, str) else entry
-        arguments = {**context, **_instance_arguments(creator, context)}
+        arguments = {**context, **instance_arguments(creator, context)}
         parameters = list(inspect.signature(creator).parameters)
-        if len(parameters) == 1 and parameters[0] in _CONTEXT_PARAMETERS - context.keys():
+        if len(parameters) == 1 and parameters[0] in CONTEXT_PARAMETERS - context.keys():
             arguments = {parameters[0]: context}
             if "max_episode_steps" in context:
                 arguments["max_episode_steps"] = context["max_episode_steps"]
@@ -205,23 +209,3 @@ class SlotMaker:
 def is_of_known_package(spec: EnvSpec) -> bool:
     """Whether an environment is one of gymnasium's own or of a known package."""
     return isinstance(spec.entry_point, str) and spec.entry_point.startswith(_KNOWN_PACKAGES)
-
-
-def _call(creator: Callable[..., Any], context: EnvContext) -> Any:
-    if _takes_keywords(creator):
-        return creator(**context, **_instance_arguments(creator, context))
-    return creator(context)
-
-
-def _takes_keywords(creator: Any) -> bool:
-    """Whether a creator is a class that takes keyword arguments; any other gets the context."""
-    if not isinstance(creator, type):
-        return False
-    return next(iter(inspect.signature(creator).parameters), None) not in _CONTEXT_PARAMETERS
-
-
-def _instance_arguments(creator: Any, context: EnvContext) -> dict[str, Any]:
-    """Which instance it is to be, as far as the constructor has parameters for it."""
-    parameters = inspect.signature(creator).parameters
-    names = [n for n in _INSTANCE_PARAMETERS if n in parameters and n not in context]
-    return {name: getattr(context, name) for name in names}
