@@ -42,9 +42,15 @@ _RENAMED: dict[str, KeyPath] = {
 }
 # Always so here, and therefore without effect: a time limit is a truncation.
 _ALWAYS = {"no_done_at_end": True, "soft_horizon": False}
-_FRAMEWORKS = ("tf", "tf2", "tfe")
+_FRAMEWORKS = ("tf", "tf2", "tfe", "torch")
 _FRAMEWORK_KEYS = ("use_pytorch", "eager")
-_TO_THE_GPU = ("num_multi_gpu_tower_stacks", "num_data_loader_buffers", "num_gpu_loader_threads")
+_WITHOUT_EFFECT = {
+    **dict.fromkeys(
+        ("num_multi_gpu_tower_stacks", "num_data_loader_buffers", "num_gpu_loader_threads"),
+        "a batch is moved to the GPU in one piece",
+    ),
+    "vtrace_drop_last_ts": "every step is kept: the last one's successor has a value, too",
+}
 
 
 def modernise(document: Document) -> None:
@@ -63,9 +69,9 @@ def modernise(document: Document) -> None:
     for name, value in _ALWAYS.items():
         if config.get(name) is value:
             del config[name]
-    for name in _TO_THE_GPU:
+    for name, why in _WITHOUT_EFFECT.items():
         if name in config:
-            leave_out(document, name, "a batch is moved to the GPU in one piece")
+            leave_out(document, name, why)
     modernise_values(document)
     modernise_env(document)
 
@@ -78,7 +84,10 @@ def _leave_out_frameworks(document: Document, config: dict[str, Any]) -> None:
     for name in (*only_tf, *_FRAMEWORK_KEYS):
         if name in config:
             leave_out(document, name, "everything here is PyTorch")
-    if isinstance(config.get("framework"), str) and config["framework"] in _FRAMEWORKS:
+    framework = config.get("framework")
+    searched = framework.get("grid_search") if isinstance(framework, dict) else None
+    named = searched if isinstance(searched, list) else [framework]
+    if "framework" in config and named != ["torch"] and all(f in _FRAMEWORKS for f in named):
         leave_out(document, "framework", "everything here is PyTorch")
 
 

@@ -75,6 +75,11 @@ def _images(document: Document, model: dict[str, Any]) -> None:
         leave_out(document, "grayscale", why, within=("model",))
     elif model.get("grayscale") is True:
         del model["grayscale"]
+    for name in ("hiddens", "activation"):  # behind convolutions; without "post" unused
+        if f"post_fcnet_{name}" in model:
+            behind = model.pop(f"post_fcnet_{name}")
+            model.pop(f"fcnet_{name}", None)
+            put(document, ("model", f"post_fcnet_{name}"), behind, ("model", f"fcnet_{name}"))
     if isinstance(model.get("zero_mean"), bool):
         why = "it has no effect on Atari games"
         leave_out(document, "zero_mean", why, within=("model",))

@@ -11,6 +11,8 @@ from experiments.legacy_notes import leave_out, put
 from search_spaces.documents import Document
 
 _LEARN_TOGETHER = ("PPO", "APPO", "IMPALA")  # with `num_learners`
+_NUM_LEARNERS = ("num_learners", "num_learner_workers")
+_GPUS_PER_LEARNER = ("num_gpus_per_learner", "num_gpus_per_learner_worker")
 # What the releases had by default that named these settings.
 _MAX_TIMESTEPS, _EXPLORATION_FRACTION, _BETA_FRACTION = 100_000, 0.1, 0.2
 _BETA, _FINAL_BETA = 0.4, 0.4
@@ -66,26 +68,34 @@ def _replay_beta(document: Document, config: dict[str, Any]) -> None:
 
 
 def _learners(document: Document, config: dict[str, Any]) -> None:
-    """Several GPUs were of one learner, and shared the train batch; here each has its learner."""
+    """Several GPUs were of one learner; here each has its own, and its share of the train batch."""
     if isinstance(config.get("gpu"), bool):
         put(document, ("gpu",), int(config.pop("gpu")), ("num_gpus",))
-    gpus = config.get("num_gpus")
-    together = document.data.get("trainable") in _LEARN_TOGETHER
-    if not together or not isinstance(gpus, int) or gpus < 2 or "num_learners" in config:
+    gpus, given = config.get("num_gpus"), [name for name in _NUM_LEARNERS if name in config]
+    if given:
+        if any(name in config for name in _GPUS_PER_LEARNER):
+            config.pop("num_gpus", None)  # of the driver, which learns nothing then
+        _share_batch(document, config, given[0])
+    elif isinstance(gpus, int) and gpus > 1 and document.data["trainable"] in _LEARN_TOGETHER:
+        _share_batch(document, config, "num_gpus")
+        del config["num_gpus"]
+        put(document, ("num_gpus",), gpus, ("num_learners",))
+        put(document, ("num_gpus",), 1, ("num_gpus_per_learner",))
+
+
+def _share_batch(document: Document, config: dict[str, Any], among: str) -> None:
+    """The train batch was of all learners together."""
+    batch, learners = config.get("train_batch_size"), config[among]
+    if batch is None or not isinstance(learners, int) or learners < 2:
         return
-    del config["num_gpus"]
-    put(document, ("num_gpus",), gpus, ("num_learners",))
-    put(document, ("num_gpus",), 1, ("num_gpus_per_learner",))
-    batch = config.pop("train_batch_size", None)
-    if batch is None:
-        return
-    if not isinstance(batch, int) or batch % gpus:
+    if not isinstance(batch, int) or batch % learners:
         raise document.error(
             ("config", "train_batch_size"),
-            f"config: train_batch_size = {batch!r} cannot be shared among {gpus} GPUs (num_gpus); "
-            "write what each has as train_batch_size_per_learner",
+            f"config: train_batch_size = {batch!r} cannot be shared by {learners} learners "
+            f"({among}); write what each has as train_batch_size_per_learner",
         )
-    put(document, ("train_batch_size",), batch // gpus, ("train_batch_size_per_learner",))
+    del config["train_batch_size"]
+    put(document, ("train_batch_size",), batch // learners, ("train_batch_size_per_learner",))
 
 
 def _circular_buffer(document: Document, config: dict[str, Any]) -> None:

@@ -222,6 +222,27 @@ def test_names_of_older_releases(without_envs: None) -> None:
         "rollout_fragment_length": "auto",
         "model": {"vf_share_layers": True},
     }
+    spec, notes = load(OLDER, "pong-appo")
+    assert spec.config == {
+        "env": "ALE/Pong-v5",
+        "env_config": SMALL,
+        "num_learners": 4,
+        "num_gpus_per_learner": 1,
+        "num_env_runners": 31,
+        "train_batch_size_per_learner": 1000,
+        "rollout_fragment_length": 50,
+        "model": {
+            "conv_filters": [[16, 4, 2], [32, 4, 2], [64, 4, 2], [128, 4, 2]],
+            "fcnet_hiddens": [256],
+            "fcnet_activation": "relu",
+        },
+    }
+    assert not spec.search_space
+    assert notes == [
+        "framework = {'grid_search': ['tf', 'torch']} is left out: everything here is PyTorch",
+        "vtrace_drop_last_ts = False is left out: every step is kept: the last one's successor has "
+        "a value, too",
+    ]
     spec, _ = load(OLDER, "pendulum-sac")
     for model in ("q_model_config", "policy_model_config"):
         assert spec.config[model] == {"fcnet_activation": "relu", "fcnet_hiddens": [256, 256]}
@@ -243,7 +264,7 @@ def refusal(tmp_path: Path, run: str, env: str, config: dict[str, Any]) -> str:
             "IMPALA",
             "ALE/Pong-v5",
             {"num_gpus": 3, "train_batch_size": 500},
-            "train_batch_size = 500 cannot be shared among 3 GPUs .* train_batch_size_per_learner",
+            r"train_batch_size = 500 cannot be shared by 3 learners \(num_gpus\); .*_per_learner",
         ),
         (
             "PPO",
