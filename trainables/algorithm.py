@@ -613,8 +613,10 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     @property
     def workers(self) -> EnvRunnerGroup:
-        """The older name of `env_runners`."""
+        """Another name of `env_runners`."""
         return self.env_runners
+
+    env_runner_group = workers
 
     if not TYPE_CHECKING:  # for mypy every attribute would then exist
 

@@ -205,7 +205,10 @@ class SAC(OffPolicy):
             return super()._explores_uniformly(num_env_steps)
         # A resumed run that refills its buffer does so with what it has learned.
         starting = not self.num_updates and not self.learning_has_started
-        warms_up = self.config.random_warmup and starting
+        # Of later steps than those so far: whether they will be of the warm-up, too.
+        warm_up = self.config.num_steps_sampled_before_learning_starts
+        in_time = num_env_steps <= max(self.num_env_steps_sampled, warm_up)
+        warms_up = self.config.random_warmup and starting and in_time
         return warms_up or super()._explores_uniformly(num_env_steps)
 
     def learning_rates(self) -> dict[str, float]:

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from trainables import DQNConfig, Policy, PPOConfig
+from trainables import DQNConfig, Policy, PPOConfig, SACConfig
 from trainables.core.settings import ConfigError
 
 Box, Discrete = gym.spaces.Box, gym.spaces.Discrete
@@ -247,3 +247,11 @@ def test_exploration_at_a_timestep() -> None:
         }
         assert algo.get_policy().exploration == before
         assert algo.get_policy().distribution.epsilon == 0.25
+
+
+def test_a_timestep_before_and_after_the_warm_up() -> None:
+    config = SACConfig().environment("Pendulum-v1").debugging(seed=0)
+    config.training(num_steps_sampled_before_learning_starts=500)
+    with config.build() as algo:
+        told = [algo.exploration_at(steps)["uniform"] for steps in (0, 500, 501)]
+        assert told == [True, True, False]

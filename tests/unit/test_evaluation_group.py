@@ -186,6 +186,28 @@ def test_the_same_episodes_for_any_number_of_actors(
     assert len(set(results[0].returns)) > 1  # seeds of their own
 
 
+@pytest.mark.parametrize("unit", ["episodes", "timesteps"])
+def test_who_decides_how_long_gets_the_same_from_any_number_of_actors(
+    unit: str, policy: Policy
+) -> None:
+    results = []
+    for number in (0, 1, 3):
+        settings = {"evaluation_num_env_runners": number, "evaluation_duration_unit": unit}
+        group = EvaluationGroup(config_of(**settings), policy)
+        group.sync_weights(1, 3, SEED)
+        asked: list[int] = []
+
+        def duration(num_done: int, asked: list[int] = asked) -> int:
+            asked.append(num_done)
+            return min(9, 21 - num_done)
+
+        results.append((group.play_until(duration), asked))
+    for result, asked in results:
+        assert result is not None and asked[0] == 0 and asked[-1] >= 21
+        assert asked == results[0][1]
+        np.testing.assert_array_equal(result.returns, results[0][0].returns)
+
+
 def test_a_late_actor_ends_its_part_and_lives_on(
     policy: Policy, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -118,3 +118,16 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "policy.onnx").write_bytes(b"nothing")
     with pytest.raises(ConfigError, match=r"onnxruntime does not take policy.onnx"):
         onnx_program(tmp_path / "policy.onnx")
+
+
+def test_a_state_comes_back_in_the_form_that_was_given(tmp_path: Path) -> None:
+    policy = made("frames")
+    graph = exported(policy, tmp_path)
+    obs = next(iter(obs_of(policy, 1)))
+    by_name = graph.compute_single_action(obs, graph.get_initial_state())
+    as_list = graph.compute_single_action(obs, list(graph.get_initial_state().values()))
+    assert isinstance(as_list.state, list)
+    for mine, theirs in zip(by_name.state.values(), as_list.state, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(ConfigError, match="state has 2 parts; the policy's has 1"):
+        graph.compute_actions(obs[None], as_list.state * 2)

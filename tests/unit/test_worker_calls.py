@@ -52,6 +52,7 @@ def algo() -> Iterator[Any]:
 
 
 def test_environments_of_all_workers(algo: Any) -> None:
+    assert algo.workers is algo.env_runner_group is algo.env_runners
     assert algo.workers.foreach_env(lambda env: env.set_level(3)) == [[0, 0]]
     assert algo.workers.foreach_env(lambda env: env.level) == [[3, 3]]
     contexts = algo.workers.foreach_env_with_context(

@@ -98,6 +98,8 @@ class ActionConnector:
         Returns:
             This one, if it does so already.
         """
+        if unsquash is None and clip is None:
+            return self
         leaves = [leaf.scaled(unsquash, clip) for leaf in self._leaves]
         if all(new is old for new, old in zip(leaves, self._leaves, strict=True)):
             return self

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.core.action_arguments import AnyState, like_given, named_state
 from trainables.core.action_connector import single_action
 from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
@@ -161,7 +162,7 @@ class ExportedPolicy:
     def compute_actions(
         self,
         obs: Any,
-        state: Mapping[str, Any] | None = None,
+        state: AnyState = None,
         *,
         prev_reward: Any = None,
         explore: bool | None = False,
@@ -171,32 +172,38 @@ class ExportedPolicy:
 
         Args:
             obs: Raw observations `[B, *shape]`, or a tree of them.
-            state: `[B, …]` by name; None begins an episode. The action before is a part of it.
+            state: `[B, …]` by name, or a list in the order of `initial_state`; None begins an
+                episode. The action before is a part of it. It comes back in the same form.
             prev_reward: What the action before gave, `[B]`, for policies that look at it.
             explore: True is refused.
             full_fetch: Also return the state and a dict with `action_dist_inputs` and `vf_preds`.
                 Policies with a state always do.
         """
-        return self._compute(obs, state, prev_reward, explore, full_fetch, batched=True)
+        before = named_state(state, self.initial_state(1))
+        result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=True)
+        if not isinstance(result, Computed):
+            return result
+        return result._replace(state=like_given(state, result.state))
 
     def compute_single_action(
         self,
         obs: Any,
-        state: Mapping[str, Any] | None = None,
+        state: AnyState = None,
         *,
         prev_reward: float | None = None,
         explore: bool | None = False,
         full_fetch: bool = False,
     ) -> Any:
         """The action for one observation; see `compute_actions`."""
-        if state is not None:
-            state = {name: np.asarray(part)[None] for name, part in state.items()}
-        result = self._compute(obs, state, prev_reward, explore, full_fetch, batched=False)
+        named = named_state(state, self.initial_state(1))
+        before = {name: np.asarray(part)[None] for name, part in named.items()}
+        result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=False)
         if not isinstance(result, Computed):
             return single_action(self.action_space, result)
+        after = {name: part[0] for name, part in result.state.items()}
         return Computed(
             single_action(self.action_space, result.actions),
-            {name: part[0] for name, part in result.state.items()},
+            like_given(state, after),
             {name: part[0] for name, part in result.extra.items()},
         )
 
