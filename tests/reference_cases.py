@@ -70,12 +70,14 @@ class CustomMetrics(DefaultCallbacks):
     ) -> None:
         assert episode.length == 0
         episode.user_data["pole_angles"] = []
+        episode.hist_data["pole_angles"] = []
 
     def on_episode_step(self, *, worker: Any, base_env: Any, episode: Any, **kwargs: Any) -> None:
         episode.user_data["pole_angles"].append(abs(float(episode.last_observation[2])))
 
     def on_episode_end(self, *, episode: Any, **kwargs: Any) -> None:
         episode.custom_metrics["pole_angle"] = np.mean(episode.user_data["pole_angles"])
+        episode.hist_data["pole_angles"] = episode.user_data["pole_angles"]
 
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **kwargs: Any) -> None:
         result["callback_ok"] = True

@@ -34,6 +34,7 @@ from trainables.algorithm import Algorithm
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config import AlgorithmConfig
 from trainables.core.settings import ConfigError
+from trainables.runtime.bundles import Bundles
 from trainables.stopping import StoppedError
 
 SMALL: dict[str, Any] = {"train_batch_size": 256, "sgd_minibatch_size": 64, "num_sgd_iter": 1}
@@ -271,6 +272,8 @@ def test_a_memory_goes_along() -> None:
 def test_weights_of_policies_and_workers() -> None:
     with small().rollouts(num_rollout_workers=1).build() as algo:
         weights = algo.get_policy().get_weights()
+        of_local = algo.workers.local_worker().policy_map["default_policy"].get_weights()
+        np.testing.assert_equal(of_local, weights)
         np.testing.assert_equal(algo.get_weights(["default_policy"])["default_policy"], weights)
         [of_worker] = algo.workers.foreach_worker(lambda worker: worker.get_policy().get_weights())
         np.testing.assert_equal(of_worker, weights)
@@ -286,6 +289,7 @@ def test_weights_of_policies_and_workers() -> None:
 def test_workers_are_asked_functions(algo: PPO) -> None:
     [steps] = algo.workers.foreach_worker(lambda worker: worker.env.num_envs)
     assert steps == algo.config.num_envs_per_env_runner
+    assert algo.workers.foreach_policy(lambda policy, policy_id: policy_id) == ["default_policy"]
     assert algo.workers.foreach_worker_with_index(lambda index, worker: index) == [0]
     assert algo.workers.local_worker().get_policy() is algo.get_policy()
     algo.restore_workers(algo.workers)
@@ -331,14 +335,38 @@ def test_exporting(algo: PPO, tmp_path: Path) -> None:
 # ------------------------------------------------------------------ models
 
 
-def test_the_distribution_of_actions(algo: PPO) -> None:
+def test_the_distribution_of_actions(algo: PPO, capsys: pytest.CaptureFixture[str]) -> None:
     policy = algo.get_policy()
-    obs = np.array([[0.1, 0.2, 0.3, 0.4]])
-    logits = policy.forward(obs).dist_inputs
+    logits, _ = policy.model({"obs": np.array([[0.1, 0.2, 0.3, 0.4]])})
     dist = policy.dist_class(logits, policy.model)
     assert dist.sample().shape == (1,)
     assert dist.logp([1]).shape == dist.logp(torch.tensor([1])).shape == (1,)
-    assert policy.value(obs).shape == (1,)
+    assert policy.model.value_function().shape == (1,)
+    policy.model.base_model.summary()
+    assert "Total params: " in capsys.readouterr().out
+
+
+def test_q_values(dqn: Algorithm, capsys: pytest.CaptureFixture[str]) -> None:
+    model = dqn.get_policy().model
+    assert model.variables()
+    model_out = model({"obs": np.array([[0.1, 0.2, 0.3, 0.4]])})
+    model.base_model.summary()
+    q_values = model.get_q_value_distributions(model_out)[0]
+    assert q_values.shape == (1, 2)
+    model.q_value_head.summary()
+    assert model.get_state_value(model_out).shape == (1, 1)
+    model.state_value_head.summary()
+    assert capsys.readouterr().out.count("Total params: ") == 3
+
+
+def test_observations_are_preprocessed() -> None:
+    pytest.importorskip("ale_py")
+    from trainables.core.space_preprocessor import get_preprocessor
+
+    env = gym.make("ALE/Pong-v5")
+    obs, _ = env.reset()
+    prep = get_preprocessor(env.observation_space)(env.observation_space)
+    assert obs.shape == (210, 160, 3) and prep.transform(obs).shape == prep.shape
 
 
 # ------------------------------------------------------------------ sweeps
@@ -523,11 +551,12 @@ def test_appo_and_impala() -> None:
 def test_the_context_of_an_environment() -> None:
     config = small().environment(Corridor, env_config={"corridor_length": 7})
     with config.rollouts(num_envs_per_worker=2).build() as algo:
-        runner = algo.workers.local_worker()
-        first, second = (slot.unwrapped for slot in runner.env.envs)
-        assert first.end == 7 and first.context["corridor_length"] == 7
-        assert [slot.context.vector_index for slot in (first, second)] == [0, 1]
-        assert first.context.worker_index == 0 and first.context.remote is False
+        assert algo.workers.foreach_env(lambda env: env.end) == [[7, 7]]
+        [contexts] = algo.workers.foreach_env_with_context(lambda env, ctx: (env.context, ctx))
+        for index, (seen, told) in enumerate(contexts):
+            assert seen["corridor_length"] == told["corridor_length"] == 7
+            assert seen.vector_index == told.vector_index == index
+            assert seen.worker_index == seen.num_rollout_workers == 0 and seen.remote is False
     tune.register_env("corridor", lambda env_ctx: Corridor(env_ctx))
     with small().environment("corridor").build() as algo:
         assert algo.train()["episode_reward_max"] <= 1
@@ -540,8 +569,8 @@ def test_a_curriculum() -> None:
     with config.build() as algo:
         algo.train()
         algo.train()
-        slot: Any = algo.workers.local_worker().env.envs[0].unwrapped
-        assert slot.get_task() == 4
+        [tasks] = algo.workers.foreach_env(lambda env: env.get_task())
+        assert set(tasks) == {4}
 
 
 def test_gpus_that_driver_and_workers_share() -> None:
@@ -549,7 +578,7 @@ def test_gpus_that_driver_and_workers_share() -> None:
     num_gpus = 0.0001
     num_gpus_per_worker = (gpu_count - num_gpus) / num_workers
     config = PPOConfig().resources(num_gpus=num_gpus, num_gpus_per_worker=num_gpus_per_worker)
-    bundles = PPO._bundles(config.rollouts(num_rollout_workers=num_workers)).request().bundles
+    bundles = Bundles(config.rollouts(num_rollout_workers=num_workers)).request().bundles
     assert sum(bundle.get("GPU", 0) for bundle in bundles) == pytest.approx(gpu_count)
     assert len(bundles) == 1 + num_workers and bundles[0]["GPU"] == num_gpus
 
@@ -595,6 +624,7 @@ def test_evaluation_between_iterations() -> None:
 def test_custom_metrics_of_callbacks() -> None:
     with small().callbacks(CustomMetrics).build() as algo:
         result = algo.train()
+    assert result["hist_stats/pole_angles_max"] >= result["custom_metrics/pole_angle_mean"]
     assert 0 < result["custom_metrics/pole_angle_mean"] <= result["custom_metrics/pole_angle_max"]
     assert result["callback_ok"] == 1
 

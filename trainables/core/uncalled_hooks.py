@@ -152,7 +152,9 @@ def refuse_uncalled(given: type, hooks: Hooks) -> None:
         ConfigError: naming the class, each method, and what to do instead.
     """
     classes = [c for c in given.__mro__ if c.__module__.partition(".")[0] not in _NOT_THEIRS]
-    defined = dict.fromkeys(name for c in classes for name in vars(c) if name in hooks)
+    defined = dict.fromkeys(
+        name for c in classes for name, value in vars(c).items() if name in hooks and _theirs(value)
+    )
     if not defined:
         return
     used = {name for function in _functions(classes, hooks) for name in _names_in(function)}
@@ -179,11 +181,20 @@ def _functions(classes: Sequence[type], hooks: Hooks) -> Iterator[Any]:
     """The functions that classes define, except those that are never called."""
     for owner in classes:
         for name, value in vars(owner).items():
-            function = getattr(value, "fget", None) or inspect.unwrap(
-                getattr(value, "__func__", value)
-            )
-            if inspect.isfunction(function) and name not in hooks:
+            function = _function_of(value)
+            if inspect.isfunction(function) and name not in hooks and _theirs(value):
                 yield function
+
+
+def _function_of(value: Any) -> Any:
+    """The function behind a method, a class method or a property."""
+    return getattr(value, "fget", None) or inspect.unwrap(getattr(value, "__func__", value))
+
+
+def _theirs(value: Any) -> bool:
+    """Whether a user wrote it: Ray copies all methods of a class into the class of its actor."""
+    module = getattr(_function_of(value), "__module__", None) or ""
+    return module.partition(".")[0] not in _NOT_THEIRS
 
 
 def _names_in(function: Any) -> Iterator[str]:
