@@ -112,6 +112,7 @@ def test_the_local_worker_is_the_master_copy() -> None:
         for weights in algo.workers.foreach_worker(lambda worker: worker.get_weights()):
             assert not any(part.any() for part in weights["default_policy"].values())
         algo.sync_weights()  # what the learner actor has
+        assert type(local).__name__ == "LocalWorker"
         assert not any(part.any() for part in algo.get_weights()["default_policy"].values())
 
 

@@ -349,6 +349,29 @@ def test_auto_in_timesteps_ends_where_it_is_told(policy: Policy) -> None:
     assert runner.play(Task(5, SEED, 1, endless=(0, 1), cuts_off=True)) == {}
 
 
+def test_timesteps_that_take_too_long_are_those_that_were_made(policy: Policy) -> None:
+    config = config_of(evaluation_duration=500, evaluation_duration_unit="timesteps")
+    runner, asked, act = EvaluationRunner(config, policy), 0, policy.act
+
+    def finishing(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 100:
+            runner.finish(1, at_once=True)
+        return act(*arguments)
+
+    plan = EvaluationPlan.of(config)
+    policy.act = finishing  # type: ignore[method-assign]
+    try:
+        played = runner.play(Task(1, SEED, 1, parts=tuple(plan.missing({}, 10))))
+    finally:
+        del policy.act
+    result = plan.result(played)
+    assert result is not None and len(result.returns) > 0
+    # Every act was a step: a part has one slot, and ends with its episode.
+    assert result.num_env_steps == 100 and len(result.cut_lengths) == 1
+
+
 def test_by_hand_auto_plays_episodes_of_each_actor(policy: Policy) -> None:
     config = config_of(
         evaluation_duration="auto",

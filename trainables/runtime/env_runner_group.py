@@ -394,6 +394,7 @@ class EnvRunnerGroup(CallsWorkers):
     def local_worker(self) -> EnvRunner | LocalWorker:
         """The trial's own worker: the in-process env runner, with actors their master copy."""
         if self.local_env_runner is not None:
+            self.local_env_runner.push_policies = self.push_policies
             return self.local_env_runner
         return LocalWorker(self._config, self._policy, self.weights_version, self.push_policies)
 

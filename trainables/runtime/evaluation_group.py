@@ -31,6 +31,16 @@ ROLE = "evaluation env runner"
 
 _ROUNDS = 1 << 20  # apart from the numbers of parts
 
+_TOO_FEW_EPISODES = (
+    "the result is of what others have played. Make sure that episodes end (a time limit), raise "
+    "evaluation_sample_timeout_s, lower evaluation_duration, or set "
+    "evaluation_duration_unit='timesteps', which cuts episodes off"
+)
+_TOO_FEW_STEPS = (
+    "the result is of the timesteps that were made by then: raise evaluation_sample_timeout_s, or "
+    "lower evaluation_duration"
+)
+
 # What an actor that is late is given to end the step of its environment.
 _GRACE_S = 5.0
 
@@ -264,15 +274,11 @@ class EvaluationGroup(CallsWorkers):
         self.num_timeouts += len(late)
         logger.warning(
             "evaluation: %d of %d actors had not played their episodes after "
-            "evaluation_sample_timeout_s = %g; the result is of what others have played. Make sure "
-            "that episodes end (a time limit), raise evaluation_sample_timeout_s, lower "
-            "evaluation_duration%s",
+            "evaluation_sample_timeout_s = %g; %s",
             len(late),
             len(actors),
             timeout_s,
-            ""
-            if self._plan.cuts_off
-            else ", or set evaluation_duration_unit='timesteps', which cuts episodes off",
+            _TOO_FEW_STEPS if self._plan.cuts_off else _TOO_FEW_EPISODES,
         )
         self._stop_playing(actors)
 

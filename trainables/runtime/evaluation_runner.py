@@ -96,15 +96,23 @@ class EvaluationRunner(WorkerPolicies, WorkerEnvs):
         def finished() -> bool:
             return self._finished_task >= task.number
 
-        cut_off = finished if task.cuts_off else None
+        def ended() -> bool:
+            return self._ended_task >= task.number
+
+        cut_off = None
+        if self._plan.cuts_off or task.cuts_off:  # what was made until then counts
+            cut_off = finished if task.cuts_off else ended
 
         def stopped() -> bool:
-            return self._ended_task >= task.number or (
-                cut_off is None and finished() and bool(played)
-            )
+            if ended():
+                return cut_off is None
+            goes_on = task.endless is None or task.cuts_off
+            return not goes_on and finished() and bool(played)
 
         try:
             for part in parts:
+                if ended():
+                    break
                 shows = part.number == 0 and task.video_folder is not None
                 if self.env is None or made_for != (part.num_slots, shows):
                     self._close_env()
@@ -146,7 +154,7 @@ class EvaluationRunner(WorkerPolicies, WorkerEnvs):
         Args:
             number: The task's.
             at_once: Otherwise a part is played to its end if there is none yet, or cut off if the
-                task says so.
+                task says so. At once, a part is dropped; that of a number of timesteps is cut off.
         """
         self._finished_task = number
         if at_once:

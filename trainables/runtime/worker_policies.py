@@ -21,9 +21,12 @@ class WorkerPolicies:
 
     Attributes:
         policy: Acts.
+        push_policies: Lets learners elsewhere take over weights that are set here; None where the
+            policy is no learner's.
     """
 
     policy: Policy
+    push_policies: Callable[[], None] | None = None
 
     @property
     def policy_map(self) -> dict[str, Policy]:
@@ -51,10 +54,10 @@ class WorkerPolicies:
         return {p: self.get_policy(p).get_weights() for p in policies or self.policy_map}
 
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
-        """Set weights by policy id, of this worker alone.
+        """Set weights by policy id.
 
-        In an actor they stay until the learner's are synced. `Algorithm.set_weights` sets those
-        of the learner and of all workers.
+        In the trial's own process they are the learner's, and `sync_weights` gives them to the env
+        runners. In an actor they stay until then. `Algorithm.set_weights` does all of it.
 
         Raises:
             KeyError: naming the ids there are.
@@ -62,6 +65,8 @@ class WorkerPolicies:
         """
         for policy_id, policy_weights in weights.items():
             self.get_policy(policy_id).set_weights(policy_weights)
+        if self.push_policies is not None:
+            self.push_policies()
 
 
 class LocalWorker(WorkerPolicies):
@@ -92,13 +97,7 @@ class LocalWorker(WorkerPolicies):
         push_policies: Callable[[], None] | None = None,
     ):
         self.config, self.policy, self.weights_version = config, policy, weights_version
-        self._push_policies = push_policies
-
-    def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
-        """Set the learner's weights by policy id; `sync_weights` gives them to env runners."""
-        super().set_weights(weights)
-        if self._push_policies is not None:
-            self._push_policies()
+        self.push_policies = push_policies
 
     def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
         """Nothing: the environments are those of the actors."""
