@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainables import not_here
+
 if TYPE_CHECKING:
     from trainables.a2c import A2C as A2C
     from trainables.a2c import A2CConfig as A2CConfig
@@ -75,8 +77,15 @@ def __getattr__(name: str) -> Any:
 
         algorithm_class = get_algorithm(algorithm)
         return algorithm_class.config_class if name.endswith("Config") else algorithm_class
-    raise AttributeError(f"module 'trainables' has no attribute {name!r}")
+    from trainables.core.planned import whats_become_of
+
+    words = None if name.startswith("_") else whats_become_of(name)
+    told = f": {words}" if words else ""
+    raise AttributeError(f"module 'trainables' has no attribute {name!r}{told}")
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+not_here.install()

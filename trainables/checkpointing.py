@@ -22,7 +22,9 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.core.config import DEFAULT_MODULE_ID
 from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.planned import MULTI_AGENT
 from trainables.core.settings import CODE, ConfigError
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
 from trainables.own_classes import Classes, classes_of, named_classes
@@ -190,7 +192,15 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         self.callbacks("on_checkpoint_loaded")
 
     @classmethod
-    def from_checkpoint(cls, path: AnyCheckpoint, trust: Collection[str] = ()) -> Any:
+    def from_checkpoint(
+        cls,
+        path: AnyCheckpoint,
+        trust: Collection[str] = (),
+        *,
+        policy_ids: Any = None,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Any = None,
+    ) -> Any:
         """Rebuild an algorithm from its checkpoint and go on from there.
 
         A class of one's own is rebuilt as that class if this is called on it, if it was registered
@@ -205,10 +215,20 @@ class Checkpointing(RestoresFolders, PolicyAccess):
                 "record_env". The error names what is missing. Without it, loading imports no code,
                 writes no folder, sets no environment variable, and starts no more processes than
                 the settings' declarations call harmless.
+            policy_ids: Of several policies; not supported yet, and so are the next two. None, and
+                the one policy that there is, pass.
+            policy_mapping_fn: See `policy_ids`.
+            policies_to_train: See `policy_ids`.
 
         Raises:
+            ConfigError: for what several policies need.
             CheckpointError: if it is damaged or asks for what is not trusted.
         """
+        _refuse_several(
+            policy_ids=policy_ids,
+            policy_mapping_fn=policy_mapping_fn,
+            policies_to_train=policies_to_train,
+        )
         with local_folder(path) as folder:
             state = _read_checkpoint(folder)
         algorithm = cls.from_state(state, trust, f"checkpoint {folder}")
@@ -233,6 +253,20 @@ class Checkpointing(RestoresFolders, PolicyAccess):
                 algorithm.stop()
                 raise
         return algorithm
+
+
+def _refuse_several(**given: Any) -> None:
+    """Refuse what only several policies need.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    for name, value in given.items():
+        is_only_one = isinstance(value, (list, tuple, set, frozenset)) and {*value} == {
+            DEFAULT_MODULE_ID
+        }
+        if value is not None and not is_only_one:
+            raise ConfigError(f"{name} = {value!r} is not supported yet ({MULTI_AGENT})")
 
 
 # What a value that makes no sense leads to. Not an actor that dies: Tune tries that again.

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from trainables.core.name_hints import algorithm_hint
+from trainables.core.planned import names_not_here, whats_become_of
 from trainables.core.settings import ConfigError
 
 _MODULES = {
@@ -59,6 +59,9 @@ def get_algorithm(name: Any) -> Any:
         return own
     if name not in _MODULES:
         known = ", ".join(algorithm_names())
+        words = None if str(name).upper() in _MODULES else whats_become_of(str(name))
+        if words is not None:
+            raise ConfigError(f"algorithm {name!r}: {words} (known: {known})")
         raise ConfigError(f"algorithm {name!r} is unknown; known: {known}{_hint(str(name))}")
     return getattr(importlib.import_module(_MODULES[name]), name)
 
@@ -67,9 +70,6 @@ def _hint(name: str) -> str:
     """Which algorithm was probably meant, or comes nearest, to end an error with."""
     if name.upper() in _MODULES:
         return f"; did you mean {name.upper()}?"
-    known_elsewhere = algorithm_hint(name)
-    if known_elsewhere is not None:
-        return f"; {known_elsewhere}"
     near = difflib.get_close_matches(name.upper(), _MODULES, n=2, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
@@ -111,18 +111,26 @@ def register_algorithm(algorithm: type) -> type:
 def register_names() -> None:
     """Make every algorithm known to Tune, without importing it: `tune.Tuner("PPO", …)`.
 
+    And let Tune say what becomes of those that are not here: `tune.Tuner("BC")`.
+
     Called where `trainables.algorithm` is imported, and so with any algorithm or config.
     """
     from ray._private import worker
+    from ray.tune.registry import TRAINABLE_CLASS, _global_registry
 
     if worker.global_worker.mode == worker.WORKER_MODE:
         return  # in a trial's own processes the names are known, perhaps as a user's
     for name in _MODULES:
         _register_with_tune(name, _ByName(name))
+    # Those that are not here say so. Of a name that nobody registered, Tune tries to find another
+    # library's algorithm, and that library's names then take the place of ours.
+    for name in names_not_here():
+        if not _global_registry.contains(TRAINABLE_CLASS, name):
+            _register_with_tune(name, _ByName(name))
 
 
 class _ByName:
-    """What Tune keeps of an algorithm: read back, it is the class, imported only then."""
+    """What Tune keeps of an algorithm: read back, it is the class, or an error, only then."""
 
     def __init__(self, name: str):
         self._name = name

@@ -51,8 +51,12 @@ def __dir__() -> list[str]:
 
 
 def _hint(name: str) -> str:
-    """The public name that was probably meant."""
+    """What becomes of a name that is known not to be here, or the one that was probably meant."""
     import difflib
 
+    whats_become_of = importlib.import_module("trainables.core.planned").whats_become_of
+    words = None if name.startswith("_") else whats_become_of(name)
+    if words:
+        return f": {words}"
     near = [] if name.startswith("_") else difflib.get_close_matches(name, __dir__(), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from trainables.core.other_libraries import METHODS
+from trainables.core.planned import MULTI_AGENT, OFFLINE
 
 # The hooks that the reference also keeps under `callbacks_<hook>` in its own dicts.
 _HOOKS = (
@@ -206,7 +207,7 @@ PLANNED: dict[str, Planned] = {
     ),
     **_planned(
         "offline_data",
-        "offline data",
+        OFFLINE,
         "input_ input_config actions_in_input_normalized input_evaluation postprocess_inputs "
         "shuffle_buffer_size output output_config output_compress_columns output_max_file_size "
         "offline_sampling dataset_num_iters_per_learner input offline_data_class input_read_method "
@@ -242,12 +243,12 @@ PLANNED: dict[str, Planned] = {
     ),
     **_planned(
         "multi_agent",
-        "multi-agent training",
+        MULTI_AGENT,
         "policies policy_map_capacity policy_map_cache policy_mapping_fn policies_to_train "
         "observation_fn count_steps_by replay_mode algorithm_config_overrides_per_module "
         "policy_states_are_swappable multiagent _per_module_overrides",
     ),
-    **_planned("checkpointing", "multi-agent training", "checkpoint_trainable_policies_only"),
+    **_planned("checkpointing", MULTI_AGENT, "checkpoint_trainable_policies_only"),
     **_planned(
         "framework",
         "torch.compile with other algorithms than DQN and SAC",
@@ -263,7 +264,7 @@ PLANNED: dict[str, Planned] = {
 }
 
 # Settings of `.training()` that only algorithms have which are not there yet.
-ALGORITHMS_PLANNED: dict[str, str] = {
+SETTINGS_OF_PLANNED: dict[str, str] = {
     "MARWIL": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
     "moving_average_sqd_adv_norm_start vf_coeff",
     "BC": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
@@ -312,7 +313,7 @@ def _algorithms_of_names(names_of: dict[str, str]) -> dict[str, str]:
 SOME_HAVE = _algorithms_of_names(ALGORITHMS_HAVE)
 PLANNED |= {
     name: Planned("training", f"with {having}")
-    for name, having in _algorithms_of_names(ALGORITHMS_PLANNED).items()
+    for name, having in _algorithms_of_names(SETTINGS_OF_PLANNED).items()
     if name not in SOME_HAVE
 }
 
@@ -528,10 +529,10 @@ MODEL_REFUSED: dict[str, str] = {
 
 # Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.
 METHODS_PLANNED: dict[str, str] = {
-    "add_policy": "multi-agent training",
-    "remove_policy": "multi-agent training",
-    "get_multi_agent_setup": "multi-agent training",
-    "multiagent": "multi-agent training",
+    "add_policy": MULTI_AGENT,
+    "remove_policy": MULTI_AGENT,
+    "get_multi_agent_setup": MULTI_AGENT,
+    "multiagent": MULTI_AGENT,
 }
 METHODS_REFUSED: dict[str, str] = {
     "import_policy_model_from_h5": _TF,

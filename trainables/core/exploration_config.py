@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from trainables.core.planned import FEATURES_PLANNED
 from trainables.core.settings import ConfigError, Settings, is_search_domain, setting
 
 _NOISE = (
@@ -163,6 +164,11 @@ class ExplorationConfig(Settings):
                 type has not.
         """
         kind = values.get("type")
+        if isinstance(kind, str) and kind in FEATURES_PLANNED:
+            raise ConfigError(
+                f"exploration_config: type = {kind!r} is not supported yet "
+                f"({FEATURES_PLANNED[kind]})"
+            )
         if isinstance(kind, str) and kind not in OPTIONS:
             near = difflib.get_close_matches(kind, OPTIONS, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainables.core import compatibility
-from trainables.core.other_libraries import ALGORITHMS, ALGORITHMS_PLANNED, SETTINGS, Hint
+from trainables.core.other_libraries import SETTINGS, Hint
 
 if TYPE_CHECKING:
     from trainables.core.config import AlgorithmConfig
@@ -45,24 +45,11 @@ def setting_hint(config_class: type[AlgorithmConfig], name: str) -> Found | None
     return Found(path, f"it would be {write}: {_why_not(config_class, path)}")
 
 
-def algorithm_hint(name: str) -> str | None:
-    """What becomes of an algorithm that is not here, in words; None if it is unheard of."""
-    wanted = _letters(name)
-    if wanted in map(_letters, ALGORITHMS_PLANNED):
-        return "it is planned, and not there yet"
-    near = [ours for theirs, ours in ALGORITHMS.items() if _letters(theirs) == wanted]
-    return f"nearest: {near[0]}" if near else None
-
-
 def _dicts_with(config_class: type[AlgorithmConfig], name: str) -> list[str]:
     """The settings that are dicts with this key, one of each kind."""
     nested = reversed(config_class.nested_settings().items())
     first = {inner: outer for outer, inner in nested if name in inner.settings()}
     return list(reversed(first.values()))
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name)).lower()
 
 
 def _spelled(config_class: type[AlgorithmConfig], name: str) -> str:

@@ -253,7 +253,6 @@ ALGORITHMS: dict[str, str] = {
     **_nearest("R2D2 DRQN", "DQN with model={'use_lstm': True}"),
     **_nearest("ARS ES CMAES", "PPO; there is no algorithm without gradients"),
 }
-ALGORITHMS_PLANNED = ("BC", "MARWIL", "CQL", "IQL", "DreamerV3")
 
 # Methods of an algorithm.
 METHODS: dict[str, str] = {

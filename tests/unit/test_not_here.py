@@ -1,0 +1,217 @@
+"""What is planned or will not come says so by name, in one line, wherever it is looked for."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray import tune
+from ray.tune.registry import TRAINABLE_CLASS, _global_registry, get_trainable_cls
+from typer.testing import CliRunner
+
+import trainables
+import tunescape
+from experiments.cli import app
+from trainables import PPO, PPOConfig, registry
+from trainables.core import compatibility
+from trainables.core.planned import (
+    ALGORITHMS_ABSENT,
+    ALGORITHMS_PLANNED,
+    FEATURES_PLANNED,
+    names_not_here,
+    whats_become_of,
+)
+from trainables.core.settings import ConfigError
+from trainables.registry import algorithm_names, get_algorithm
+
+MODULES = {name: name.lower() for name in ALGORITHMS_PLANNED}
+
+
+def imported(statement: str) -> None:
+    exec(statement, {})
+
+
+# ------------------------------------------------------------------ imports
+
+
+@pytest.mark.parametrize("name", ALGORITHMS_PLANNED)
+@pytest.mark.parametrize("package", ["trainables", "tunescape"])
+def test_planned_algorithms_say_so_when_they_are_imported(name: str, package: str) -> None:
+    for what in (name, f"{name}Config"):
+        says = rf"^{package}\.{what}: {name} \(.*\) is planned, and not there yet$"
+        with pytest.raises(ImportError, match=says):
+            imported(f"from {package} import {what}")
+        with pytest.raises(AttributeError, match=rf"'{what}': {name} \(.*\) is planned"):
+            getattr(importlib.import_module(package), what)
+        assert not hasattr(importlib.import_module(package), what)
+
+
+@pytest.mark.parametrize(("name", "module"), MODULES.items())
+def test_their_modules_say_so(name: str, module: str) -> None:
+    for statement in (
+        f"import trainables.{module}",
+        f"from trainables.{module} import {name}Config",
+        f"from trainables import {module}",
+    ):
+        with pytest.raises(ImportError, match=rf"^trainables\.{module}: {name} \(.* is planned"):
+            imported(statement)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("TD3Config", "TD3 is not in Tunescape; nearest: SAC"),
+        ("ES", "ES is not in Tunescape; nearest: PPO; there is no algorithm without gradients"),
+        ("A3C", "A3C is not in Tunescape; nearest: IMPALA"),
+        ("QMIX", "QMIX is not in Tunescape: multi-agent training is planned, and not there yet"),
+        ("MultiAgentEnv", r"MultiAgentEnv \(multi-agent training\) is planned, and not there yet"),
+        ("Curiosity", r"Curiosity \(intrinsic rewards\) is planned, and not there yet"),
+    ],
+)
+def test_other_names_say_what_becomes_of_them(name: str, says: str) -> None:
+    with pytest.raises(ImportError, match=rf"^trainables\.{name}: {says}$"):
+        imported(f"from trainables import {name}")
+
+
+def test_an_unheard_of_name_is_missing_as_ever() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'Nonsense' from 'trainables'"):
+        imported("from trainables import Nonsense")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'trainables\.nonsense'"):
+        imported("import trainables.nonsense")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'bc_of_others'"):
+        imported("import bc_of_others")
+
+
+# ------------------------------------------------------------------ the table
+
+
+def test_one_table_names_what_is_planned() -> None:
+    assert set(compatibility.SETTINGS_OF_PLANNED) <= set(ALGORITHMS_PLANNED)
+    assert {"BC", "MARWIL", "CQL", "IQL", "DreamerV3"} == set(ALGORITHMS_PLANNED)
+    not_here = [*names_not_here(), *FEATURES_PLANNED]
+    assert len(set(not_here)) == len(not_here)
+    assert not set(not_here) & {*algorithm_names(), *trainables.__all__, *tunescape.__dir__()}
+    for name in algorithm_names():
+        assert whats_become_of(name) is None
+    for words in ALGORITHMS_ABSENT.values():
+        assert words.startswith("no algorithm") or "planned" in words
+
+
+def test_names_are_found_however_they_are_written() -> None:
+    assert whats_become_of("QR-DQN") == whats_become_of("qrdqn") == whats_become_of("QRDQNConfig")
+    assert str(whats_become_of("dreamer_v3")).startswith("DreamerV3 (learning in a world model)")
+    assert whats_become_of("FooBar") is None
+
+
+# ------------------------------------------------------------------ by name
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS_PLANNED, "bc"])
+def test_the_registry_says_so(name: str) -> None:
+    says = rf"^algorithm '{name}': .* is planned, and not there yet \(known: A2C, APPO, "
+    with pytest.raises(ConfigError, match=says):
+        get_algorithm(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("BC", "BC .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "multi-agent training")],
+)
+def test_tune_says_so_by_name(name: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        get_trainable_cls(name)
+
+
+def test_a_name_that_its_user_has_registered_stays_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(tune.Trainable):
+        pass
+
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    before = _global_registry._to_flush.copy()
+    try:
+        tune.register_trainable("Rainbow", Mine)
+        registry.register_names()
+        assert get_trainable_cls("Rainbow") is Mine
+        assert get_trainable_cls("PPO") is PPO
+    finally:
+        if not ray.is_initialized():
+            _global_registry._to_flush = before
+        else:
+            _global_registry.register(TRAINABLE_CLASS, "Rainbow", registry._ByName("Rainbow"))
+
+
+# ------------------------------------------------------------------ specs and the command line
+
+
+def command(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code != 0
+    return str(result.exception)
+
+
+@pytest.mark.parametrize("option", ["--algo", "--run"])
+def test_the_command_line_says_so(option: str) -> None:
+    told = command("train", option, "BC", "--env", "CartPole-v1")
+    assert "BC (behaviour cloning) is planned, and not there yet" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x: {run: BC, env: CartPole-v1}", "BC (behaviour cloning) is planned"),
+        ("x: {run: DDPG, env: CartPole-v1}", "DDPG is not in Tunescape; nearest: SAC"),
+        ("{trainable: MARWIL, config: {env: CartPole-v1}}", "MARWIL (imitation weighted by"),
+    ],
+)
+def test_specs_say_so(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(text)
+    assert says in command("run", str(tmp_path / "spec.yaml"), "--dry-run")
+
+
+# ------------------------------------------------------------------ settings and methods
+
+
+@pytest.mark.parametrize("kind", ["Curiosity", "RND"])
+def test_intrinsic_rewards_say_so(kind: str) -> None:
+    says = rf"type = '{kind}' is not supported yet \(intrinsic rewards\)"
+    with pytest.raises(ConfigError, match=says):
+        PPOConfig().exploration(exploration_config={"type": kind, "eta": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("policy_ids", ["pol1"]),
+        ("policy_mapping_fn", lambda agent, *args, **kwargs: "pol1"),
+        ("policies_to_train", ["pol1"]),
+        ("policies_to_train", lambda *args: True),
+    ],
+)
+def test_what_several_policies_need_says_so(name: str, value: Any, tmp_path: Path) -> None:
+    says = rf"^{name} = .* is not supported yet \(multi-agent training\)"
+    with pytest.raises(ConfigError, match=says):
+        PPO.from_checkpoint(tmp_path, **{name: value})
+    if name != "policy_ids":
+        with pytest.raises(ConfigError, match=says):
+            PPOConfig().multi_agent(**{name: value})
+        with pytest.raises(ConfigError, match=says):  # in Tune's own process, before a trial
+            PPO.default_resource_request({"env": "CartPole-v1", name: value})
+
+
+def test_the_only_policy_may_be_named(tmp_path: Path) -> None:
+    config = PPOConfig().environment("CartPole-v1").training(train_batch_size=64, minibatch_size=32)
+    with config.build() as algo:
+        algo.save(str(tmp_path))
+    only = {"policy_ids": {"default_policy"}, "policies_to_train": ["default_policy"]}
+    with PPO.from_checkpoint(tmp_path, policy_mapping_fn=None, **only) as algo:
+        assert set(algo.policies) == {"default_policy"}
+
+
+@pytest.mark.parametrize("name", ["add_policy", "remove_policy"])
+def test_methods_of_several_policies_say_so(name: str) -> None:
+    algorithm = object.__new__(PPO)
+    with pytest.raises(AttributeError, match=rf"{name} is not supported yet \(multi-agent train"):
+        getattr(algorithm, name)
