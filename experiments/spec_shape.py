@@ -23,6 +23,7 @@ from search_spaces.loader import (
     spaces_by_trainable,
 )
 from search_spaces.space import SearchSpace, SpaceKeyError
+from trainables.core.planned import whats_become_of
 
 _TAGGED: dict[str, dict[str, type[Section]]] = {"search": SEARCHES, "scheduler": SCHEDULERS}
 _FIELDS = SweepSpec.model_fields
@@ -231,7 +232,9 @@ def require_known_keys(document: Document) -> None:
 
 def _unknown_key(document: Document, key: str, known: list[str]) -> str:
     if key in _CALLED_HERE:
-        return f"unknown key {key!r}; here it is {_CALLED_HERE[key]}"
+        here = _CALLED_HERE[key]
+        words = whats_become_of(str(document.data[key])) if here == "trainable" else None
+        return f"unknown key {key!r}; here it is {here}" + (f", and {words}" if words else "")
     sections = {name: _section_in(field.annotation) for name, field in _FIELDS.items()}
     for name, section in sections.items():
         if section is not None and key in section.model_fields:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainables.core.config import AlgorithmConfig
+from trainables.core.own_settings import StaysHere
 
 
 class Configures:
@@ -52,7 +53,7 @@ class Configures:
         """
         made = self._made_of(settings)
         if "_algo_class" in vars(self._model or made):
-            made.algo_class = algorithm
+            made._algo_class = StaysHere(algorithm)
         return made
 
     def _made_of(self, settings: Mapping[str, Any]) -> AlgorithmConfig:

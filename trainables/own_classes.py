@@ -6,6 +6,7 @@ called on, or one that was registered. Otherwise its name has to be in `trust`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -109,7 +110,9 @@ def _trusted(setting: str, named: Any, trust: Collection[str], doubts: list[Doub
 
 
 def _check_findable(given: str, what: str) -> None:
-    if "<" in given:
+    module, _, qualname = given.partition(":")
+    of_another_script = module == "__main__" and not hasattr(sys.modules[module], qualname)
+    if "<" in given or of_another_script:
         raise CheckpointError(
             f"{what} is of {given}, which no import finds: call from_checkpoint on the class "
             "itself, or register_algorithm(…) it before"

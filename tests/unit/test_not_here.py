@@ -121,6 +121,7 @@ def test_the_registry_says_so(name: str) -> None:
     [("BC", "BC .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "multi-agent training")],
 )
 def test_tune_says_so_by_name(name: str, says: str) -> None:
+    registry._tell_the_new_cluster()  # as `ray.init` does, where another test ended a cluster
     with pytest.raises(ConfigError, match=says):
         get_trainable_cls(name)
 
@@ -134,6 +135,7 @@ def test_a_name_that_its_user_has_registered_stays_theirs(monkeypatch: pytest.Mo
     try:
         tune.register_trainable("Rainbow", Mine)
         registry.register_names()
+        registry._tell_the_new_cluster()
         assert get_trainable_cls("Rainbow") is Mine
         assert get_trainable_cls("PPO") is PPO
     finally:
@@ -163,6 +165,10 @@ def test_the_command_line_says_so(option: str) -> None:
     [
         ("x: {run: BC, env: CartPole-v1}", "BC (behaviour cloning) is planned"),
         ("x: {run: DDPG, env: CartPole-v1}", "DDPG is not in Tunescape; nearest: SAC"),
+        (
+            "{algorithm: QMIX, config: {env: CartPole-v1}}",
+            "here it is trainable, and QMIX is not in Tunescape: multi-agent training is planned",
+        ),
         ("{trainable: MARWIL, config: {env: CartPole-v1}}", "MARWIL (imitation weighted by"),
     ],
 )

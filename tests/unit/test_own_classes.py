@@ -167,6 +167,13 @@ def test_a_local_class_is_restored_by_the_class_alone(tmp_path: Path) -> None:
         Algorithm.from_checkpoint(tmp_path)
 
 
+def test_a_class_of_another_script_is_restored_by_the_class_alone(plain: Path) -> None:
+    forge(plain, lambda state: state.update(algorithm_class={"__callable__": "__main__:MyPPO"}))
+    with pytest.raises(CheckpointError, match=r"__main__:MyPPO, which no import finds: call from_"):
+        Algorithm.from_checkpoint(plain)
+    goes_on(MyPPO.from_checkpoint(plain))
+
+
 def test_a_class_that_is_based_on_none_of_ours(tmp_path: Path) -> None:
     class Bare(Algorithm):
         config_class = PPOConfig

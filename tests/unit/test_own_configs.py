@@ -88,6 +88,20 @@ def test_a_config_class_in_the_references_style_names_its_algorithm() -> None:
         assert algo.config.lr == 1e-3
 
 
+def test_a_running_algorithms_config_goes_to_actors_without_its_class() -> None:
+    """A script's own class would go with all that it refers to, such as a lock."""
+
+    class Local(MyPPO):  # pickle finds no local class
+        pass
+
+    with PPOConfig(Local).update_from_dict(SMALL).build() as algo:
+        sent = pickle.loads(pickle.dumps(algo.config))
+        assert sent.to_dict() == algo.config.to_dict()
+        assert algo.config.copy().algo_class is Local
+    with pytest.raises(ConfigError, match="algo_class stayed there"):
+        sent.copy(copy_frozen=False).build()
+
+
 # ------------------------------------------------------------------ build
 
 
@@ -159,6 +173,33 @@ def test_a_plain_field_with_a_settings_name_is_its_default() -> None:
     assert PPOConfig().gamma == PPOConfig.settings()["gamma"].default != 0.9
     with pytest.raises(ConfigError, match=r"gamma = 1\.5 is not allowed; allowed: float, >= 0"):
         MyConfig(gamma=1.5)
+
+
+def test_a_default_that_is_no_field_is_refused() -> None:
+    class NoDataclass(PPOConfig):
+        lr: float = 0.5
+
+    class NoType(PPOConfig):
+        lr = 0.5
+
+    @dataclass
+    class NoTypeEither(PPOConfig):
+        lr = 0.5
+
+    for wrong in (NoDataclass, NoType, NoTypeEither):
+        says = rf"lr = 0\.5 in class {wrong.__name__} has no effect: put @dataclass"
+        with pytest.raises(ConfigError, match=says):
+            wrong()
+
+    @dataclass
+    class Right(PPOConfig):
+        lr: float = 0.5
+
+    class OnlyChecks(Right):
+        def validate(self) -> None:
+            super().validate()
+
+    assert Right().lr == OnlyChecks().lr == 0.5
 
 
 def test_what_is_no_field_says_how_it_becomes_one() -> None:

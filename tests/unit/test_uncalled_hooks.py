@@ -166,3 +166,14 @@ def test_every_one_says_what_to_do_instead(hooks: dict[str, str]) -> None:
 def test_none_of_them_is_a_method_here(owner: type, hooks: dict[str, str]) -> None:
     defined = {name for base in owner.__mro__ for name in vars(base)}
     assert not defined & set(hooks)
+
+
+def test_methods_that_ray_sets_on_an_actors_class_are_not_its_users() -> None:
+    class Mine(PPO):
+        pass
+
+    for name in ALGORITHM:
+        if hasattr(PPO, name):
+            setattr(Mine, name, getattr(PPO, name))
+    assert "restore_workers" in vars(Mine)
+    refuse_uncalled(Mine, ALGORITHM)

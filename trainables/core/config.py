@@ -31,7 +31,12 @@ from trainables.core.learner import Learner
 from trainables.core.model_config import MEMORIES, ModelConfig, OptimizerConfig
 from trainables.core.name_hints import setting_hint
 from trainables.core.other_libraries import SETTINGS
-from trainables.core.own_settings import BuildsAlgorithm, checked_algorithm, how_to_declare
+from trainables.core.own_settings import (
+    BuildsAlgorithm,
+    StaysHere,
+    checked_algorithm,
+    how_to_declare,
+)
 from trainables.core.reference_defaults import is_model_default
 from trainables.core.reporting_settings import ReportingSettings
 from trainables.core.resource_settings import (
@@ -736,7 +741,8 @@ class AlgorithmConfig(  # the last base's settings are listed first
         @property
         def algo_class(self) -> Any:
             """The `Algorithm` subclass that this config builds."""
-            return self.__dict__.get("_algo_class") or self._own_algorithm()
+            given = self.__dict__.get("_algo_class") or self._own_algorithm()
+            return given.get() if isinstance(given, StaysHere) else given
 
     def is_multi_agent(self) -> bool:
         """Whether several policies act. Never so far."""

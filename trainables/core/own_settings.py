@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from trainables.core.settings import ConfigError, Settings
 
@@ -17,6 +18,58 @@ class BuildsAlgorithm(Settings):
     """
 
     algo_class: Any = dataclasses.field(default=None, repr=False, metadata={"setting": None})
+
+    def __new__(cls, *args: Any, **values: Any) -> Self:
+        """Refuse a class whose own defaults would be passed over."""
+        config_class: Any = cls
+        _check_defaults(config_class)
+        return super().__new__(cls, *args, **values)
+
+
+class StaysHere:
+    """The class of a running algorithm, in its config, which goes to actors without it.
+
+    There it is not needed, and a script's own class would go with all that it refers to.
+    """
+
+    def __init__(self, algorithm: Any):
+        self._algorithm = algorithm
+
+    def get(self) -> Any:
+        """The class.
+
+        Raises:
+            ConfigError: in another process than the algorithm's.
+        """
+        if self._algorithm is None:
+            raise ConfigError(
+                "this config is of an algorithm in another process, and its algo_class stayed "
+                "there: set algo_class anew"
+            )
+        return self._algorithm
+
+    def __copy__(self) -> StaysHere:
+        return self
+
+    def __reduce__(self) -> Any:
+        return StaysHere, (None,)
+
+
+@functools.cache
+def _check_defaults(config_class: type[Settings]) -> None:
+    """Check once that each value that a class gives a setting is a field: others have no effect.
+
+    Raises:
+        ConfigError: naming the class and the setting.
+    """
+    for base in config_class.__mro__:
+        own = vars(base)
+        fields = own.get("__annotations__", {}) if "__dataclass_params__" in own else {}
+        for name in config_class.settings().keys() & own.keys() - fields.keys():
+            raise ConfigError(
+                f"{name} = {own[name]!r} in class {base.__name__} has no effect: put @dataclass "
+                f"above the class, and write a type, `{name}: … = {own[name]!r}`"
+            )
 
 
 def checked_algorithm(config_class: type, given: Any) -> Any:

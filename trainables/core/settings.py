@@ -392,7 +392,8 @@ def _declaration(cls: type, field: dataclasses.Field[Any]) -> dict[str, Any] | N
     above = [base.__dict__.get("__dataclass_fields__", {}).get(field.name) for base in cls.__mro__]
     inherited = [one.metadata["setting"] for one in above if one and "setting" in one.metadata]
     default = field.default
-    if field.default_factory is not dataclasses.MISSING:
+    # Not compared with MISSING: of a script's class, an actor has another object of that kind.
+    if callable(field.default_factory):
         default = field.default_factory()
     return {"section": "training", "doc": "", **(inherited or [{}])[0], "default": default}
 
