@@ -108,7 +108,7 @@ def _options(
             "-v",
             "--verbose",
             count=True,
-            help="Tune's log, a dry run's defaults; -vv: also workers' output, tracebacks.",
+            help="Tune's log, trials' log (INFO), a dry run's defaults; -vv: DEBUG, tracebacks.",
         ),
     ] = 0,
     version: Annotated[

@@ -17,6 +17,7 @@ from experiments.ray_names import check_address
 from experiments.ray_watch import watched_ray
 from experiments.schema import Resources
 from experiments.stop_signals import kept_from_ray
+from trainables.core.logs import VARIABLE
 from tunescape.shared_names import needs_room_in_workers
 
 # Why each is set, in this process and, through Ray, in its workers:
@@ -34,6 +35,7 @@ _ENVIRONMENT = {
     # Snapshots are forced by checkpoints; that is meant.
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+_LEVELS = {1: "INFO", 2: "DEBUG"}  # of trials, by verbosity
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _DEFAULTS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -69,12 +71,16 @@ def sweep_environment() -> Iterator[None]:
 
 
 @contextmanager
-def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
+def ray_session(
+    resources: Resources, *, verbosity: int = 0, shows_logs: bool = False
+) -> Iterator[None]:
     """Use the Ray that runs already, or start or join one and leave it at the end.
 
     Args:
         resources: The spec's `resources`.
-        verbosity: 0 is quiet, 1 shows Tune's log, 2 the workers' output and trials' tracebacks.
+        verbosity: 0 is quiet, 1 shows Tune's log and what trials log at the level INFO, 2 at DEBUG,
+            with trials' tracebacks. A level of a trial's own goes first.
+        shows_logs: Show what trials log in any case.
 
     Raises:
         PreflightError: The cluster cannot be reached.
@@ -82,6 +88,7 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
     import ray
 
     _set_log_levels(verbosity)
+    follows = shows_logs or verbosity > 0
     if ray.is_initialized():
         yield
         return
@@ -90,7 +97,7 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
             check_address(resources.address)
     except ValueError as error:
         raise PreflightError(f"resources.address = {resources.address!r}: {error}") from None
-    options: dict[str, Any] = {"log_to_driver": verbosity >= 2, "logging_level": logging.ERROR}
+    options: dict[str, Any] = {"log_to_driver": follows, "logging_level": logging.ERROR}
     if resources.address is None:
         options |= {
             "address": "local",
@@ -103,9 +110,12 @@ def ray_session(resources: Resources, *, verbosity: int = 0) -> Iterator[None]:
         options["address"] = resources.address
         if (hook := needs_room_in_workers()) is not None:  # they inherit nothing from this process
             options["runtime_env"] = {"worker_process_setup_hook": hook}
+        if verbosity:
+            variables = {VARIABLE: _LEVELS[min(verbosity, 2)]}
+            options["runtime_env"] = {**options.get("runtime_env", {}), "env_vars": variables}
     doing("starting Ray" if resources.address is None else f"joining Ray at {resources.address}")
     try:
-        with kept_from_ray(), lean_ray(follow_logs=verbosity >= 2):
+        with kept_from_ray(), _trial_log_level(verbosity), lean_ray(follow_logs=follows):
             ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = resources.address or "this machine"
@@ -144,6 +154,21 @@ def usable_cpus() -> int:
     except (OSError, ValueError):  # no such file, or `max`: no quota
         pass
     return max(1, cpus)
+
+
+@contextmanager
+def _trial_log_level(verbosity: int) -> Iterator[None]:
+    """What trials that set no `log_level` log, in the workers of a Ray that starts meanwhile."""
+    before = os.environ.get(VARIABLE)
+    if verbosity:
+        os.environ[VARIABLE] = _LEVELS[min(verbosity, 2)]
+    try:
+        yield
+    finally:
+        if verbosity and before is None:
+            del os.environ[VARIABLE]
+        elif before is not None:
+            os.environ[VARIABLE] = before
 
 
 def _set_log_levels(verbosity: int) -> None:

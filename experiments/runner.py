@@ -161,13 +161,19 @@ def _results(outcome: Outcome) -> ResultGrid:
 
 @stop_signals()
 @sweep_environment()
+def _logs(spec: SweepSpec) -> bool:
+    """Whether the spec itself asks trials to tell what happens."""
+    return spec.config.get("log_level") in ("INFO", "DEBUG")
+
+
 def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int = 0) -> Outcome:
     """Like `run`, with how the sweep ended.
 
     Args:
         spec: The sweep.
         console: Where progress and warnings are shown; by default the terminal's stderr.
-        verbosity: 0 is quiet, 1 shows Tune's log, 2 the workers' output and trials' tracebacks.
+        verbosity: 0 is quiet, 1 shows Tune's log and what trials log at the level INFO, 2 at DEBUG,
+            with trials' tracebacks.
     """
     import ray
 
@@ -188,7 +194,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
     with (
         shown_activity(console),
         _closed_unless_begun(study) as unused,
-        ray_session(spec.resources, verbosity=verbosity),
+        ray_session(spec.resources, verbosity=verbosity, shows_logs=_logs(spec)),
     ):
         _check_cluster(spec)
         if spec.scheduler.algorithm == "resource_changing":
@@ -250,7 +256,7 @@ def resume_sweep(
         with (
             shown_activity(console),
             _closed_unless_begun(study) as unused,
-            ray_session(resources, verbosity=verbosity),
+            ray_session(resources, verbosity=verbosity, shows_logs=_logs(spec)),
         ):
             _check_cluster(spec)
             sweep = restore_tuner(spec, path, errored=errored, console=console, study=study)

@@ -6,7 +6,6 @@ policies in `policy_access`.
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import time
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from trainables.core.compatibility import missing_attribute
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.learner import Learner
 from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.modules import PolicyModule
 from trainables.core.policy import Policy
 from trainables.core.reported_metrics import older_names
@@ -59,10 +59,9 @@ from trainables.runtime.process_environment import ProcessEnvironment, num_threa
 from trainables.runtime.random_streams import RandomStreams, random_streams
 from trainables.runtime.remote_learner_group import RemoteLearnerGroup
 from trainables.runtime.tasks import check_tasks
+from trainables.runtime.trial_log import tell_set_up
 from trainables.runtime.video import check_display, check_encoder
 from trainables.stopping import PARTS, running
-
-logger = logging.getLogger("trainables")
 
 _STEPS_FOR_AN_EPISODE = 2_000  # that the first result waits at most for the end of an episode
 
@@ -117,11 +116,12 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         """Build everything that the settings describe. Called by Tune, and by `reset_config`."""
+        start = time.perf_counter()
         self._why_ended = None
         self._given_config = config
         self.config = self._validated(config)
         self.config.freeze()
-        logging.getLogger("trainables").setLevel(self.config.log_level)
+        set_log_level(self.config.log_level)
         torch.set_num_threads(self._num_threads())
         self._zero_counters()
         self.callbacks = AlgorithmCallbacks(self, self.config, self.episodes.custom)
@@ -159,6 +159,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             if env is not None:
                 env.close()
             raise
+        name, seconds = type(self).__name__, time.perf_counter() - start
+        tell_set_up(name, self.config, self.policies, self._seed_entropy, seconds)
 
     def _num_threads(self) -> int:
         """As many as this process has CPUs: a scheduler may have given it more than the config."""
@@ -328,6 +330,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             env.close()
 
     def _env_runners_recreated(self, indices: list[int]) -> None:
+        logger.info("env runners %s are there again", indices)
         self.callbacks(
             "on_env_runners_recreated",
             env_runner_group=self.env_runners,
@@ -337,6 +340,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
 
     def cleanup(self) -> None:
         """Close environments and end actors. Called by `stop`."""
+        logger.info("stops after %d training steps", self.__dict__.get("num_training_steps", 0))
         self._environment.take_back()
         with ExitStack() as stack:  # each is stopped even if another one raises
             for name in ("learners", "eval_env_runner_group", "env_runners"):
@@ -366,6 +370,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             new_config: A config object or a dict of settings.
         """
         self._refuse_reset("reset_config()")
+        logger.info("this process becomes another trial")
         self.setup(self._configures.take(new_config))
         return True
 
@@ -462,6 +467,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         metrics |= self.iteration_metrics()
         self._check_finite(metrics)
         num_env_steps = self.num_env_steps_sampled - sampled
+        if is_debug():
+            logger.debug("iteration of %d env steps, %.3f s: %s", num_env_steps, elapsed, metrics)
         if self.config.restart_failed_env_runners:
             self.env_runners.probe()
             self.env_runners.restore(wait=False)  # they join the others once they are built

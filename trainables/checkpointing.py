@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from trainables.core.checkpoint import (
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
 from trainables.core.config import DEFAULT_MODULE_ID
 from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.logs import logger
 from trainables.core.planned import MULTI_AGENT
 from trainables.core.settings import CODE, ConfigError
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
@@ -37,8 +37,6 @@ from trainables.runtime.envs import env_name
 from trainables.runtime.metrics import EpisodeWindow
 from trainables.runtime.random_streams import RandomStreams
 from trainables.stopping import running
-
-logger = logging.getLogger("trainables")
 
 _STATE = "checkpoint"
 
@@ -181,6 +179,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
                 self.export_policy_model(str(path), policy_id, with_env=False)
             files += [file for file in path.iterdir() if file.is_file()]
         save_state(folder, _STATE, state, files)
+        logger.info("saved checkpoint %s, after %d env steps", folder, self.num_env_steps_sampled)
 
     @running
     def load_checkpoint(self, checkpoint: Any) -> None:
@@ -189,6 +188,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
             state = _read_checkpoint(folder)
         with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
             self.set_state(state)
+        logger.info("loaded checkpoint %s, of %d env steps", folder, self.num_env_steps_sampled)
         self.callbacks("on_checkpoint_loaded")
 
     @classmethod

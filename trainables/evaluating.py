@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import numbers
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ import numpy as np
 
 from trainables.core.checkpoint import resolve_callable
 from trainables.core.config import AlgorithmConfig
+from trainables.core.logs import logger
 from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
 from trainables.core.settings import ConfigError
 from trainables.policy_access import PolicyAccess
@@ -21,9 +21,8 @@ from trainables.runtime.env_runner_group import EnvRunnerGroup
 from trainables.runtime.evaluation_group import EvaluationGroup
 from trainables.runtime.evaluation_result import NOTHING, EvaluationResult
 from trainables.runtime.metrics import Timers
+from trainables.runtime.trial_log import tell_evaluation
 from trainables.stopping import running
-
-logger = logging.getLogger("trainables")
 
 _OLDER = {
     old.removeprefix("evaluation/"): new.removeprefix("evaluation/")
@@ -155,6 +154,7 @@ class Evaluating(PolicyAccess):
             metrics = seen | metrics | of_weights
             self.callbacks.end_evaluation(metrics)
             self._evaluation = metrics
+            tell_evaluation(metrics, self._evaluated_after)
         elif not self._evaluation:
             logger.warning(
                 "evaluation: nothing was played within evaluation_sample_timeout_s = %g, and there "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from trainables.core.batch import Batch, Rollout, tree_columns, tree_of
 from trainables.core.clock import Clock, exact
 from trainables.core.config import AlgorithmConfig
 from trainables.core.learner import CompileOptions, LossFn
+from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.model_config import MEMORIES, ModelConfig
 from trainables.core.parameter_noise import ParameterNoise
 from trainables.core.policy import Policy
@@ -27,8 +27,6 @@ from trainables.core.settings import ConfigError, Settings, setting
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay import ReplayBuffer
 from trainables.runtime.state_store import StateLayout
-
-logger = logging.getLogger("trainables")
 
 _COMPILER = "a compiler that would be started"
 
@@ -373,6 +371,8 @@ class OffPolicy(Algorithm):
                 replay.beta = self.scheduled(self._replay_config.beta)
                 drawn = replay.sample(size, count, gamma=config.gamma, n_step=config.n_step_range)
                 batch = self.prepare(self.policies[module_id], drawn)
+                if is_debug():
+                    logger.debug("%d updates with rows of %s", count, shapes(batch))
                 if count == 1:
                     yield module_id, batch
                     continue

@@ -18,6 +18,7 @@ from trainables.core.flat_parameters import (
     flat_groups,
     zero_gradients,
 )
+from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.model_config import OptimizerConfig
 from trainables.core.own_optimizer import check_optimizer, check_storable
@@ -228,6 +229,8 @@ class Learner:
         Returns:
             Means of the reported scalars over all gradient steps.
         """
+        if is_debug():
+            logger.debug("learner %d updates with %s", self.ranks.rank, shapes(batch))
         if ids is None:
             assert self.ranks.size == 1
             parts = minibatches(batch, num_epochs, minibatch_size, generator, normalize)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainables.core.logs import LEVELS
 from trainables.core.settings import Settings, setting
 
 
@@ -34,11 +35,12 @@ class ReportingSettings(Settings):
     export_native_model_files: bool = setting(
         False, "checkpointing", "checkpoints also hold each policy as a torch.export program"
     )
-    log_level: str = setting(
-        "WARN",
+    log_level: str | None = setting(
+        None,
         "debugging",
-        "level of the loggers of trainables",
-        choices=("DEBUG", "INFO", "WARN", "ERROR"),
+        "what all processes of a trial log: INFO what happens, DEBUG also the flow of data; None: "
+        "what the command line's -v (INFO) or -vv (DEBUG) asks for, else WARN",
+        choices=LEVELS,
     )
     log_sys_usage: bool = setting(
         False, "debugging", "results carry CPU and memory use (needs psutil)"

@@ -11,6 +11,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from trainables.core.batch import Rollout
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.connectors import RunningMoments
+from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.playing import Player
 from trainables.core.policy import Policy
 from trainables.core.recurrent_state import reset_state, stacked_states, state_arrays
@@ -210,6 +211,15 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
             "on_sample_end", env_runner=self, samples=rollouts, metrics_logger=self._logger
         )
         episodes.logged = self._logger.take()
+        if is_debug():
+            logger.debug(
+                "env runner %d sampled %d env steps, %d episodes ended, weights version %d: %s",
+                self.worker_index,
+                rollout.valid.sum(),
+                len(episodes.returns),
+                self.weights_version,
+                shapes(rollout),
+            )
         return rollouts, self._count_restarts(episodes)
 
     def _rollout(self, columns: Recording, states: list[dict[str, np.ndarray]]) -> Rollout:

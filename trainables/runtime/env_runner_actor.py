@@ -15,11 +15,12 @@ from trainables.core.batch import Rollout
 from trainables.core.checkpoint import callable_name, resolve_callable
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.connectors import RunningMoments
+from trainables.core.logs import logger, set_log_level
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
 from trainables.core.uncalled_hooks import ENV_RUNNER, refuse_uncalled
 from trainables.runtime.env_runner import EnvRunner, Episodes
-from trainables.runtime.envs import make_vector_env, training_options
+from trainables.runtime.envs import env_name, make_vector_env, training_options
 from trainables.runtime.process_environment import num_threads
 from trainables.runtime.remote_env_runner import RemoteEnvRunner
 from trainables.runtime.remote_envs import RemoteVectorEnv
@@ -102,6 +103,7 @@ class EnvRunnerActor:
     def build(self, plan: RunnerPlan) -> None:
         """(Re)build the env runner."""
         config, index = plan.config, plan.index
+        set_log_level(config.log_level)
         variables = config.extra_python_environs_for_worker
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_env_runner))
         if hasattr(self, "runner"):
@@ -118,6 +120,7 @@ class EnvRunnerActor:
             set_tasks(env, plan.tasks)  # its first episodes are of these tasks already
         policy = Policy(**plan.policy_options, device=runner_device(config))
         self.runner = make_env_runner(config, policy, env, plan.seed, index)
+        logger.info("env runner %d: %d slots of %r", index, env.num_envs, env_name(config.env))
 
     def ping(self) -> int:
         """This env runner's index."""

@@ -11,6 +11,7 @@ import torch
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config import AlgorithmConfig
+from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.endless import longest_evaluated
@@ -137,6 +138,8 @@ class EvaluationRunner(WorkerPolicies, WorkerEnvs):
                 if result is None:
                     break
                 played[part.number] = result
+                if is_debug():
+                    logger.debug("evaluation part %d: %s", part.number, result.metrics())
                 if cut_off is not None and cut_off():
                     break
         finally:
@@ -187,8 +190,10 @@ class EvaluationActor:
         self, config: AlgorithmConfig, policy_options: dict[str, Any], worker_index: int
     ) -> None:
         """(Re)build the runner."""
+        set_log_level(config.log_level)
         policy = Policy(**policy_options, device=runner_device(config))
         self.runner = EvaluationRunner(config, policy, worker_index)
+        logger.info("evaluation env runner %d is there", worker_index)
 
     def ping(self) -> int:
         """This runner's index."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from trainables.core.config import AlgorithmConfig
 from trainables.core.learner import Learner
 from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.logs import logger, set_log_level
 from trainables.core.policy import Policy
 from trainables.core.ranks import ALONE, Ranks
 from trainables.core.settings import ConfigError
@@ -68,6 +69,7 @@ class LearnerActor:
 
     def build(self, recipe: WorkerRecipe) -> None:
         """Make the worker anew, for now alone."""
+        set_log_level(recipe.config.log_level)
         self._leave()
         self._recipe = recipe
 
@@ -89,6 +91,7 @@ class LearnerActor:
             backend = GPUS if alone_on_gpu else CPUS
             self._ranks = ProcessRanks(rank, size, store, backend, one_node)
         self.worker = self._recipe.make(self._ranks)
+        logger.info("learner %d of %d is there, %d threads", rank, size, torch.get_num_threads())
 
     def run(
         self,
