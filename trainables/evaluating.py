@@ -179,21 +179,17 @@ def _checked(metrics: Any) -> dict[str, float]:
     """What `custom_evaluation_function` returned.
 
     Raises:
-        ConfigError: if it is not a flat dict of finite numbers.
+        ConfigError: if it is not a flat dict of numbers, NaN (unknown) or finite ones.
     """
     if not isinstance(metrics, Mapping) or not metrics:
         raise ConfigError(
             f"custom_evaluation_function returned {metrics!r}; allowed: a dict of numbers by name"
         )
     for name, value in metrics.items():
-        if (
-            not isinstance(name, str)
-            or not isinstance(value, numbers.Real)
-            or not math.isfinite(value)
-        ):
+        if not isinstance(name, str) or not isinstance(value, numbers.Real) or math.isinf(value):
             raise ConfigError(
                 f"custom_evaluation_function returned {name!r}: {value!r}; allowed: a finite "
-                "number for each name"
+                "number for each name, or NaN where none is known"
             )
     # As plain numbers: numpy's are not written as JSON.
     return {k: int(v) if isinstance(v, numbers.Integral) else float(v) for k, v in metrics.items()}

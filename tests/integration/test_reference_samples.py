@@ -280,7 +280,7 @@ def test_weights_of_policies_and_workers() -> None:
         changed = {name: value + 1 for name, value in weights.items()}
         algo.set_weights({"default_policy": changed})
         [of_worker] = algo.workers.foreach_worker_with_index(
-            lambda _id, worker: worker.get_policy().get_weights()
+            lambda worker, _: worker.get_policy().get_weights()
         )
         np.testing.assert_equal(of_worker, changed)
         np.testing.assert_equal(algo.get_policy().get_weights(), changed)
@@ -290,7 +290,7 @@ def test_workers_are_asked_functions(algo: PPO) -> None:
     [steps] = algo.workers.foreach_worker(lambda worker: worker.env.num_envs)
     assert steps == algo.config.num_envs_per_env_runner
     assert algo.workers.foreach_policy(lambda policy, policy_id: policy_id) == ["default_policy"]
-    assert algo.workers.foreach_worker_with_index(lambda index, worker: index) == [0]
+    assert algo.workers.foreach_worker_with_index(lambda worker, index: index) == [0]
     assert algo.workers.local_worker().get_policy() is algo.get_policy()
     algo.restore_workers(algo.workers)
 

@@ -565,7 +565,7 @@ def test_a_custom_function_evaluates(tmp_path: Any) -> None:
     [
         (None, r"returned None; allowed: a dict of numbers by name"),
         ({}, r"returned \{\}"),
-        ({"a": float("nan")}, r"returned 'a': nan; allowed: a finite number"),
+        ({"a": float("inf")}, r"returned 'a': inf; allowed: a finite number for each name, or NaN"),
         ({"a": {"b": 1.0}}, r"returned 'a': \{'b': 1.0\}"),
         ({"a": "1"}, r"returned 'a': '1'"),
     ],
@@ -575,6 +575,16 @@ def test_what_a_custom_function_returns_is_checked(returned: Any, message: str) 
     config = config_of(**SMALL, custom_evaluation_function=lambda algorithm, group: returned)
     with config.build() as algo, pytest.raises(ConfigError, match=message):
         algo.evaluate()
+
+
+def test_a_custom_function_may_report_what_the_group_played_without_an_end() -> None:
+    config = config_of(
+        **{**SMALL, "evaluation_duration": 1, "evaluation_duration_unit": "timesteps"},
+        custom_evaluation_function=lambda algorithm, group: group.play().metrics(),
+    )
+    with config.build() as algo:
+        result = algo.evaluate()
+    assert math.isnan(result["episode_return_mean"]) and result["num_episodes_cut_off"] == 1
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,10 @@ def limits_itself(context: EnvContext) -> gym.Env:
     return TimeLimit(ContextEnv(context), context["max_episode_steps"])
 
 
+def hands_on(context: EnvContext) -> gym.Env:
+    return KeywordEnv(**context)
+
+
 class OwnVectorEnv(EncodingVectorEnv):
     def __init__(self, num_envs: int):
         super().__init__(num_envs)
@@ -75,6 +79,7 @@ KINDS: dict[str, Any] = {
     "class with context": ContextEnv,
     "callable": creator,
     "callable that limits": limits_itself,
+    "callable that hands on": hands_on,
     "module:Class": f"{__name__}:KeywordEnv",
     "tune.register_env": "LimitedByTune",
     "gymnasium.register": "LimitedByGymnasium-v0",
@@ -154,10 +159,17 @@ def test_no_second_limit() -> None:
     assert limited(once, 4) is not once
 
 
-@pytest.mark.parametrize("steps", [0, -3, 2.5, "ten", True])
-def test_no_number_of_steps(steps: Any) -> None:
+@pytest.mark.parametrize("kind", [KeywordEnv, "CartPole-v1"])
+@pytest.mark.parametrize("steps", [0, -1, 2.5, "ten", True])
+def test_no_number_of_steps(steps: Any, kind: Any) -> None:
     with pytest.raises(ConfigError, match=r"max_episode_steps = .* allowed: int, >= 1, or None"):
-        make_vector_env(KeywordEnv, {"max_episode_steps": steps}, 1)
+        make_vector_env(kind, {"max_episode_steps": steps}, 1)
+
+
+def test_other_errors_of_a_callable_stay() -> None:
+    config = {"max_episode_steps": STEPS, "size": 1}
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'size'"):
+        make_vector_env(hands_on, config, 1)
 
 
 def test_a_vector_class_limits_itself() -> None:

@@ -367,12 +367,13 @@ class AlgorithmConfig(  # the last base's settings are listed first
         return self.update_from_dict(values)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "algo_class":
-            name, value = "_algo_class", value and checked_algorithm(type(self), value)
         if name.startswith("_") and _home_section(name, type(self).settings()) is None:
             return object.__setattr__(self, name, value)
         if self.is_frozen:
             raise ConfigError(f"{name}: this config is frozen; change a copy(copy_frozen=False)")
+        if name == "algo_class":
+            given = value and checked_algorithm(type(self), value)
+            return object.__setattr__(self, "_algo_class", given)
         for canonical, checked in type(self).check({name: value}).items():
             object.__setattr__(self, canonical, checked)
 

@@ -23,7 +23,7 @@ from trainables.runtime.env_constructors import (
 )
 from trainables.runtime.several_agents import has_several_agents, not_yet
 from trainables.runtime.sub_environment import SubEnvironment
-from trainables.runtime.time_limits import limited, take_limit
+from trainables.runtime.time_limits import limited, made_by, take_limit
 from trainables.runtime.video import Video, VideoRecorder, with_window
 
 _KNOWN_PACKAGES = ("gymnasium.", "ale_py.", "minatar.", "minigrid.", "trainables.")
@@ -177,7 +177,9 @@ class SlotMaker:
             made = gym.make(creator, **self._arguments(creator, context))
         else:
             made = (
-                make_of_class(creator, context) if isinstance(creator, type) else creator(context)
+                make_of_class(creator, context)
+                if isinstance(creator, type)
+                else made_by(creator, context)
             )
         if has_several_agents(made):
             raise ConfigError(not_yet(self.name))

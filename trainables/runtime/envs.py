@@ -22,7 +22,7 @@ from trainables.runtime.env_slots import EnvContext, EnvOptions, SlotMaker
 from trainables.runtime.known_envs import dropped_version, known_creator, missing_library
 from trainables.runtime.native_video import FilmedCartPole, can_film
 from trainables.runtime.sub_environment import SubEnvironmentError
-from trainables.runtime.time_limits import check_vector_class
+from trainables.runtime.time_limits import LIMIT, check_limit, check_vector_class
 from trainables.runtime.video import Video
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
 
 
 def _native(first: SlotMaker, spec: Any, num_envs: int) -> VectorEnv:
+    check_limit(first.env_config.get(LIMIT))
     env = gym.make_vec(
         spec, num_envs=num_envs, vectorization_mode="vector_entry_point", **first.env_config
     )

@@ -23,6 +23,16 @@ class WithId(Generic[T]):
         return self._function(runner.worker_index, runner)
 
 
+class WithIndex(Generic[T]):
+    """Calls a function with the env runner's index behind it."""
+
+    def __init__(self, function: Callable[[EnvRunner, int], T]):
+        self._function = function
+
+    def __call__(self, runner: EnvRunner) -> T:
+        return self._function(runner, runner.worker_index)
+
+
 class SetState:
     """Takes over a state; returns whether episodes go on where they were."""
 

@@ -44,11 +44,35 @@ def take_limit(
     steps = env_config[LIMIT]
     if by_keyword and not _takes_any(creator):
         del env_config[LIMIT]
+    check_limit(steps)
+    return steps
+
+
+def check_limit(steps: Any) -> None:
+    """Refuse what is no number of steps. A native vector environment would take it as it is.
+
+    Raises:
+        ConfigError: saying what is allowed.
+    """
     if steps is not None and not (type(steps) is int and steps >= 1):
         raise ConfigError(
             f"env_config: {LIMIT} = {steps!r} is not allowed; allowed: int, >= 1, or None"
         )
-    return steps
+
+
+def made_by(function: Callable[[Any], Any], env_config: dict[str, Any]) -> Any:
+    """What a function makes of `env_config`.
+
+    One that hands all of it on as keywords may do so to a class that takes no limit: it is called
+    again without.
+    """
+    try:
+        return function(env_config)
+    except TypeError as error:
+        if f"unexpected keyword argument {LIMIT!r}" not in str(error):
+            raise
+    env_config.pop(LIMIT, None)
+    return function(env_config)
 
 
 def limited(env: gym.Env, steps: int | None) -> gym.Env:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from trainables.runtime.runner_functions import WithId
+from trainables.runtime.runner_functions import WithId, WithIndex
 
 T = TypeVar("T")
 
@@ -73,10 +73,12 @@ class CallsWorkers:
         return results + self.foreach_env_runner(func, False, ids, timeout_seconds)
 
     def foreach_worker_with_id(self, func: Callable[[int, Any], T], **options: Any) -> list[T]:
-        """Like `foreach_worker`; the function also gets the worker's index."""
+        """Like `foreach_worker`; the function gets the worker's index first."""
         return self.foreach_worker(WithId(func), **options)
 
-    foreach_worker_with_index = foreach_worker_with_id
+    def foreach_worker_with_index(self, func: Callable[[Any, int], T], **options: Any) -> list[T]:
+        """Like `foreach_worker`; the function gets the worker's index last."""
+        return self.foreach_worker(WithIndex(func), **options)
 
     def foreach_env(self, func: Callable[[Any], T]) -> list[list[T]]:
         """Apply a function to each environment of every worker; a list for each worker."""
