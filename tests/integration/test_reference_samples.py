@@ -118,6 +118,18 @@ def test_a_config_builds_its_algorithm() -> None:
         AlgorithmConfig().environment(env="CartPole-v1").build()
 
 
+def test_a_frozen_config() -> None:
+    config = PPOConfig().training(model={"fcnet_hiddens": [8]})
+    config.freeze()
+    with pytest.raises(ConfigError, match="frozen"):
+        config.lr = 0.1
+    config.model["fcnet_hiddens"].append(9)  # in place: nobody sees it
+    assert config.model["fcnet_hiddens"] == [8, 9]
+    thawed = config.copy(copy_frozen=False)
+    thawed.model = {"fcnet_hiddens": [4]}
+    assert config.model["fcnet_hiddens"] == [8, 9]
+
+
 def test_a_logger_is_refused_with_the_reason() -> None:
     for refused in (
         lambda: PPO(small(), logger_creator=lambda config: None),  # type: ignore[arg-type]
@@ -361,7 +373,7 @@ def test_q_values(dqn: Algorithm, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_observations_are_preprocessed() -> None:
     pytest.importorskip("ale_py")
-    from trainables.core.space_preprocessor import get_preprocessor
+    from trainables import get_preprocessor
 
     env = gym.make("ALE/Pong-v5")
     obs, _ = env.reset()
@@ -421,9 +433,8 @@ def test_parameters_and_resources_of_a_trial(tmp_path: Path) -> None:
 
 
 def test_sweeps_of_the_algorithms_page(tmp_path: Path) -> None:
-    """Each algorithm's, all at once: an iteration with the defaults."""
+    """An iteration with the defaults."""
     configs: dict[str, Any] = {
-        "PPO": PPOConfig().environment(env="CartPole-v1").training(lr=0.001, clip_param=0.2),
         "DQN": (DQNConfig().environment("CartPole-v1").training(num_atoms=tune.grid_search([1]))),
         "APPO": APPOConfig()
         .training(lr=tune.grid_search([0.001]))

@@ -116,13 +116,6 @@ def test_all_that_is_never_called_is_named_at_once() -> None:
         PPOConfig().training(learner_class=both)
 
 
-def test_methods_that_ray_copies_into_an_actors_class_are_not_the_users() -> None:
-    class Copied(PPO):
-        restore_workers = restore_env_runners = PPO.restore_env_runners
-
-    refuse_uncalled(Copied, ALGORITHM)
-
-
 def test_a_method_that_the_class_itself_calls_passes() -> None:
     """It is one of its own that happens to have the name."""
 
