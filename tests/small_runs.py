@@ -10,6 +10,8 @@ import torch
 from placed import AsksForFakeGPUs
 
 from trainables import PPO
+from trainables.core.batch import Rollout
+from trainables.runtime.env_runner import EnvRunner, Episodes
 
 _REPLAY: dict[str, Any] = {
     "num_envs_per_env_runner": 4,
@@ -154,6 +156,14 @@ class Placed(PPO):
 
 class PlacedOnFakeGPU(AsksForFakeGPUs, Placed):
     """`Placed`, on a GPU that a cluster says it has."""
+
+
+class RecordsExploration(EnvRunner):
+    """Keeps how it explored in its last sample."""
+
+    def sample(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
+        self.explored_by = dict(self.policy.exploration)
+        return super().sample(num_steps)
 
 
 class Threads(PPO):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from trainables.core.advantages import (
     with_advantages,
 )
 from trainables.core.batch import Batch, Rollout
+from trainables.core.default_config import default_config_of
 from trainables.core.distributions import Distribution
 from trainables.core.learner import LossFn, Metrics
 from trainables.core.modules import ModuleOutput, PolicyModule
@@ -196,3 +197,9 @@ def a2c_loss(
         "vf_loss": value_loss.detach(),
         "entropy": mean_entropy.detach(),
     }
+
+
+if TYPE_CHECKING:
+    DEFAULT_CONFIG: dict[str, Any]
+else:
+    __getattr__ = default_config_of(A2CConfig)

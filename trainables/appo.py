@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ import torch
 from trainables.core.advantages import all_rows, explained_by_values
 from trainables.core.batch import Batch, Rollout
 from trainables.core.clock import exact
+from trainables.core.default_config import default_config_of
 from trainables.core.impact import APPOCoefficients, appo_loss, impact_batch
 from trainables.core.learner import LossFn
 from trainables.core.minibatches import consecutive_ids
@@ -317,3 +318,9 @@ def make_loss(policy: Policy, coefficients: APPOCoefficients) -> LossFn:
     """`appo_loss` of a policy's module and a batch."""
     distribution = policy.distribution
     return lambda module, batch: appo_loss(*unrolled(module, batch), distribution, coefficients)
+
+
+if TYPE_CHECKING:
+    DEFAULT_CONFIG: dict[str, Any]
+else:
+    __getattr__ = default_config_of(APPOConfig)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -11,9 +11,11 @@ from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
 from trainables.core.batch import Batch, tree_of
+from trainables.core.default_config import default_config_of
 from trainables.core.learner import LossFn, Metrics
 from trainables.core.model_config import MAX_WIDTH
 from trainables.core.modules import PolicyModule
+from trainables.core.per_worker import mean_value
 from trainables.core.q_network import QNetwork
 from trainables.core.q_sequences import QLogits, SequenceShape, sequence_logits
 from trainables.core.settings import ConfigError, setting
@@ -38,6 +40,7 @@ class DQNConfig(OffPolicyConfig):
 
     exploration_types: ClassVar[tuple[str, ...]] = (
         "EpsilonGreedy",
+        "PerWorkerEpsilonGreedy",
         "SoftQ",
         "Random",
         "ParameterNoise",
@@ -154,6 +157,8 @@ class DQNConfig(OffPolicyConfig):
     def epsilon_schedule(self) -> float | list[Any]:
         """The probability of a uniform action, by whichever setting says it."""
         exploring = self.exploring
+        if self.explores_per_worker:
+            return mean_value(self.num_env_runners)
         if self.epsilon is not None:
             return self.epsilon
         if exploring.type == "Random":
@@ -203,6 +208,11 @@ class DQNConfig(OffPolicyConfig):
         """What two settings say must agree, and nothing may be without effect."""
         exploring, kind = self.exploring, self.exploring.type
         if kind == "EpsilonGreedy":
+            if self.explores_per_worker and self.epsilon is not None:
+                raise ConfigError(
+                    f"epsilon = {self.epsilon!r} has no effect with exploration_config of the type "
+                    "'PerWorkerEpsilonGreedy' and env runners: each has a constant of its own"
+                )
             both = self.epsilon is not None and set(self.exploration_config) - {"type"}
             if both and _points(self.epsilon) != _points(exploring.epsilon):
                 raise ConfigError(
@@ -419,3 +429,9 @@ def project(probs: Tensor, rewards: Tensor, discounts: Tensor, atoms: Tensor) ->
     below = lower.long()
     projected = torch.zeros_like(probs).scatter_add_(1, below, probs * (1 - upper_share))
     return projected.scatter_add_(1, (below + 1).clamp_max(last), probs * upper_share)
+
+
+if TYPE_CHECKING:
+    DEFAULT_CONFIG: dict[str, Any]
+else:
+    __getattr__ = default_config_of(DQNConfig)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from trainables.algorithm import Algorithm
 from trainables.core.batch import Batch, Rollout
 from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.default_config import default_config_of
 from trainables.core.distributions import Distribution
 from trainables.core.fragments import fragment_batch, unrolled_fragments
 from trainables.core.learner import LossFn, Metrics
@@ -526,3 +527,9 @@ def estimated(
         return vtrace(log_rhos, *given, gamma, lambda_, *bounds)
     advantages = gae(*given, gamma, lambda_)
     return VTrace(values[:-1] + advantages, advantages)
+
+
+if TYPE_CHECKING:
+    DEFAULT_CONFIG: dict[str, Any]
+else:
+    __getattr__ = default_config_of(IMPALAConfig)

@@ -19,6 +19,7 @@ from trainables.core.learner import CompileOptions, LossFn
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.model_config import MEMORIES, ModelConfig
 from trainables.core.parameter_noise import ParameterNoise
+from trainables.core.per_worker import mean_value
 from trainables.core.policy import Policy
 from trainables.core.q_sequences import SequenceShape, q_sequences
 from trainables.core.recurrent_state import state_arrays
@@ -267,6 +268,12 @@ class OffPolicy(Algorithm):
         self._num_new_steps = self._num_round_steps = 0
         self._num_synced_updates = 0
         self._exploring = self.config.exploring
+        # The trial's own policy explores as its env runners do on average.
+        self._scale = (
+            mean_value(self.config.num_env_runners)
+            if self.config.explores_per_worker
+            else self._exploring.scale
+        )
         self._updates_at_refill, self._num_idle_refills = -1, 0
         self._make_replays(seed)
         batch_bytes = 2 * self.config.train_batch_size_per_learner * self._row_bytes
@@ -453,7 +460,7 @@ class OffPolicy(Algorithm):
     def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
         values: dict[str, Any] = {"uniform": self._explores_uniformly(num_env_steps)}
         if self._exploring.has_scale:
-            values["scale"] = self.scheduled(self._exploring.scale, num_env_steps)
+            values["scale"] = self.scheduled(self._scale, num_env_steps)
         return values
 
     def _explores_uniformly(self, num_env_steps: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from trainables.core.advantages import (
     with_advantages,
 )
 from trainables.core.batch import Batch, Rollout
+from trainables.core.default_config import default_config_of
 from trainables.core.distributions import Distribution
 from trainables.core.learner import LossFn, Metrics
 from trainables.core.minibatches import minibatches
@@ -291,3 +292,9 @@ def adapted_kl_coeff(kl_coeff: float, kl: float, kl_target: float) -> float:
     if kl < 0.5 * kl_target:
         return kl_coeff * 0.5
     return kl_coeff
+
+
+if TYPE_CHECKING:
+    DEFAULT_CONFIG: dict[str, Any]
+else:
+    __getattr__ = default_config_of(PPOConfig)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from trainables.core.batch import Batch, tree_of
+from trainables.core.default_config import default_config_of
 from trainables.core.distributions import ILLEGAL, LOG_STD_MIN, SquashedGaussian
 from trainables.core.learner import LossFn, Metrics
 from trainables.core.model_config import ModelConfig
@@ -52,9 +53,12 @@ class SACConfig(OffPolicyConfig):
         "Random",
         "GaussianNoise",
         "OrnsteinUhlenbeckNoise",
+        "PerWorkerGaussianNoise",
+        "PerWorkerOrnsteinUhlenbeckNoise",
         "ParameterNoise",
     )
     why_no_exploration: ClassVar[str] = "its actions are not chosen by their values"
+    also_in_training: ClassVar[tuple[str, ...]] = ("clip_actions",)
     composites: ClassVar[dict[str, str]] = {"optimization_config": "actor_lr, critic_lr, alpha_lr"}
 
     twin_q: bool = setting(
@@ -425,3 +429,9 @@ def _metrics(
         "td_error_mean": priorities.mean(),
         "priorities": priorities,
     }
+
+
+if TYPE_CHECKING:
+    DEFAULT_CONFIG: dict[str, Any]
+else:
+    __getattr__ = default_config_of(SACConfig)

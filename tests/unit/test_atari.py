@@ -11,6 +11,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables import Policy, PPOConfig
+from trainables.core.atari import is_ale
 from trainables.core.settings import ConfigError
 from trainables.runtime.atari import AtariGames
 from trainables.runtime.env_runner import EnvRunner
@@ -219,9 +220,12 @@ def test_training_on_lives_and_clipped_rewards_reports_the_game() -> None:
         ("PongDeterministic-v4", 0.0, 4),
         ("PongNoFrameskip-v4", 0.0, 1),
         ("PongDeterministic-v0", 0.25, 4),
+        ("BreakoutNoFrameskip-v4", 0.0, 1),
+        ("Pong-v0", 0.25, (2, 5)),
+        ("MsPacman-v4", 0.0, (2, 5)),
     ],
 )
-def test_older_ids_are_games_of_today(env_id: str, sticks: float, frameskip: int) -> None:
+def test_older_ids_are_games_of_today(env_id: str, sticks: float, frameskip: Any) -> None:
     """The ids of the reference's command lines; `ale_py` has no ...Deterministic-v4 any more."""
     config = PPOConfig().environment(env_id)
     assert (config.plays_atari, config.num_frames, config.reward_bound) == (True, 4, True)
@@ -242,3 +246,16 @@ def test_older_ids_are_games_of_today(env_id: str, sticks: float, frameskip: int
 def test_an_older_id_of_no_game_is_unknown() -> None:
     with pytest.raises(ConfigError, match="env 'PungDeterministic-v4' is unknown"):
         make_vector_env("PungDeterministic-v4")
+
+
+def test_what_an_older_id_stands_for_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="trainables"):
+        for _ in range(2):
+            make_vector_env("TennisNoFrameskip-v4", {}, 1).close()
+    (said,) = [record.getMessage() for record in caplog.records if "Tennis" in record.getMessage()]
+    assert "is 'ALE/Tennis-v5' with repeat_action_probability=0.0, frameskip=1" in said
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v0", "Taxi-v4", "Pendulum-v0"])
+def test_other_ids_of_those_versions_are_no_games(env_id: str) -> None:
+    assert not is_ale(env_id)

@@ -16,14 +16,24 @@ ENVPOOL_ARGUMENTS: dict[str, Any] = {"stack_num": 1, "reward_clip": False}
 
 
 # Ids of before 2021: how many frames an action is repeated for, and whether it sticks at random.
-_OLDER_ID = re.compile(r"([A-Z][A-Za-z]*?)(Deterministic|NoFrameskip)-v([04])")
-_FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1}
+_OLDER_ID = re.compile(r"([A-Z][A-Za-z]*?)(Deterministic|NoFrameskip|)-v([04])")
+_FRAMESKIP = {"Deterministic": 4, "NoFrameskip": 1, "": (2, 5)}  # a random number of 2 to 4
+# Those that had ids in gym.
+_GAMES = """
+Adventure AirRaid Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider
+Berzerk Bowling Boxing Breakout Carnival Centipede ChopperCommand CrazyClimber Defender DemonAttack
+DoubleDunk ElevatorAction Enduro FishingDerby Freeway Frostbite Gopher Gravitar Hero IceHockey
+Jamesbond JourneyEscape Kangaroo Krull KungFuMaster MontezumaRevenge MsPacman NameThisGame Phoenix
+Pitfall Pong Pooyan PrivateEye Qbert Riverraid RoadRunner Robotank Seaquest Skiing Solaris
+SpaceInvaders StarGunner Tennis TimePilot Tutankham UpNDown Venture VideoPinball WizardOfWor
+YarsRevenge Zaxxon
+"""
 _STICKS = {"0": 0.25, "4": 0.0}
 
 
 def is_ale(env: Any) -> bool:
     """Whether an environment is a game of the Arcade Learning Environment, by gymnasium's id."""
-    return isinstance(env, str) and (env.startswith("ALE/") or _OLDER_ID.fullmatch(env) is not None)
+    return isinstance(env, str) and (env.startswith("ALE/") or _older_id(env) is not None)
 
 
 def present_id(env_id: str) -> tuple[str, dict[str, Any]]:
@@ -33,12 +43,18 @@ def present_id(env_id: str) -> tuple[str, dict[str, Any]]:
         >>> present_id("PongDeterministic-v4")
         ('ALE/Pong-v5', {'repeat_action_probability': 0.0, 'frameskip': 4})
     """
-    found = _OLDER_ID.fullmatch(env_id)
+    found = _older_id(env_id)
     if found is None:
         return env_id, {}
     game, skip, version = found.groups()
     arguments = {"repeat_action_probability": _STICKS[version], "frameskip": _FRAMESKIP[skip]}
     return f"ALE/{game}-v5", arguments
+
+
+def _older_id(env: str) -> re.Match[str] | None:
+    """The parts of an older id. A bare one, `Pong-v4`, may as well be no game: `CartPole-v0`."""
+    found = _OLDER_ID.fullmatch(env)
+    return found if found is not None and (found[2] or found[1] in _GAMES.split()) else None
 
 
 def is_envpool(env: Any) -> bool:

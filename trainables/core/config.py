@@ -37,6 +37,7 @@ from trainables.core.own_settings import (
     checked_algorithm,
     how_to_declare,
 )
+from trainables.core.per_worker import is_per_worker, plain_type
 from trainables.core.reference_defaults import is_model_default
 from trainables.core.reporting_settings import ReportingSettings
 from trainables.core.resource_settings import (
@@ -107,6 +108,8 @@ class AlgorithmConfig(  # the last base's settings are listed first
     _custom_model_replaces: ClassVar[tuple[str, ...]] = ("fcnet_activation",)
     # Why it cannot train networks with a memory, if it cannot.
     without_memory: ClassVar[str | None] = None
+    # Settings of other sections that the reference has in `.training()` of this algorithm.
+    also_in_training: ClassVar[tuple[str, ...]] = ()
     # Whether it learns in the trial's own process only, without `num_learners`.
     one_learner: ClassVar[bool] = False
     # Older names that stand for several settings, with these; `check` expands them.
@@ -151,6 +154,9 @@ class AlgorithmConfig(  # the last base's settings are listed first
             ConfigError: for an unknown or unsupported name, or a value that is not allowed.
         """
         canonical = cls._canonical(values)
+        if isinstance(canonical.get("evaluation_config"), AlgorithmConfig):
+            given = canonical["evaluation_config"]
+            canonical["evaluation_config"] = evaluation_overrides(given, cls())
         check_gpus_per_learner(canonical.get("num_gpus_per_learner"), one_learner=cls.one_learner)
         checked = super().check(canonical)
         for name, value in checked.items():
@@ -267,9 +273,14 @@ class AlgorithmConfig(  # the last base's settings are listed first
 
     @property
     def full_exploration(self) -> dict[str, Any]:
-        """`exploration_config` with its type, also where that is the algorithm's own."""
+        """`exploration_config` with the type that each env runner has."""
         kind = self.exploration_config.get("type") or self.exploration_types[0]
-        return {**self.exploration_config, "type": kind}
+        return {**self.exploration_config, "type": plain_type(kind)}
+
+    @property
+    def explores_per_worker(self) -> bool:
+        """Whether each env runner explores by a constant of its own, see `core.per_worker`."""
+        return self.num_env_runners > 0 and is_per_worker(self.exploration_config.get("type"))
 
     @property
     def exploring(self) -> ExplorationConfig:
@@ -345,8 +356,12 @@ class AlgorithmConfig(  # the last base's settings are listed first
 
     def update_from_dict(self, values: Mapping[str, Any]) -> Self:
         """Set each given setting (older names are mapped) and return this config."""
-        for name, value in type(self).check(values).items():
+        given = dict(values)
+        evaluation = given.pop("evaluation_config", None)
+        for name, value in type(self).check(given).items():
             setattr(self, name, value)
+        if "evaluation_config" in values:  # last, for an object counts where it differs from this
+            self.evaluation_config = evaluation
         return self
 
     def set_section(self, section: str, values: Mapping[str, Any]) -> Self:
@@ -359,7 +374,9 @@ class AlgorithmConfig(  # the last base's settings are listed first
         for name in values:
             home = _home_section(name, known)
             near = {section, *_SAME_SECTION.get(section, ())}
-            is_older_place = compatibility.ALIAS_SECTIONS.get(name) == section
+            is_older_place = compatibility.ALIAS_SECTIONS.get(name) == section or (
+                section == "training" and name in self.also_in_training
+            )
             if home is not None and home not in near and not is_older_place:
                 raise ConfigError(
                     f"{name!r} is not a setting of .{section}(); it belongs to .{home}()"
@@ -374,6 +391,8 @@ class AlgorithmConfig(  # the last base's settings are listed first
         if name == "algo_class":
             given = value and checked_algorithm(type(self), value)
             return object.__setattr__(self, "_algo_class", given)
+        if name == "evaluation_config" and isinstance(value, AlgorithmConfig):
+            value = evaluation_overrides(value, self)
         for canonical, checked in type(self).check({name: value}).items():
             object.__setattr__(self, canonical, checked)
 
@@ -584,6 +603,8 @@ class AlgorithmConfig(  # the last base's settings are listed first
         self._validate_env_runners()
         self.validate_evaluation()
         ExplorationConfig.check(self.full_exploration)
+        if self.explores_per_worker:
+            self._validate_per_worker()
         if self.is_atari and not (is_ale(self.env) or is_envpool(self.env)):
             raise ConfigError(
                 f"is_atari = True is not allowed with env = {self.env!r}; allowed: games of "
@@ -659,6 +680,16 @@ class AlgorithmConfig(  # the last base's settings are listed first
             raise ConfigError(
                 f"num_gpus_per_env_runner = {self.num_gpus_per_env_runner} has no effect with "
                 "num_env_runners = 0: the trial's process samples on num_gpus_per_learner"
+            )
+
+    def _validate_per_worker(self) -> None:
+        scheduled = ExplorationConfig.scheduled_options()
+        given = [name for name in self.exploration_config if name in scheduled]
+        if given:
+            raise ConfigError(
+                f"exploration_config: {', '.join(given)} has no effect with type = "
+                f"{self.exploration_config['type']!r} and num_env_runners = "
+                f"{self.num_env_runners}: each env runner has a constant of its own"
             )
 
     def _refuse_given(self, name: str, others: str) -> None:
@@ -797,3 +828,27 @@ def _home_section(name: str, known: Mapping[str, Any]) -> str | None:
         compatibility.REFUSED,
     )
     return next((str(table[target].section) for table in tables if target in table), None)
+
+
+def evaluation_overrides(given: AlgorithmConfig, training: AlgorithmConfig) -> dict[str, Any]:
+    """What a config object given as `evaluation_config` changes of the training's config.
+
+    That is what was set in it and is different there.
+
+    Raises:
+        ConfigError: naming what has no effect on an evaluation.
+    """
+    found = {
+        name: value
+        for name, value in given.items()
+        if value != type(given).settings()[name].default
+        and not (name in training and training[name] == value)
+        and not name.startswith("evaluation_")
+    }
+    ignored = [name for name in found if name not in EVALUATION_SETTINGS]
+    if ignored:
+        raise ConfigError(
+            f"evaluation_config: {', '.join(ignored)}: not as in the training's config, which has "
+            f"no effect on an evaluation; allowed: {', '.join(EVALUATION_SETTINGS)}"
+        )
+    return found

@@ -18,8 +18,8 @@ class EnvironmentSettings(Settings):
     env: str | type | Callable[..., Any] | None = setting(
         None,
         "environment",
-        "gymnasium id, name given to tune.register_env, class, callable, 'module:name', "
-        "or 'envpool:' and an EnvPool id",
+        "gymnasium id, name given to tune.register_env, class, callable, 'module:name' or "
+        "'package.module.Class', or 'envpool:' and an EnvPool id",
         risk=CODE,
     )
     env_config: dict[str, Any] = setting(

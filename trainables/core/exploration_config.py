@@ -34,8 +34,13 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "OrnsteinUhlenbeckNoise": (*_NOISE, "ou_theta", "ou_sigma", "ou_base_scale", "ou_dt"),
     "ParameterNoise": ("random_timesteps", "initial_stddev", "target_distance"),
 }
+# Types that differ between env runners have the options of the plain ones.
+OPTIONS |= {
+    f"PerWorker{kind}": OPTIONS[kind]
+    for kind in ("EpsilonGreedy", "GaussianNoise", "OrnsteinUhlenbeckNoise")
+}
 # A schedule, and what it stands for.
-_SCHEDULES = {
+_SCHEDULES: dict[str, tuple[str, ...]] = {
     "epsilon_schedule": OPTIONS["EpsilonGreedy"][:4],
     "scale_schedule": ("initial_scale", "final_scale", "scale_timesteps"),
 }
@@ -55,7 +60,9 @@ class ExplorationConfig(Settings):
     type: str | None = setting(
         None,
         "exploration",
-        "how to explore; None: EpsilonGreedy (DQN), StochasticSampling (others)",
+        "how to explore; None: EpsilonGreedy (DQN), StochasticSampling (others). PerWorker…: with "
+        "a constant 0.4^(1 + 7 (i - 1) / (N - 1)), for env runner i of N, in the place of epsilon "
+        "or scale; as the plain type with num_env_runners = 0",
         choices=OPTIONS,
         fixed="what a donor has learned, it has learned with its own type of exploration",
     )
@@ -194,6 +201,11 @@ class ExplorationConfig(Settings):
                 "process diverges; allowed: less than 2"
             )
         return checked
+
+    @classmethod
+    def scheduled_options(cls) -> tuple[str, ...]:
+        """The options by which epsilon, or the factor of the noise, changes in a run."""
+        return tuple(name for s, parts in _SCHEDULES.items() for name in (s, *parts))
 
     @property
     def epsilon(self) -> float | list[Any]:

@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 from trainables.core.batch import Rollout
 from trainables.core.config import AlgorithmConfig
 from trainables.core.connectors import RunningMoments
+from trainables.core.per_worker import of_env_runner
 from trainables.core.policy import Policy
 from trainables.runtime.actor_group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.actor_process import ActorOptions
@@ -280,7 +281,10 @@ class EnvRunnerGroup(CallsWorkers):
             self._pending_moments.append(report.moments)
 
     def _sample_arguments(self, index: int) -> tuple[Any, ...]:
-        return (self._fragment_lengths[index], self._policy.exploration, *self._weights_for(index))
+        exploration = self._policy.exploration
+        if self._config.explores_per_worker:
+            exploration = of_env_runner(exploration, index, self._config.num_env_runners)
+        return (self._fragment_lengths[index], exploration, *self._weights_for(index))
 
     # ------------------------------------------------------------------ weights
 

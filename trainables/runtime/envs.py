@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["EnvContext", "EnvName", "EnvOptions", "env_name", "make_vector_env"]
 
 EnvName = str | type | Callable[..., Any] | None
+
+
+# A module and a class in it. What gymnasium has registered under such a name goes before.
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
 class EnvMakingError(ConfigError):
@@ -241,9 +246,11 @@ def _resolve(env: EnvName) -> EnvSpec | Callable[..., Any]:
         return known
     if ":" in env and env not in gym.registry:
         return _resolve_in_module(env)
-    if env not in gym.registry:
-        raise _unknown(env)
-    return gym.spec(env)
+    if env in gym.registry:
+        return gym.spec(env)
+    if _DOTTED.fullmatch(env):
+        return _resolve_dotted(env)
+    raise _unknown(env)
 
 
 def _resolve_in_module(env: str) -> EnvSpec | Callable[..., Any]:
@@ -257,12 +264,22 @@ def _resolve_in_module(env: str) -> EnvSpec | Callable[..., Any]:
         raise
 
 
+def _resolve_dotted(env: str) -> Callable[..., Any]:
+    """`package.module.Class`, which is `package.module:Class` in the reference's words."""
+    module, _, name = env.rpartition(".")
+    try:
+        found: Callable[..., Any] = resolve_callable(f"{module}:{name}")
+    except ConfigError as error:
+        raise ConfigError(f"{_unknown(env)}; as a class, {error}") from None
+    return found
+
+
 def _unknown(env: str) -> ConfigError:
     near = difflib.get_close_matches(env, gym.registry.keys(), n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return ConfigError(
         f"env {env!r} is unknown: it is no gymnasium id, no name given to tune.register_env and no "
-        f"'module:name'{hint}"
+        f"'module:name' or 'package.module.Class'{hint}"
     )
 
 
@@ -284,4 +301,6 @@ def is_tune_name(env: str) -> bool:
 
 def is_name_safe(env: str) -> bool:
     """Whether resolving an environment's name imports nothing that the name itself chooses."""
-    return ":" not in env or env.startswith("envpool:") or is_tune_name(env)
+    if env.startswith("envpool:") or is_tune_name(env):
+        return True
+    return ":" not in env and (env in gym.registry or _DOTTED.fullmatch(env) is None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +12,8 @@ import gymnasium as gym
 
 from trainables.core.atari import present_id
 from trainables.core.settings import ConfigError
+
+logger = logging.getLogger("trainables")
 
 
 class Package(NamedTuple):
@@ -35,7 +39,23 @@ def _grid_world(env_id: str) -> Callable[..., gym.Env]:
 def _atari_game(env_id: str) -> Callable[..., gym.Env]:
     from trainables.runtime.atari import AtariGame
 
-    return AtariGame(*present_id(env_id))
+    present, arguments = present_id(env_id)
+    if arguments:
+        _tell_older(env_id, present, tuple(arguments.items()))
+    return AtariGame(present, arguments)
+
+
+@functools.cache
+def _tell_older(env_id: str, present: str, arguments: tuple[tuple[str, Any], ...]) -> None:
+    """Say once in a process what an older id stands for."""
+    told = ", ".join(f"{name}={value}" for name, value in arguments)
+    logger.info(
+        "env %r is %r with %s; preprocessing, unless is_atari is False, repeats each action for "
+        "4 frames, or env_config's frameskip, whatever the id says",
+        env_id,
+        present,
+        told,
+    )
 
 
 # By what their ids begin with.

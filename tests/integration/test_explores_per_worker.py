@@ -1,0 +1,41 @@
+"""Env runners that explore by constants of their own, each with several environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import ray
+from small_runs import RecordsExploration, settings_of
+
+from trainables.core.per_worker import mean_value, value_of
+from trainables.registry import get_algorithm
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [
+        ("DQN", "PerWorkerEpsilonGreedy", "epsilon"),
+        ("SAC", "PerWorkerGaussianNoise", "scale"),
+        ("SAC", "PerWorkerOrnsteinUhlenbeckNoise", "scale"),
+    ],
+)
+def test_each_has_its_own(name: str, kind: str, value: str) -> None:
+    more: dict[str, Any] = {"env": "Pendulum-v1"} if name == "SAC" else {"noisy": False}
+    more["env_runner_cls"] = RecordsExploration
+    settings = settings_of(name, num_env_runners=2, exploration_config={"type": kind}, **more)
+    with get_algorithm(name)(config=settings) as algo:
+        result = algo.train()
+        found = algo.env_runners.foreach_env_runner(
+            lambda runner: runner.explored_by, local_env_runner=False
+        )
+        assert [values[value] for values in found] == [value_of(1, 2), value_of(2, 2)]
+        assert result[f"exploration/{value}"] == mean_value(2)
