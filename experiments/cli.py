@@ -67,7 +67,10 @@ AddressOption = Annotated[
     str | None, typer.Option(help="Ray cluster to join (ip:port); by default one is started here.")
 ]
 SpecArgument = Annotated[
-    str, typer.Argument(help="A YAML file, its URL, or the name of a spec (see `list`).")
+    str,
+    typer.Argument(
+        help="A YAML file, its URL, the name of a spec (see `list`), or your own FILE.py."
+    ),
 ]
 StopOption = Annotated[
     str, typer.Option(help="Stop criteria: '{\"num_env_steps_sampled_lifetime\": 100000}'.")
@@ -230,7 +233,7 @@ def train(
             raise SpecError(f"write --{option} after `train {context.invoked_subcommand} SPEC`")
         return
     if algo is None:
-        raise SpecError("--algo is missing; to train what a YAML file says: train file SPEC")
+        raise SpecError("--algo is missing; to train what a file says: train file SPEC")
     _begin(f"checking {algo}")
     _run(
         single_trial_spec(
@@ -262,7 +265,7 @@ def train_file(
     experiment: ExperimentOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Train what a YAML file says, RLlib's tuned examples among them."""
+    """Train what a YAML file says, RLlib's among them, or the `config` of your own Python file."""
     from experiments.single import mapping, require_end
 
     options = {

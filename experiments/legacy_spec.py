@@ -119,7 +119,7 @@ def _moves(
         yield place, value.removeprefix("min-"), ("objective", "metric")
         yield place, "min", ("objective", "mode")
     elif key == "stop" and isinstance(value, dict):
-        yield place, _flat(value), ("stop",)
+        yield place, flat_stop(value), ("stop",)
     elif key in _IGNORED:
         warnings.warn(
             f"{document.where(place)}: {key} is left out: {_IGNORED[key]}",
@@ -162,14 +162,12 @@ def _move(
             target.lines[(*path, *known[len(place) :])] = written
 
 
-def _flat(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_stop(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Criteria on metrics inside others, with their names joined by a slash."""
     flat: dict[str, Any] = {}
     for key, value in stop.items():
-        inner = (
-            _flat(value, f"{prefix}{key}/") if isinstance(value, dict) else {prefix + key: value}
-        )
-        flat.update(inner)
+        name = f"{prefix}{key}"
+        flat.update(flat_stop(value, f"{name}/") if isinstance(value, dict) else {name: value})
     return flat
 
 

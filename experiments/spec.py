@@ -18,6 +18,7 @@ from experiments.env_checks import check_env
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
 from experiments.overrides import apply_overrides
+from experiments.python_file import is_python_file, load_python_document
 from experiments.remote_spec import is_url, load_remote_document, name_of
 from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
@@ -76,7 +77,8 @@ def load_spec(
 
     Args:
         path: A YAML file, its http(s) URL, or the name of a spec that ships with the package
-            (`quickstart`). RLlib's form, `name: {run: …}`, is read too.
+            (`quickstart`). RLlib's form, `name: {run: …}`, is read too, and a Python file with a
+            top-level `config`, which is run.
         overrides: Assignments such as `config.lr=3e-4`, applied before anything is checked.
         experiment: Which experiment of a file in the older form, if it holds several.
 
@@ -102,7 +104,15 @@ def load_specs(
 
 def _read(path: str | Path, overrides: Iterable[str], experiment: str | None) -> Document:
     if is_url(path):
+        if is_python_file(path):
+            raise SpecError(
+                f"{path}: a Python file is run, so it is not fetched: download it, read it, and "
+                "train it from there"
+            )
         document, name = load_remote_document(str(path)), name_of(str(path))
+    elif is_python_file(path):
+        file = find_spec(path)
+        document, name = load_python_document(file), file.stem
     else:
         file = find_spec(path)
         document, name = compose(load_document(file), file.parent), file.stem

@@ -14,6 +14,7 @@ from trainables.core.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 CONTINUOUS, DISCRETE = "Pendulum-v1", "CartPole-v1"
+NOISES = ("GaussianNoise", "OrnsteinUhlenbeckNoise")
 # Where a type is refused, and what the message says.
 REFUSED = {
     (name, kind): f"is not supported by {name}: it learns from actions that its policy sampled"
@@ -22,16 +23,21 @@ REFUSED = {
     if kind != "StochasticSampling"
 }
 REFUSED |= dict.fromkeys(
-    [("DQN", "GaussianNoise"), ("DQN", "OrnsteinUhlenbeckNoise")],
+    [("DQN", f"{each}{kind}") for each in ("", "PerWorker") for kind in NOISES],
     "is not supported by DQN: its actions are discrete",
 )
 REFUSED |= dict.fromkeys(
-    [("SAC", "EpsilonGreedy"), ("SAC", "SoftQ")],
+    [("SAC", "EpsilonGreedy"), ("SAC", "PerWorkerEpsilonGreedy"), ("SAC", "SoftQ")],
     "is not supported by SAC: its actions are not chosen by their values",
 )
 REFUSED_IN = {
-    ("SAC", kind, DISCRETE): "adds noise to continuous actions; this action space has none"
-    for kind in ("GaussianNoise", "OrnsteinUhlenbeckNoise")
+    (
+        "SAC",
+        f"{each}{kind}",
+        DISCRETE,
+    ): "adds noise to continuous actions; this action space has none"
+    for each in ("", "PerWorker")
+    for kind in NOISES
 }
 REFUSED_IN["DQN", "StochasticSampling", DISCRETE] = "has nothing to sample from"
 ENVS = {
@@ -56,7 +62,7 @@ def test_type(name: str, kind: str, env: str) -> None:
     settings = settings_of(name, env, **more)
     reason = REFUSED.get((name, kind)) or REFUSED_IN.get((name, kind, env))
     if reason is not None:
-        with pytest.raises(ConfigError, match=f"'{kind}'.*{reason}"):
+        with pytest.raises(ConfigError, match=f"{kind.removeprefix('PerWorker')}'.*{reason}"):
             get_algorithm(name)(settings)
         return
     with get_algorithm(name)(settings) as algo:

@@ -103,7 +103,7 @@ def test_options_stand_for_keys(
         (["file", "{}", "--stop", "{a: 1}"], "unknown metric 'a'"),
         (["file", "{}", "--framework", "tf2"], "framework = 'tf2' is not supported"),
         (["--algo", "PPO", "file", "{}"], "write --algo after `train file SPEC`"),
-        ([], "--algo is missing; to train what a YAML file says: train file SPEC"),
+        ([], "--algo is missing; to train what a file says: train file SPEC"),
         (["--algo", "PPO", "--env", "CartPole-v1"], "--stop is missing"),
         (
             ["--algo", "PPO", "--env", "CartPole-v1", "--framework", "tf2"],
@@ -150,3 +150,35 @@ def test_evaluate_refuses_the_policy_of_another_algorithm(
     assert status == 2 and "was trained by PPO, not by DQN" in errors
     status, _, errors = run([*arguments, "PPO"], monkeypatch, capsys)
     assert status != 0 and "trained by" not in errors and "Nowhere" in errors
+
+
+PYTHON_FILE = """\
+import gymnasium as gym
+from trainables import PPOConfig
+
+
+class OwnCartPole(gym.Wrapper):
+    def __init__(self):
+        super().__init__(gym.make("CartPole-v1"))
+
+
+config = (
+    PPOConfig()
+    .environment(OwnCartPole)
+    .env_runners(num_env_runners=1)
+    .training(train_batch_size=128, minibatch_size=64, num_epochs=1)
+)
+stop = {"training_iteration": 1}
+"""
+
+
+def test_a_python_file_is_trained(tmp_path: Path) -> None:
+    """From another folder than its own: its env runners find the class that it defines, too."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "own_cartpole.py").write_text(PYTHON_FILE)
+    command = [sys.executable, "-m", "experiments.cli", "train", "file", "own/own_cartpole.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    (result,) = (tmp_path / "runs" / "own_cartpole").glob("*/result.json")
+    (line,) = result.read_text().splitlines()
+    assert json.loads(line)["num_env_steps_sampled_lifetime"] > 100
