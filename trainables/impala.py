@@ -151,6 +151,10 @@ class IMPALAConfig(AlgorithmConfig):
         return self.get_rollout_fragment_length() if super().state_stride else 0
 
     @classmethod
+    def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
+        return [("optimizer", _OPTIMIZER[name])]
+
+    @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         return super().check(_with_optimizer(values, {}))
 

@@ -141,6 +141,11 @@ class SACConfig(OffPolicyConfig):
         return {**super().nested_settings(), **models}
 
     @classmethod
+    def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
+        rates = value if isinstance(value, Mapping) else {}
+        return [(_OPTIMIZATION_CONFIG[rate],) for rate in rates if rate in _OPTIMIZATION_CONFIG]
+
+    @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         given = dict(values)
         # The older way to give the three rates, as one dict.

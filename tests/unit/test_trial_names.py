@@ -10,7 +10,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import PopulationBasedTraining
 from ray.tune.schedulers.pbt import _fill_config
 
-from trainables import PPO, PPOConfig
+from trainables import PPO, IMPALAConfig, PPOConfig, SACConfig
 from trainables.core.settings import ConfigError
 from trainables.core.trial_names import with_one_name_each
 
@@ -58,6 +58,21 @@ def test_every_older_name_that_ray_mutates() -> None:
     assert config.lr == [[0, 1e-3], [1000, 1e-4]]
     assert config.entropy_coeff == [[0, 0.1], [1000, 0.0]]
     assert PPO.default_resource_request(trial.config).bundles == [{"CPU": 1}]
+
+
+def test_names_that_stand_for_several_settings() -> None:
+    """As a scheduler adds them to what a config object has."""
+    impala = IMPALAConfig().training(momentum=0.5, opt_type="rmsprop").to_dict()
+    given = with_one_name_each(IMPALAConfig, {**impala, "momentum": 0.9})
+    optimizer = IMPALAConfig.from_dict(given).optimizer
+    assert optimizer == {"momentum": 0.9, "type": "rmsprop"}
+    rates = {"actor_learning_rate": 0.1, "critic_learning_rate": 0.2}
+    sac = {**SACConfig().to_dict(), "optimization_config": rates}
+    with pytest.raises(ConfigError, match="given twice"):
+        SACConfig.from_dict(sac)
+    config = SACConfig.from_dict(with_one_name_each(SACConfig, sac))
+    assert (config.actor_lr, config.critic_lr) == (0.1, 0.2)
+    assert config.alpha_lr == SACConfig().alpha_lr
 
 
 def test_what_a_running_trial_cannot_change_is_an_error_as_ever() -> None:

@@ -434,6 +434,11 @@ class AlgorithmConfig(  # the last base's settings are listed first
     # ------------------------------------------------------------------ names
 
     @classmethod
+    def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
+        """Paths of the settings that one of `composites` stands for with this value."""
+        return []
+
+    @classmethod
     def _canonical(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Map older names, drop what is always so, refuse what is not supported."""
         canonical: dict[str, Any] = {}

@@ -27,6 +27,7 @@ def with_one_name_each(
         config_class: Says which settings may change.
         values: A trial's dict, in the order in which Tune and its scheduler have filled it.
     """
+    values = _without_composed(config_class, values)
     last = {ALIASES.get(name, name): name for name in values if not _is_schedule(name)}
     return {
         name: value
@@ -36,6 +37,23 @@ def with_one_name_each(
         or target not in config_class.settings()
         or config_class.why_fixed((target,)) is not None
     }
+
+
+def _without_composed(
+    config_class: type[AlgorithmConfig], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values without those that a later name stands for among others, e.g. `momentum`."""
+    kept, order = dict(values), list(values)
+    for name in filter(kept.__contains__, config_class.composites):
+        for outer, *inner in config_class.composed(name, values[name]):
+            is_later = outer in kept and order.index(outer) < order.index(name)
+            if not is_later or config_class.why_fixed((outer, *inner)) is not None:
+                continue
+            if inner and isinstance(kept[outer], dict):
+                kept[outer] = {k: v for k, v in kept[outer].items() if k != inner[0]}
+            elif not inner:
+                del kept[outer]
+    return kept
 
 
 def _is_schedule(name: str) -> bool:
