@@ -118,6 +118,19 @@ def test_a_config_builds_its_algorithm() -> None:
         AlgorithmConfig().environment(env="CartPole-v1").build()
 
 
+def test_the_older_defaults_make_a_config() -> None:
+    from trainables.ppo import DEFAULT_CONFIG
+
+    ppo_config = PPOConfig.from_dict(DEFAULT_CONFIG)
+    with ppo_config.training(**SMALL).build(env="Pendulum-v1") as ppo:
+        assert ppo.train()["training_iteration"] == 1
+
+
+def test_an_environment_by_its_path() -> None:
+    with small().build(env="reference_cases.Corridor") as algo:
+        assert algo.workers.foreach_env(lambda env: env.end)[0][0] == 5
+
+
 def test_a_frozen_config() -> None:
     config = PPOConfig().training(model={"fcnet_hiddens": [8]})
     config.freeze()
@@ -193,6 +206,29 @@ class Refuses(PPO):
 def test_an_environment_can_be_refused() -> None:
     with pytest.raises(ValueError, match="3 steps are too few"):
         Refuses(config=PPOConfig().environment(Corridor, env_config={"corridor_length": 3}))
+
+
+class LongConfig(PPOConfig):
+    """Of an algorithm of one's own."""
+
+
+class Long(PPO):
+    config_class = LongConfig
+
+
+class Older(PPO):
+    @classmethod
+    def get_default_config(cls) -> PPOConfig:
+        return LongConfig()
+
+
+def test_a_subclass_names_its_config() -> None:
+    with Long(config={"env": "CartPole-v1"}) as algo:
+        assert type(algo.config) is LongConfig
+    with pytest.raises(
+        ConfigError, match=r"Older\.get_default_config is never called here: set the"
+    ):
+        Older(config={"env": "CartPole-v1"})
 
 
 def test_a_small_train_batch() -> None:
@@ -293,6 +329,10 @@ def test_weights_of_policies_and_workers() -> None:
         algo.set_weights({"default_policy": changed})
         [of_worker] = algo.workers.foreach_worker_with_index(
             lambda worker, _: worker.get_policy().get_weights()
+        )
+        np.testing.assert_equal(of_worker, changed)
+        [of_worker] = algo.workers.foreach_worker_with_id(
+            lambda _id, worker: worker.get_policy().get_weights()
         )
         np.testing.assert_equal(of_worker, changed)
         np.testing.assert_equal(algo.get_policy().get_weights(), changed)
@@ -512,6 +552,20 @@ def test_replay_buffers(given: dict[str, Any]) -> None:
             assert algo.config.replay.capacity == 50000
 
 
+def test_a_buffer_in_a_checkpoint_is_taken(tmp_path: Path) -> None:
+    config = (
+        DQNConfig()
+        .environment("CartPole-v1")
+        .training(store_buffer_in_checkpoints=True)
+        .reporting(min_sample_timesteps_per_iteration=100)
+    )
+    without = config.copy().training(store_buffer_in_checkpoints=False)
+    with config.build() as algo, without.build() as again:
+        algo.train()
+        again.restore(algo.save(str(tmp_path)))
+        assert len(again.replays["default_policy"]) == len(algo.replays["default_policy"]) > 0
+
+
 def test_rainbow() -> None:
     config = (
         DQNConfig()
@@ -620,6 +674,9 @@ def test_evaluation_between_iterations() -> None:
         evaluation_config={"explore": False},
         always_attach_evaluation_results=True,
     )
+    of_evaluation = config.get_evaluation_config_object()
+    assert of_evaluation.explore is False and config.explore is True
+    assert of_evaluation.get_evaluation_config_object().explore is False
     with config.build() as algo:
         results = [algo.train() for _ in range(3)]
         assert [result["evaluation/num_episodes"] for result in results[1:]] == [2, 2]
