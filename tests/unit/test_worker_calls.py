@@ -87,6 +87,16 @@ def test_keywords_of_the_reference(algo: Any) -> None:
             workers.foreach_worker(lambda worker: 1, **options)
 
 
+def test_what_groups_and_evaluating_workers_do_not_have(algo: Any) -> None:
+    for group in (algo.workers, algo.evaluation_workers):
+        with pytest.raises(AttributeError, match=r"foreach_worker\(function, local_worker=False"):
+            group.remote_workers()
+        with pytest.raises(AttributeError, match=r"object has no attribute 'nonsense'$"):
+            _ = group.nonsense
+    with pytest.raises(AttributeError, match=r"'sample'; the group plays: play\(\) gives returns"):
+        algo.evaluation_workers.foreach_worker(lambda worker: worker.sample())
+
+
 class OfActors(CallsWorkers):
     """A group whose two workers are in actors."""
 

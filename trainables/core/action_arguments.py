@@ -127,7 +127,7 @@ def named_state(state: AnyState, names: Iterable[str]) -> Mapping[str, Any]:
     if len(state) != len(names):
         raise ConfigError(
             f"state has {len(state)} parts; the policy's has {len(names)}"
-            + (f": {names}" if names else ": it is not recurrent")
+            + (f": {names}; None begins an episode" if names else ": it is not recurrent")
         )
     return dict(zip(names, state, strict=True))
 

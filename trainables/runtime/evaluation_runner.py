@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -80,6 +80,13 @@ class EvaluationRunner(WorkerPolicies, WorkerEnvs):
         self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
         # By number, because `finish` may overtake the task that it is meant for.
         self._finished_task = self._ended_task = -1
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say who plays, where a function asks for samples as of an env runner."""
+            hint = "; the group plays: play() gives returns and lengths" if name == "sample" else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def play(self, task: Task) -> dict[int, EvaluationResult]:
         """Play until all is done or `finish` is called.

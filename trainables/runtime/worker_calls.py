@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainables.runtime.runner_functions import WithId, WithIndex
 
@@ -16,9 +16,22 @@ _REFUSED = {
     ("mark_healthy", True): "a worker that has failed is made again by restore_workers()",
 }
 
+# Names of the reference's groups that are not here, with what to call.
+_INSTEAD = {
+    "remote_workers": "foreach_worker(function, local_worker=False) asks the actors",
+    "num_remote_workers": "len(foreach_worker(function, local_worker=False)) counts the actors",
+}
+
 
 class CallsWorkers:
     """Part of a group of workers, in process or in actors."""
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to call in the place of what is not there."""
+            hint = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def foreach_env_runner(
         self,
