@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from ray.tune import PlacementGroupFactory
 
 from trainables import PPO, DefaultCallbacks
 from trainables.runtime.curriculum import TaskSettableEnv
@@ -85,6 +86,10 @@ class CustomMetrics(DefaultCallbacks):
 
 class Own(PPO):
     """Counts what it overrides."""
+
+    @classmethod
+    def default_resource_request(cls, config: Any) -> PlacementGroupFactory:
+        return PlacementGroupFactory([{"CPU": 1}, {"CPU": 1}])
 
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)

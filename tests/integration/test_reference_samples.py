@@ -174,6 +174,7 @@ def test_a_training_step_of_ones_own(tmp_path: Path) -> None:
         assert algo.train()["num_own_steps"] == 1 and algo.train()["stepped"] == 1
     [result] = tune.Tuner(Own, param_space=small().to_dict(), run_config=run_config(tmp_path)).fit()
     assert result.metrics["num_own_steps"] == 1 and result.metrics["stepped"] == 1
+    assert result.metrics["num_cpus"] == 2
 
 
 def test_a_subclass_saves_more(tmp_path: Path) -> None:
