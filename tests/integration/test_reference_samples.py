@@ -319,7 +319,14 @@ def test_a_memory_goes_along() -> None:
 
 
 def test_weights_of_policies_and_workers() -> None:
-    with small().rollouts(num_rollout_workers=1).build() as algo:
+    config = small().rollouts(
+        num_rollout_workers=1,
+        recreate_failed_workers=True,
+        worker_health_probe_timeout_s=60,
+        worker_restore_timeout_s=60,
+    )
+    with config.build() as algo:
+        assert algo.workers.probe() == []
         weights = algo.get_policy().get_weights()
         of_local = algo.workers.local_worker().policy_map["default_policy"].get_weights()
         np.testing.assert_equal(of_local, weights)
