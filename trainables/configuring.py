@@ -7,6 +7,7 @@ from typing import Any
 
 from trainables.core.config import AlgorithmConfig
 from trainables.core.own_settings import StaysHere
+from trainables.core.settings import ConfigError
 
 
 class Configures:
@@ -32,8 +33,15 @@ class Configures:
         self.take(config)
 
     def take(self, config: AlgorithmConfig | Mapping[str, Any] | None) -> dict[str, Any]:
-        """Follow a config object from now on. Returns its settings, or the dict that was given."""
+        """Follow a config object from now on. Returns its settings, or the dict that was given.
+
+        Raises:
+            ConfigError: if it is the config of another algorithm.
+        """
         if isinstance(config, AlgorithmConfig):
+            ours, theirs = self._config_class, type(config)
+            if not (issubclass(theirs, ours) or issubclass(ours, theirs)):
+                raise ConfigError(f"a {theirs.__name__} is given; allowed: {ours.__name__}, dict")
             self._is_ours = bool(vars(config).pop("_is_given_away", False))
             self._model = config if self._is_ours else config.copy(copy_frozen=False)
             self.given = config.to_dict()

@@ -221,7 +221,7 @@ def test_without_the_buffer_in_its_checkpoint_it_samples_first(tmp_path: Path) -
         ({"tau": 1.5}, r"tau = 1\.5"),
         ({"use_critic": False}, "use_critic.*PPO"),
         ({"target_update_frequency": 4}, "target_network_update_freq"),
-        ({"use_circular_buffer": True}, "circular_buffer_num_batches"),
+        ({"use_circular_buffer": False}, "circular_buffer_num_batches"),
     ],
 )
 def test_refused(given: dict[str, Any], message: str) -> None:

@@ -38,8 +38,8 @@ def test_merged_configs_keep_unknown_names_where_they_may() -> None:
     for allow in (None, False):
         with pytest.raises(ConfigError, match="'mine'"):
             PPO.merge_trainer_configs(first, second, _allow_unknown_configs=allow)
-    with pytest.raises(ConfigError, match="eager_tracing"):  # known, and never taken
-        PPO.merge_trainer_configs({}, {"eager_tracing": True}, _allow_unknown_configs=True)
+    with pytest.raises(ConfigError, match="eager_max_retraces"):  # known, and never taken
+        PPO.merge_trainer_configs({}, {"eager_max_retraces": 7}, _allow_unknown_configs=True)
 
 
 @pytest.mark.parametrize("name", ["record_env", "monitor"])

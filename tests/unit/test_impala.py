@@ -443,7 +443,7 @@ def test_a_separate_value_optimiser_has_its_own_rate_and_clipping() -> None:
             "max_seq_len.* has no effect on IMPALA: .*rollout_fragment_length",
         ),
         ({"num_aggregation_workers": 2}, "num_aggregation_workers = 2 is not supported"),
-        ({"num_gpu_loader_threads": 8}, "num_gpu_loader_threads is not supported"),
+        ({"num_gpu_loader_threads": 4}, "num_gpu_loader_threads is not supported"),
         ({"timeout_s_sampler_manager": 1.0}, "awaited for learner_queue_timeout"),
         ({"minibatch_buffer_size": 4}, "minibatch_buffer_size = 4 is not supported"),
     ],

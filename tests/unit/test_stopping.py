@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from own_algorithms import SMALL, MyConfig, MyPPO
 
-from trainables import PPO, Algorithm, PPOConfig
+from trainables import PPO, Algorithm, DQNConfig, PPOConfig
 from trainables.core.settings import ConfigError
 from trainables.stopping import StoppedError
 
@@ -114,6 +114,8 @@ def test_a_reset_that_is_refused_leaves_everything() -> None:
     with PPO(config=SMALL) as algo:
         with pytest.raises(ConfigError, match="lr"):
             algo.reset({**SMALL, "lr": -1})
+        with pytest.raises(ConfigError, match="a DQNConfig is given; allowed: PPOConfig, dict"):
+            algo.reset(DQNConfig())
         assert algo.config.lr == PPOConfig().lr
         assert algo.train()["training_iteration"] == 1
 
