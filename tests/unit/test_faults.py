@@ -149,7 +149,6 @@ def test_settings_that_exclude_each_other() -> None:
     ("given", "needs"),
     [
         ({"ignore_env_runner_failures": True}, {"num_env_runners": 1}),
-        ({"restart_failed_env_runners": True}, {"evaluation_num_env_runners": 1}),
         ({"sample_timeout_s": 5}, {"num_env_runners": 1}),
         *(
             ({name: 3, "num_env_runners": 1}, {"restart_failed_env_runners": True})
