@@ -21,7 +21,6 @@ from trainables.core.checkpoint import callable_name
 from trainables.core.config import AlgorithmConfig
 from trainables.core.settings import is_search_domain
 
-SUFFIX = ".py"
 _NEEDED = (
     "expected a top-level `config`, e.g. config = PPOConfig().environment('CartPole-v1'), and "
     "`stop`, a dict of criteria, if the command line gives none"
@@ -33,11 +32,6 @@ _DOMAINS = {
     ("Integer", "_Uniform"): "randint",
     ("Integer", "_LogUniform"): "lograndint",
 }
-
-
-def is_python_file(path: object) -> bool:
-    """Whether a spec is given as a Python file, by its name."""
-    return str(path).endswith(SUFFIX)
 
 
 def load_python_document(file: Path) -> Document:

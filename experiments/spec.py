@@ -18,7 +18,6 @@ from experiments.env_checks import check_env
 from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
 from experiments.overrides import apply_overrides
-from experiments.python_file import is_python_file, load_python_document
 from experiments.remote_spec import is_url, load_remote_document, name_of
 from experiments.scheduler_checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
@@ -35,7 +34,7 @@ from experiments.spec_checks import (
     take_grids_from_config,
 )
 from experiments.spec_compose import compose
-from experiments.spec_files import find_spec, spec_names
+from experiments.spec_files import find_spec, is_python_file, spec_names
 from experiments.spec_paths import settle_paths
 from experiments.spec_references import (
     escaped,
@@ -111,6 +110,8 @@ def _read(path: str | Path, overrides: Iterable[str], experiment: str | None) ->
             )
         document, name = load_remote_document(str(path)), name_of(str(path))
     elif is_python_file(path):
+        from experiments.python_file import load_python_document  # it takes torch
+
         file = find_spec(path)
         document, name = load_python_document(file), file.stem
     else:

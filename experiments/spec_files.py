@@ -45,3 +45,8 @@ def find_part(name: str, folder: Path) -> Path:
     raise SpecError(
         f"no file {beside}, and no shipped spec {name!r}{nearest(name, [*known, *spec_names()])}"
     )
+
+
+def is_python_file(path: object) -> bool:
+    """Whether a spec is given as a Python file, by its name."""
+    return str(path).endswith(".py")
