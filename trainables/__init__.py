@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainables import not_here
+from trainables.core import not_here
 
 if TYPE_CHECKING:
     from trainables.a2c import A2C as A2C
