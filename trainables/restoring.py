@@ -7,7 +7,7 @@ from typing import Any
 from ray.train._internal.session import _TrainingResult
 
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
-from trainables.stopping import running
+from trainables.stopping import Stopping, running
 
 
 class SavedCheckpoint(str, _TrainingResult):
@@ -21,7 +21,7 @@ class SavedCheckpoint(str, _TrainingResult):
         return super().__new__(cls, getattr(checkpoint, "path", checkpoint))
 
 
-class RestoresFolders:
+class RestoresFolders(Stopping):
     """Part of a trainable: goes on from a checkpoint folder, and never unpickles one.
 
     Tune's own `restore` would unpickle a file that it finds in the folder.

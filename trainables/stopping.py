@@ -1,4 +1,4 @@
-"""What an algorithm refuses after `stop()`, before it touches anything."""
+"""What a trainable refuses after `stop()`, before it touches anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoppedError(RuntimeError, AttributeError):
 
 
 class Stopping:
-    """Part of `Algorithm`: whether it was stopped."""
+    """Part of a trainable: whether it was stopped."""
 
     _why_ended: str | None = None
     _is_stopped = False
