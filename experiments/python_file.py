@@ -67,18 +67,20 @@ def load_python_document(file: Path) -> Document:
 
 def _imported(file: Path) -> Any:
     """The file as a module; the trials' processes import it by its name, too."""
+    importlib.invalidate_caches()  # it may have been written since a folder was listed
+    taken = importlib.util.find_spec(file.stem) if "." not in file.stem else None
+    origin = taken.origin if taken is not None else None
+    is_its_own = origin is not None and file.exists() and file.samefile(origin)
+    if not file.stem.isidentifier() or (taken is not None and not is_its_own):
+        raise SpecError(
+            f"{file}: its name {file.stem!r} is that of {origin or 'no module'}; rename the file"
+        )
     folder = str(file.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)
         # Processes of a Ray that is started here have it from this one.
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = folder if not before else f"{before}{os.pathsep}{folder}"
-    spec = importlib.util.find_spec(file.stem) if "." not in file.stem else None
-    origin = spec.origin if spec is not None else None
-    if origin is None or not file.exists() or not file.samefile(origin):
-        raise SpecError(
-            f"{file}: its name {file.stem!r} is that of {origin or 'no module'}; rename the file"
-        )
     try:
         return importlib.import_module(file.stem)
     except SystemExit:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,13 @@ from search_spaces.documents import SpecError
 
 BEGIN = "from ray import tune\n\nfrom trainables import PPOConfig\n\n"
 numbers = iter(range(1000))
+
+
+@pytest.fixture(autouse=True)
+def paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a file's folder is added to goes back to what it was."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
 
 
 def written(folder: Path, text: str, begin: str = BEGIN) -> Path:
@@ -119,6 +128,7 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
     file.write_text(BEGIN + CARTPOLE)
     with pytest.raises(SpecError, match=r"yaml.py: its name 'yaml' is that of .*; rename the file"):
         load_spec(file)
+    assert str(tmp_path) not in os.environ["PYTHONPATH"] and str(tmp_path) not in sys.path
 
 
 @pytest.mark.parametrize("url", ["https://example.org/own.py", "http://127.0.0.1:1/a/own.py"])
