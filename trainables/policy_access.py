@@ -25,6 +25,7 @@ from trainables.runtime.envs import env_name
 from trainables.runtime.graph_recording import recorded
 from trainables.runtime.learner_group import LearnerGroup
 from trainables.runtime.needed_trust import TRAINABLE
+from trainables.runtime.worker_policies import policy_of
 from trainables.stopping import Stopping, running
 
 
@@ -43,9 +44,7 @@ class PolicyAccess(Stopping):
         Raises:
             KeyError: naming the ids there are.
         """
-        if policy_id not in self.policies:
-            raise KeyError(f"no policy {policy_id!r}; there are {sorted(self.policies)}")
-        return self.policies[policy_id]
+        return policy_of(self.policies, policy_id)
 
     get_module = get_policy
 

@@ -26,26 +26,24 @@ _INSTEAD = {
 class CallsWorkers:
     """Part of a group of workers, in process or in actors."""
 
-    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+    if TYPE_CHECKING:  # what a group has itself
+
+        def foreach_env_runner(
+            self,
+            function: Callable[[Any], T],
+            local_env_runner: bool = True,
+            env_runner_ids: Iterable[int] | None = None,
+            timeout_s: float | None = None,
+        ) -> list[T]: ...
+
+        def local_worker(self) -> Any: ...
+
+    else:  # for mypy every attribute would then exist
 
         def __getattr__(self, name: str) -> Any:
             """Say what to call in the place of what is not there."""
             hint = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
-
-    def foreach_env_runner(
-        self,
-        function: Callable[[Any], T],
-        local_env_runner: bool = True,
-        env_runner_ids: Iterable[int] | None = None,
-        timeout_s: float | None = None,
-    ) -> list[T]:
-        """Apply a function to every healthy worker; results in order of their index."""
-        raise NotImplementedError
-
-    def local_worker(self) -> Any:
-        """The trial's own worker."""
-        raise NotImplementedError
 
     def foreach_worker(
         self,

@@ -1,8 +1,8 @@
-"""What every kind of worker offers through the policies that act in it."""
+"""Policies by their ids, and what every kind of worker offers through those that act in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from trainables.core.config import AlgorithmConfig
 
 T = TypeVar("T")
+
+
+def policy_of(policies: Mapping[str, Policy], policy_id: str) -> Policy:
+    """The policy of an id.
+
+    Raises:
+        KeyError: naming the ids there are.
+    """
+    if policy_id not in policies:
+        raise KeyError(f"no policy {policy_id!r}; there are {sorted(policies)}")
+    return policies[policy_id]
 
 
 class WorkerPolicies:
@@ -39,9 +50,7 @@ class WorkerPolicies:
         Raises:
             KeyError: naming the ids there are.
         """
-        if policy_id not in self.policy_map:
-            raise KeyError(f"no policy {policy_id!r}; there are {sorted(self.policy_map)}")
-        return self.policy_map[policy_id]
+        return policy_of(self.policy_map, policy_id)
 
     def foreach_policy(self, function: Callable[[Policy, str], T]) -> list[T]:
         """Apply a function to each policy and its id."""
