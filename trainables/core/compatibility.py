@@ -14,23 +14,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from trainables.core.callback_settings import HOOKS
 from trainables.core.other_libraries import METHODS
 from trainables.core.planned import MULTI_AGENT, OFFLINE
-
-# The hooks that the reference also keeps under `callbacks_<hook>` in its own dicts.
-_HOOKS = (
-    "on_algorithm_init",
-    "on_env_runners_recreated",
-    "on_checkpoint_loaded",
-    "on_episode_created",
-    "on_episode_start",
-    "on_episode_step",
-    "on_episode_end",
-    "on_evaluate_start",
-    "on_evaluate_end",
-    "on_sample_end",
-    "on_train_result",
-)
 
 ALIASES: dict[str, str] = {
     "num_workers": "num_env_runners",
@@ -77,7 +63,7 @@ ALIASES: dict[str, str] = {
     "_learner_connector": "learner_connector",
     "_env_to_module_connector": "env_to_module_connector",
     "_module_to_env_connector": "module_to_env_connector",
-    **{f"callbacks_{hook}": hook for hook in _HOOKS},
+    **{f"callbacks_{hook}": hook for hook in HOOKS},  # as the reference keeps them in its own dicts
 }
 
 # The section of an older name where it is another than its setting's.
@@ -222,7 +208,7 @@ PLANNED: dict[str, Planned] = {
     ),
     **_planned(
         "evaluation",
-        "offline data",
+        OFFLINE,
         "offline_evaluation_interval num_offline_eval_runners offline_evaluation_type "
         "offline_eval_runner_class offline_loss_for_module_fn offline_evaluation_duration "
         "offline_evaluation_parallel_to_training offline_evaluation_timeout_s "
@@ -237,7 +223,7 @@ PLANNED: dict[str, Planned] = {
     ),
     **_planned(
         "callbacks",
-        "offline data",
+        OFFLINE,
         "callbacks_on_offline_eval_runners_recreated callbacks_on_evaluate_offline_start "
         "callbacks_on_evaluate_offline_end",
     ),
