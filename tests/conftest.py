@@ -43,13 +43,18 @@ def _no_ray_is_left() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def ray_here() -> Iterator[None]:
-    """A Ray of 2 CPUs for a module's sweeps, set up as `experiments.run` would have it."""
+def ray_here(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A Ray for a module's sweeps, set up as `experiments.run` would have it.
+
+    It has the module's `NUM_CPUS`, or 2. More than the machine has do where actors hardly compute
+    at a time.
+    """
     import ray
 
     from experiments.cluster import sweep_environment
 
     with sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        num_cpus = getattr(request.module, "NUM_CPUS", 2)
+        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
         yield
         ray.shutdown()

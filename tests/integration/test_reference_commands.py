@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import ray
 import yaml
 
 from experiments import cli
@@ -16,15 +15,8 @@ from experiments import cli
 Run = Callable[..., tuple[int, str]]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    """Of more CPUs than the machine has: an algorithm's actors hardly compute at a time."""
-    from experiments.cluster import sweep_environment
-
-    with sweep_environment():
-        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
+NUM_CPUS = 4  # an algorithm's actors hardly compute at a time
 
 
 @pytest.fixture

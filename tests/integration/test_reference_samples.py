@@ -14,7 +14,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import ray
 import torch
 from ray import tune
 from ray.tune import Checkpoint
@@ -40,15 +39,8 @@ from trainables.stopping import StoppedError
 SMALL: dict[str, Any] = {"train_batch_size": 256, "sgd_minibatch_size": 64, "num_sgd_iter": 1}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    """Of more CPUs than the machine has: an algorithm's actors hardly compute at a time."""
-    from experiments.cluster import sweep_environment
-
-    with sweep_environment():
-        ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False)
-        yield
-        ray.shutdown()
+pytestmark = pytest.mark.usefixtures("ray_here")
+NUM_CPUS = 6  # an algorithm's actors hardly compute at a time
 
 
 def small(config: AlgorithmConfig | None = None) -> PPOConfig:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from fakes import EndlessEnv
 
 from experiments.episode_watch import is_unknown
-from tests.fakes import EndlessEnv
 from trainables import PPOConfig
 from trainables.core.policy import Policy
 from trainables.core.settings import ConfigError
@@ -290,6 +291,25 @@ def test_a_hang_of_the_trial_before_is_no_fault_of_the_next(policy: Policy) -> N
     group.stop()
 
 
+@contextmanager
+def before_act(number: int, policy: Policy, told: Callable[[], None]) -> Iterator[None]:
+    """Within it something is called right before the policy acts for the given time."""
+    num_acts, act = 0, policy.act
+
+    def telling(*arguments: Any) -> Any:
+        nonlocal num_acts
+        num_acts += 1
+        if num_acts == number:
+            told()
+        return act(*arguments)
+
+    policy.act = telling  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del policy.act
+
+
 def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
     config = config_of(evaluation_duration="auto", evaluation_parallel_to_training=True)
     group = EvaluationGroup(config, policy)
@@ -297,26 +317,13 @@ def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
     assert group._num_players == 2  # their means count the same
     assert len(result.returns) == 2  # one of each actor: `finish` has overtaken the task
     runner = EvaluationRunner(config, policy)
-    asked = 0
 
     def task(number: int) -> Task:
         return Task(number, SEED, 1, endless=(0, 1))
 
-    act = policy.act
-
-    def finishing(*arguments: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        if asked == 300:
-            runner.finish(4, at_once=False)
-        return act(*arguments)
-
-    policy.act = finishing  # type: ignore[method-assign]
-    try:
+    with before_act(300, policy, lambda: runner.finish(4, at_once=False)):
         runner.finish(3, at_once=False)  # another one
         played = runner.play(task(4))
-    finally:
-        del policy.act
     assert len(played) > 2 and sum(int(r.lengths.sum()) for r in played.values()) < 300
     assert list(played) == list(range(len(played)))
     runner.finish(5, at_once=True)
@@ -325,20 +332,8 @@ def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
 
 def test_auto_in_timesteps_ends_where_it_is_told(policy: Policy) -> None:
     runner = EvaluationRunner(config_of(evaluation_num_env_runners=0), policy)
-    asked, act = 0, policy.act
-
-    def finishing(*arguments: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        if asked == 300:
-            runner.finish(4, at_once=False)
-        return act(*arguments)
-
-    policy.act = finishing  # type: ignore[method-assign]
-    try:
+    with before_act(300, policy, lambda: runner.finish(4, at_once=False)):
         played = runner.play(Task(4, SEED, 1, endless=(0, 1), cuts_off=True))
-    finally:
-        del policy.act
     results = [played[number] for number in range(len(played))]
     assert len(results) > 1 and all(len(result.lengths) for result in results[:-1])
     assert len(results[-1].cut_lengths) > 0  # as it was told to end within its episodes
@@ -351,21 +346,9 @@ def test_auto_in_timesteps_ends_where_it_is_told(policy: Policy) -> None:
 
 def test_timesteps_that_take_too_long_are_those_that_were_made(policy: Policy) -> None:
     config = config_of(evaluation_duration=500, evaluation_duration_unit="timesteps")
-    runner, asked, act = EvaluationRunner(config, policy), 0, policy.act
-
-    def finishing(*arguments: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        if asked == 100:
-            runner.finish(1, at_once=True)
-        return act(*arguments)
-
-    plan = EvaluationPlan.of(config)
-    policy.act = finishing  # type: ignore[method-assign]
-    try:
+    runner, plan = EvaluationRunner(config, policy), EvaluationPlan.of(config)
+    with before_act(100, policy, lambda: runner.finish(1, at_once=True)):
         played = runner.play(Task(1, SEED, 1, parts=tuple(plan.missing({}, 10))))
-    finally:
-        del policy.act
     result = plan.result(played)
     assert result is not None and len(result.returns) > 0
     # Every act was a step: a part has one slot, and ends with its episode.
