@@ -12,7 +12,6 @@ from analysis_sweeps import row
 
 from analysis import curves_frame, load_sweep, plain_rows, rows, trials_frame
 from analysis.rows import read_rows
-from experiments.benchmarks.fabricated_sweep import fabricate
 
 NAN = float("nan")
 LR1, LR2 = {"lr": 0.1, "model": {"w": [64, 64]}}, {"lr": 0.2, "model": {"w": [64, 64]}}
@@ -131,7 +130,8 @@ def test_a_large_sweep_is_parsed_once_and_its_configs_once_a_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trials, results = 50, 40
-    folder = fabricate(tmp_path / "sweep", trials=trials, results=results)
+    made = pytest.importorskip("experiments.benchmarks.fabricated_sweep")
+    folder = made.fabricate(tmp_path / "sweep", trials=trials, results=results)
     slow: list[Any] = []
     configs: list[Any] = []
     config_of = plain_rows._config_of

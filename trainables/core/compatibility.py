@@ -394,7 +394,9 @@ REFUSED: dict[str, Refused] = {
         "callbacks", "make the environment so in its own class", "callbacks_on_environment_created"
     ),
     **_refused("debugging", "Tune's callbacks log results", "logger_creator logger_config"),
-    **_refused("debugging", "measure with experiments/benchmarks instead", "fake_sampler"),
+    **_refused(
+        "debugging", "measure with the repository's experiments/benchmarks instead", "fake_sampler"
+    ),
     **_refused(
         "training",
         "a batch is columns, not a multi-agent batch: override the algorithm's `prepare`",
