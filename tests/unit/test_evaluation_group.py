@@ -68,6 +68,10 @@ class FakeActors:
     def healthy(self) -> list[int]:
         return [index for index, actor in self._actors.items() if actor is not None]
 
+    @property
+    def starting(self) -> list[int]:
+        return []
+
     def restore(self) -> list[int]:
         failed = sorted(set(self._actors) - set(self.healthy))
         for index in failed:
@@ -124,7 +128,9 @@ class FakeActors:
 
     def call(self, method: str, *arguments: Any, **how: Any) -> list[Reply]:
         return [
-            Reply(index, method, getattr(self._actors[index], method)(*arguments))
+            Reply(index, method, error=ActorHung(f"actor {index} gives no sign of life"))
+            if self.moods.get(index) == "hung"
+            else Reply(index, method, getattr(self._actors[index], method)(*arguments))
             for index in self.healthy
         ]
 
@@ -259,6 +265,18 @@ def test_a_failed_actor_is_made_again(mood: str, policy: Policy) -> None:
     np.testing.assert_array_equal(evaluated(group).returns, whole.returns)
     assert group.metrics()["num_healthy_workers"] == 2 and recreated == [2]
     assert group.probe() == group.restore() == []
+
+
+def test_an_actor_without_a_sign_of_life_is_told_of(
+    policy: Policy, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = EvaluationGroup(config_of(restart_failed_env_runners=True), policy)
+    FakeActors.moods[2] = "hung"
+    with caplog.at_level(logging.WARNING, "trainables"):
+        assert group.probe() == [2]
+    assert "actor 2 gives no sign of life" in caplog.text
+    assert group.metrics()["num_healthy_workers"] == 1
+    assert group.restore() == [2] and group.probe() == []
 
 
 def test_evaluation_goes_on_without_failed_actors_as_long_as_there_is_one(policy: Policy) -> None:

@@ -19,7 +19,7 @@ from trainables.runtime.bundles import EVALUATION_ENV_RUNNERS, Bundles
 from trainables.runtime.evaluation_plan import EvaluationPlan, Part, warn_of_idle_actors
 from trainables.runtime.evaluation_result import EvaluationResult
 from trainables.runtime.evaluation_runner import EvaluationActor, EvaluationRunner, Task
-from trainables.runtime.faults import FaultTolerance
+from trainables.runtime.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.worker_calls import CallsWorkers
 from trainables.runtime.worker_policies import LocalWorker
 
@@ -64,7 +64,7 @@ class EvaluationGroup(CallsWorkers):
     """
 
     def __init__(self, config: AlgorithmConfig, policy: Policy, video_folder: str | None = None):
-        self._actors: ActorGroup | None = None
+        self._actors: FaultTolerantActors | None = None
         self._task_number = 0  # higher than any that a process has seen
         self.on_recreated: Callable[[list[int]], None] | None = None
         self._start(config, policy, video_folder)
@@ -84,7 +84,7 @@ class EvaluationGroup(CallsWorkers):
             self.local_env_runner = EvaluationRunner(config, policy)
             return
         warn_of_idle_actors(config)
-        self._faults = FaultTolerance(
+        faults = FaultTolerance(
             ROLE,
             "play",
             ignore=config.ignore_env_runner_failures,
@@ -101,7 +101,7 @@ class EvaluationGroup(CallsWorkers):
             return config, options, index
 
         if self._actors is None:
-            self._actors = ActorGroup(
+            group = ActorGroup(
                 EvaluationActor,
                 config.evaluation_num_env_runners,
                 arguments,
@@ -111,9 +111,12 @@ class EvaluationGroup(CallsWorkers):
                 build_timeout_s=config.env_runner_restore_timeout_s,
             )
         else:
-            self._actors.rebuild(arguments)
+            group = self._actors.group
+            group.rebuild(arguments)
+        self._actors = FaultTolerantActors(
+            group, faults, config.env_runner_health_probe_timeout_s, self._welcome
+        )
         self._is_new = True  # they are built while training begins
-        self._recreating: set[int] = set()
 
     def rebuild(
         self, config: AlgorithmConfig, policy: Policy, video_folder: str | None = None
@@ -121,9 +124,10 @@ class EvaluationGroup(CallsWorkers):
         """Start over with another config, in the same actor processes where they fit."""
         before = self._config
         if self._actors is not None:
-            for reply in self._ended(self._actors):  # a fault of the trial before is none of this
+            group = self._actors.group
+            for reply in self._ended(group):  # a fault of the trial before is none of this
                 if reply.error is not None:
-                    self._actors.kill(reply.index)
+                    group.kill(reply.index)
         if (config.evaluation_num_env_runners, _process(config)) != (
             before.evaluation_num_env_runners,
             _process(before),
@@ -147,8 +151,9 @@ class EvaluationGroup(CallsWorkers):
             self._local.weights_version = version
             return
         self._state = ray.put(self._policy.get_state())  # one object for all actors
-        if self._faults.restart:
-            self.restore(wait=False)
+        if self._config.restart_failed_env_runners:
+            self._actors.restore(wait=False)
+            self._actors.wait_until_built(0.0)  # only looks at those that are starting
 
     def begin(self, *, beside_training: bool = True) -> None:
         """Ask the actors to play; without actors, `collect` plays.
@@ -159,7 +164,7 @@ class EvaluationGroup(CallsWorkers):
         """
         self._played, self.is_running, self._is_beside = {}, True, beside_training
         if self._actors is not None:
-            self._deal(self._actors)
+            self._deal(self._actors.group)
 
     def collect(self) -> EvaluationResult | None:
         """Wait for what `begin` asked for, at most `evaluation_sample_timeout_s`.
@@ -243,20 +248,27 @@ class EvaluationGroup(CallsWorkers):
             cuts_off=endless is not None and self._plan.cuts_off and self._is_beside,
         )
 
-    def _wait(self, actors: ActorGroup, timeout_s: float) -> None:
+    def _wait(self, actors: FaultTolerantActors, timeout_s: float) -> None:
         """Until all is played, or nobody is left, or time is up."""
         until = time.monotonic() + timeout_s
-        self._let_finish(actors)
+        group = actors.group
+        self._let_finish(group)
         while time.monotonic() < until:
-            self._check(actors.ready(max(0.0, until - time.monotonic())))
-            if not _playing(actors):
-                if self._is_whole or not actors.healthy:
+            self._take_in(actors, group.ready(max(0.0, until - time.monotonic())))
+            if not _playing(group):
+                if self._is_whole or not group.healthy:
                     return
                 # Timesteps that are still wanting; parts of an actor that died.
-                self._deal(actors)
-                self._let_finish(actors)
-        if _playing(actors):
+                self._deal(group)
+                self._let_finish(group)
+        if _playing(group):
             self._give_up(actors, timeout_s)
+
+    def _take_in(self, actors: FaultTolerantActors, replies: Iterable[Reply]) -> None:
+        """Keep what was played for the present task; put up with failures, or raise."""
+        for reply in actors.answered(replies):
+            if reply.method == "play" and reply.value.task_number == self._task_number:
+                self._played |= reply.value.parts
 
     @property
     def _is_whole(self) -> bool:
@@ -269,14 +281,14 @@ class EvaluationGroup(CallsWorkers):
         if self._plan.is_endless:
             self._finish(actors, at_once=False)
 
-    def _give_up(self, actors: ActorGroup, timeout_s: float) -> None:
-        late = _playing(actors)
+    def _give_up(self, actors: FaultTolerantActors, timeout_s: float) -> None:
+        late = _playing(actors.group)
         self.num_timeouts += len(late)
         logger.warning(
             "evaluation: %d of %d actors had not played their episodes after "
             "evaluation_sample_timeout_s = %g; %s",
             len(late),
-            len(actors),
+            len(actors.group),
             timeout_s,
             _TOO_FEW_STEPS if self._plan.cuts_off else _TOO_FEW_EPISODES,
         )
@@ -288,9 +300,9 @@ class EvaluationGroup(CallsWorkers):
             self._stop_playing(self._actors)
         self.is_running = False
 
-    def _stop_playing(self, actors: ActorGroup) -> None:
+    def _stop_playing(self, actors: FaultTolerantActors) -> None:
         """End what is played; an actor whose environment does not come back has failed."""
-        self._check(self._ended(actors))
+        self._take_in(actors, self._ended(actors.group))
 
     def _ended(self, actors: ActorGroup) -> list[Reply]:
         """The replies of actors that are told to end what they play."""
@@ -314,77 +326,29 @@ class EvaluationGroup(CallsWorkers):
 
     # ------------------------------------------------------------------ actors
 
-    def _wait_until_built(self, actors: ActorGroup) -> None:
+    def _wait_until_built(self, actors: FaultTolerantActors) -> None:
         """For all at first, so that an evaluation is dealt out; later, for any.
 
         Raises:
             RuntimeError: if none is left and none is made again.
         """
-        if self._is_new or not actors.healthy:
-            self._check(actors.wait_until_built(for_all=self._is_new))
+        if self._is_new or not actors.group.healthy:
+            actors.wait_until_built(for_all=self._is_new)
             self._is_new = False
-            self._welcome(actors)
-        if not actors.healthy and not self._faults.restart:
-            raise RuntimeError(
-                f"none of {len(actors)} {ROLE}s is left; restart_failed_env_runners makes failed "
-                "ones again"
-            )
+        actors.check_left()
 
     def probe(self) -> list[int]:
-        """Look for actors that give no sign of life within `env_runner_health_probe_timeout_s`.
+        """Ask idle actors for a sign of life; returns those that failed."""
+        return self._actors.probe() if self._actors else []
 
-        Returns:
-            Their indices; they have failed.
-        """
-        actors = self._actors
-        if actors is None:
-            return []
-        idle = [index for index in actors.healthy if not actors.num_in_flight(index)]
-        timeout_s = self._config.env_runner_health_probe_timeout_s
-        replies = actors.call("ping", indices=idle, timeout_s=timeout_s)
-        failed = [reply.index for reply in replies if reply.error is not None]
-        for index in failed:
-            actors.kill(index)
-        return failed
+    def restore(self) -> list[int]:
+        """Make failed actors again, and wait for them; see `FaultTolerantActors.restore`."""
+        return self._actors.restore() if self._actors else []
 
-    def restore(self, *, wait: bool = True) -> list[int]:
-        """Make failed actors again.
-
-        Args:
-            wait: Until they are built. Else they take part in a later evaluation.
-
-        Returns:
-            Indices of those that have been made again since the last call.
-        """
-        if self._actors is None:
-            return []
-        self._check(self._actors.take_failures())  # else they would be forgotten
-        self._recreating |= set(self._actors.restore())
-        self._check(self._actors.wait_until_built(None if wait else 0.0))
-        return self._welcome(self._actors)
-
-    def _welcome(self, actors: ActorGroup) -> list[int]:
-        """Tell of the actors that have come to life again."""
-        new = sorted(self._recreating & set(actors.healthy))
-        self._recreating -= set(new)
-        if new and self.on_recreated is not None:
-            self.on_recreated(new)
-        return new
-
-    def _check(self, replies: Iterable[Reply]) -> list[Any]:
-        """Take over what was played; returns the answers, puts up with failures or raises."""
-        assert self._actors is not None
-        values = []
-        for reply in replies:
-            if reply.error is not None:
-                self._actors.kill(reply.index)  # also one whose environment raised
-                self._faults.failed(reply)
-                continue
-            self._faults.answered(reply)
-            values.append(reply.value)
-            if reply.method == "play" and reply.value.task_number == self._task_number:
-                self._played |= reply.value.parts
-        return values
+    def _welcome(self, indices: list[int]) -> None:
+        """Tell of the actors that have come to life again; an evaluation brings its weights."""
+        if self.on_recreated is not None:
+            self.on_recreated(indices)
 
     @property
     def _local(self) -> EvaluationRunner:
@@ -394,7 +358,7 @@ class EvaluationGroup(CallsWorkers):
     @property
     def num_env_runners(self) -> int:
         """Number of actors."""
-        return 0 if self._actors is None else len(self._actors)
+        return 0 if self._actors is None else len(self._actors.group)
 
     def foreach_env_runner(
         self,
@@ -417,17 +381,17 @@ class EvaluationGroup(CallsWorkers):
         if self._actors is None:
             return [function(self._local)] if local_env_runner else []
         self._wait_until_built(self._actors)
-        wanted = set(self._actors.healthy if env_runner_ids is None else env_runner_ids)
-        chosen = [index for index in self._actors.healthy if index in wanted]
-        call = self._actors.call(
+        group = self._actors.group
+        wanted = set(group.healthy if env_runner_ids is None else env_runner_ids)
+        replies = group.call(
             "call",
             function,
             self._state,
             self.weights_version,
-            indices=chosen,
+            indices=[index for index in group.healthy if index in wanted],
             timeout_s=timeout_s,
         )
-        return self._check(call)
+        return [reply.value for reply in self._actors.answered(replies)]
 
     def local_worker(self) -> EvaluationRunner | LocalWorker:
         """The trial's own worker: the in-process runner, with actors their master copy."""
@@ -440,14 +404,14 @@ class EvaluationGroup(CallsWorkers):
         if self._actors is None:
             return {}
         return {
-            "num_healthy_workers": len(self._actors.healthy),
+            "num_healthy_workers": len(self._actors.group.healthy),
             "num_timeouts": self.num_timeouts,
         }
 
     def stop(self) -> None:
         """End the actors."""
         if self._actors is not None:
-            self._actors.stop()
+            self._actors.group.stop()
             self._actors = None
 
 

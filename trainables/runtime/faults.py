@@ -27,8 +27,8 @@ class FaultTolerance:
     """
 
     def __init__(self, role: str, work: str, *, ignore: bool, restart: bool, num_consecutive: int):
-        self.restart = restart
-        self._role, self._work = role, work
+        self.role, self.restart = role, restart
+        self._work = work
         self._ignore, self._num_consecutive = ignore, num_consecutive
         self._failures: Counter[int] = Counter()
 
@@ -50,7 +50,7 @@ class FaultTolerance:
             raise error
         if not (self._ignore or self.restart):
             error.add_note(
-                f"training can go on without this {self._role} (ignore_env_runner_failures) or "
+                f"training can go on without this {self.role} (ignore_env_runner_failures) or "
                 "with a new one (restart_failed_env_runners)"
             )
             raise error
@@ -58,12 +58,12 @@ class FaultTolerance:
         count = self._failures.total()
         if count > self._num_consecutive:
             raise RuntimeError(
-                f"{self._role}s failed {count} times and did not {self._work} since, the last one "
+                f"{self.role}s failed {count} times and did not {self._work} since, the last one "
                 f"{reply.index}: {error}; num_consecutive_env_runner_failures_tolerance = "
                 f"{self._num_consecutive}"
             ) from error
         what = "another one is made" if self.restart else "training goes on without it"
-        logger.warning("%s %d failed, %s: %s", self._role, reply.index, what, error)
+        logger.warning("%s %d failed, %s: %s", self.role, reply.index, what, error)
 
 
 class FaultTolerantActors:
@@ -112,14 +112,23 @@ class FaultTolerantActors:
         if self._faults.restart and group.failed:
             self.restore(wait=False)
         while not group.healthy:
-            if not group.starting and not self._faults.restart:
-                raise RuntimeError(
-                    f"none of {len(group)} env runners is left; restart_failed_env_runners makes "
-                    "failed ones again"
-                )
+            self.check_left()
             if self._faults.restart:
                 self.restore(wait=False)
             self.wait_until_built(for_all=False)
+
+    def check_left(self) -> None:
+        """Refuse to go on where nobody works, is being built, or is made again.
+
+        Raises:
+            RuntimeError: if it is so.
+        """
+        group = self.group
+        if not (group.healthy or group.starting or self._faults.restart):
+            raise RuntimeError(
+                f"none of {len(group)} {self._faults.role}s is left; restart_failed_env_runners "
+                "makes failed ones again"
+            )
 
     def probe(self) -> list[int]:
         """Ask idle actors for a sign of life; returns those that failed.
