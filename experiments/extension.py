@@ -14,25 +14,12 @@ from pathlib import Path
 
 from experiments.errors import SweepError
 from experiments.metrics import canonical_metric
-from experiments.scheduler_schema import AshaScheduler
+from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
 from experiments.spec import dump_spec, read_spec
 from search_spaces.documents import SpecError, nearest
 
 _NEW_SWEEP = "start a new sweep instead"
-# Why a sweep with this scheduler cannot be given more samples, or a longer budget.
-_FIXED_SIZE = {
-    "hyperband": "its brackets are laid out for the number of trials",
-    "pbt": "num_samples is the size of the population, which competes from the start",
-    "pb2": "num_samples is the size of the population, which competes from the start",
-    "pbt_replay": "it repeats the schedule of one trial",
-}
-_FIXED_BUDGET = {
-    "hyperband": "a longer budget makes other brackets, in which the trials that there are have no "
-    "place",
-    "pbt_replay": "the schedule that it repeats ends with the budget",
-    "resource_changing": "its trials have grown as others ended, and do not fit beside each other",
-}
 
 
 def extended(
@@ -56,9 +43,7 @@ def extended(
     for name, value in (stop or {}).items():
         metric = _criterion(spec, name, value)
         new.stop[metric] = value
-        scheduler = new.scheduler
-        if isinstance(scheduler, AshaScheduler) and scheduler.time_attr == metric:
-            scheduler.max_t = int(value)  # as `grace_period` stays, so do the rungs that there are
+        kind_of(new.scheduler).extend(metric, value)
     return new
 
 
@@ -99,10 +84,11 @@ def _check_samples(spec: SweepSpec, num_samples: int) -> None:
             f"--num-samples {num_samples}: a grid search runs every combination once, so there is "
             f"nothing to add; {_NEW_SWEEP}, with more values or with `search: random`"
         )
-    if spec.scheduler.algorithm in _FIXED_SIZE:
+    reason = kind_of(spec.scheduler).fixed_size
+    if reason:
         raise SweepError(
             f"--num-samples {num_samples}: a sweep with the scheduler {spec.scheduler.algorithm} "
-            f"cannot get more trials: {_FIXED_SIZE[spec.scheduler.algorithm]}; {_NEW_SWEEP}"
+            f"cannot get more trials: {reason}; {_NEW_SWEEP}"
         )
     if num_samples < spec.num_samples:
         raise SweepError(
@@ -129,10 +115,10 @@ def _criterion(spec: SweepSpec, name: str, value: float) -> str:
             f"{given}: that is less than the {spec.stop[metric]:g} that {spec.name} has, and "
             f"trials that went further cannot go back; {_NEW_SWEEP} for a lower budget"
         )
-    algorithm = spec.scheduler.algorithm
-    if value > spec.stop[metric] and algorithm in _FIXED_BUDGET:
+    reason = kind_of(spec.scheduler).fixed_budget
+    if value > spec.stop[metric] and reason:
         raise SweepError(
-            f"{given}: a sweep with the scheduler {algorithm} cannot get a longer budget: "
-            f"{_FIXED_BUDGET[algorithm]}; {_NEW_SWEEP}"
+            f"{given}: a sweep with the scheduler {spec.scheduler.algorithm} cannot get a longer "
+            f"budget: {reason}; {_NEW_SWEEP}"
         )
     return metric

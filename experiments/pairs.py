@@ -1,7 +1,7 @@
 """Which search goes with which scheduler, and why others do not: the one table.
 
-`experiments/README.md` shows it, a test runs every allowed pair, and `scheduler_checks` refuses the
-others with the reason that is written here.
+`experiments/README.md` shows it, a test runs every allowed pair, and the check of a spec refuses
+the others with the reason that is written here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from experiments.search_schema import SEARCHES
 
 FINISHED_ONLY = ("cmaes", "gp", "nsga2", "nsga3")
 """Searches that learn from ended trials, but nothing from a trial that was stopped early."""
-
-ONE_OBJECTIVE = tuple(name for name in SCHEDULERS if name not in ("fifo", "pbt_replay"))
-"""Schedulers that compare trials, by one objective."""
-
 
 BOHB = (
     "bohb is not offered: the package that it needs, hpbandster, has had no release since 2018; "

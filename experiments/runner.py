@@ -31,6 +31,7 @@ from experiments.preflight import check_places, check_resources, check_shared, c
 from experiments.progress_text import value_of
 from experiments.ray_watch import closed_without_ray, lost_ray
 from experiments.report_command import report_at_end
+from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
 from experiments.search_checks import notes
 from experiments.seed_plan import sweep_trainable
@@ -197,7 +198,7 @@ def run_sweep(spec: SweepSpec, *, console: Console | None = None, verbosity: int
         ray_session(spec.resources, verbosity=verbosity, shows_logs=_logs(spec)),
     ):
         _check_cluster(spec)
-        if spec.scheduler.algorithm == "resource_changing":
+        if kind_of(spec.scheduler).shares_cpus:
             console.print(
                 "resource_changing: every trial has a process of its own (reuse_actors is off)",
                 highlight=False,

@@ -16,7 +16,7 @@ from ray.tune.schedulers import (
 )
 
 from analysis.rows import flatten
-from experiments.asha import score
+from experiments.schedulers.asha import score
 
 _NOT_STATE = ("_keeper",)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from analysis.schedulers import CHANGING
 from experiments.preflight import trial_configs
+from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
 from search_spaces.space import SearchSpace
@@ -27,11 +29,11 @@ def check_seeds(document: Document, spec: SweepSpec, space: SearchSpace, trainab
             (*_SEEDS, "parallel"),
             f"seeds.parallel = {parallel} is above the number of seeds, {len(values)}",
         )
-    if spec.scheduler.algorithm == "resource_changing" and parallel not in ("auto", 1):
+    if kind_of(spec.scheduler).shares_cpus and parallel not in ("auto", 1):
         raise document.error(
             (*_SEEDS, "parallel"),
-            f"seeds.parallel = {parallel}: the scheduler resource_changing hands out free CPUs to "
-            "trials of one process; set it to 1",
+            f"seeds.parallel = {parallel}: the scheduler {spec.scheduler.algorithm} hands out free "
+            "CPUs to trials of one process; set it to 1",
         )
     _require_setting(document, _SEEDS, spec, space, trainable)
     if spec.config.get("seed") is not None:
@@ -64,7 +66,7 @@ def check_final(document: Document, spec: SweepSpec, space: SearchSpace, trainab
             place, f"final: chooses by one objective, and there are {len(spec.objectives)}; write "
             "one, or run the front's configurations with points_to_evaluate"
         )  # fmt: skip
-    if spec.scheduler.algorithm in ("pbt", "pb2", "pbt_replay"):
+    if spec.scheduler.algorithm in CHANGING:
         raise document.error(
             place,
             f"final: the winner of {spec.scheduler.algorithm} is a schedule of settings, not a "

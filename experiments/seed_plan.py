@@ -8,6 +8,7 @@ from typing import Any
 
 from experiments.cluster import local_node
 from experiments.preflight import trial_resources
+from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
 from experiments.spec import spec_space
 from experiments.trainable import resolve_trainable, with_trial_resources
@@ -29,7 +30,7 @@ def sweep_trainable(spec: SweepSpec) -> Any:
     parallel = spec.seeds.parallel
     if parallel == "auto":
         # That scheduler hands out free CPUs itself, to trials of one bundle.
-        shared = spec.scheduler.algorithm == "resource_changing"
+        shared = kind_of(spec.scheduler).shares_cpus
         parallel = 1 if shared else _parallel(spec, trainable)
     return with_seeds(trainable, spec.seeds.values, parallel=parallel, metric=objectives)
 

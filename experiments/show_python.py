@@ -26,7 +26,7 @@ from experiments.python_code import (
     section_call,
 )
 from experiments.samplers import build_sampler
-from experiments.schedulers import together
+from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
 from experiments.search import total_trials
 from experiments.search_limit import TogetherLimiter
@@ -141,7 +141,7 @@ def _search(spec: SweepSpec) -> Call:
         )
     at_a_time = max_concurrent_trials(spec, sweep_trainable(spec))
     count = total_trials(spec, spec_space(spec))
-    alive = together(spec, count, at_a_time)
+    alive = kind_of(spec.scheduler).alive(count, at_a_time)
     if alive is not None:
         return call(TogetherLimiter, searcher, alive, count)
     return call(ConcurrencyLimiter, searcher, max_concurrent=at_a_time)
@@ -153,7 +153,7 @@ def _tuner(spec: SweepSpec, trainable: Any) -> Call:
     if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
         config.setdefault("seed", spec.seed)
     count = total_trials(spec, spec_space(spec))
-    waits = together(spec, count, 1) is not None
+    waits = kind_of(spec.scheduler).alive(count, 1) is not None
     tune_config = Call(
         tune.TuneConfig,
         (),

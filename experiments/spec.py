@@ -19,7 +19,7 @@ from experiments.legacy_spec import from_legacy, is_legacy
 from experiments.matrix import KEY, expand_matrix
 from experiments.overrides import apply_overrides
 from experiments.remote_spec import is_url, load_remote_document, name_of
-from experiments.scheduler_checks import check_pair, check_scheduler
+from experiments.schedulers.checks import check_pair, check_scheduler
 from experiments.schema import SweepSpec
 from experiments.search_checks import check_search
 from experiments.seed_checks import check_final, check_seeds

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.actor_reuse import has_own, has_own_reset
 from experiments.function_trainable import is_function_class
-from experiments.scheduler_checks import PAUSING
+from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
 from experiments.trainable import is_own, with_trial_resources
 from search_spaces.documents import Document
@@ -49,7 +49,7 @@ def _settle_checkpoints(document: Document, spec: SweepSpec, trainable: Any) -> 
         return
     else:
         why = "has no save_checkpoint"
-        if spec.scheduler.algorithm in PAUSING:
+        if kind_of(spec.scheduler).pauses:
             raise document.error(
                 ("scheduler",),
                 f"scheduler: {spec.scheduler.algorithm} pauses trials and goes on from their "
@@ -69,7 +69,7 @@ def _settle_checkpoints(document: Document, spec: SweepSpec, trainable: Any) -> 
 def _settle_reuse(document: Document, spec: SweepSpec, trainable: Any) -> None:
     place = ("resources", "reuse_actors")
     asked = spec.resources.reuse_actors
-    changing = spec.scheduler.algorithm == "resource_changing"
+    changing = kind_of(spec.scheduler).shares_cpus
     rebuilds = spec.seeds is not None  # the trainable of several seeds replaces its instances
     if asked and changing:
         raise document.error(

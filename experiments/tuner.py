@@ -20,7 +20,7 @@ from experiments.paths import (
     tracking_uri,
 )
 from experiments.preflight import trial_resources
-from experiments.scheduler_checks import PAUSING
+from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
 from experiments.seed_plan import sweep_trainable
 from experiments.spec import dump_spec, spec_data, spec_space
@@ -79,7 +79,7 @@ def prepare_tuner(
     from experiments.episode_watch import EpisodeWatch
     from experiments.metric_watch import MetricWatch, watched_metrics
     from experiments.pause_watch import PauseWatch
-    from experiments.schedulers import build_scheduler, together
+    from experiments.schedulers.build import build_scheduler
     from experiments.search import build_search, study_copy, total_trials
     from experiments.search_limit import TogetherLimiter
     from experiments.stall_watch import StallWatch
@@ -102,7 +102,7 @@ def prepare_tuner(
     study = study or study_copy(spec)
     limit = max_concurrent_trials(spec, trainable)
     search = build_search(spec, space, limit, history=history.trials, study=study)
-    alive = together(spec, count, limit)
+    alive = kind_of(spec.scheduler).alive(count, limit)
     if alive is not None:
         search = TogetherLimiter(search.searcher, alive, count)
     scheduler, keeper = durable(build_scheduler(spec, space, trainable, count))
@@ -110,7 +110,7 @@ def prepare_tuner(
     # The keeper comes first: it adds to results what the others read.
     watch = MetricWatch(watched_metrics(spec))
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
-    if is_function_class(trainable) and spec.scheduler.algorithm in PAUSING:
+    if is_function_class(trainable) and kind_of(spec.scheduler).pauses:
         callbacks.append(PauseWatch(spec.trainable, spec.scheduler.algorithm))
     if mlflow is not None:
         callbacks.append(mlflow)

@@ -79,7 +79,7 @@ def rung_levels(scheduler: Mapping[str, Any]) -> list[float]:
 
     ASHA: ``grace_period * reduction_factor**k`` up to ``max_t``. HyperBand: ``max_t`` divided by
     powers of the factor, down to the first rung of the bracket that halves most (see
-    `experiments.hyperband`).
+    `experiments.schedulers.hyperband`).
     """
     known = [scheduler.get(name) for name in ("max_t", "grace_period", "reduction_factor")]
     if not all(isinstance(value, int | float) and value > 0 for value in known):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.population import Member
-from experiments.population_bandit import PopulationBandit
+from experiments.schedulers.pb2 import PopulationBandit
+from experiments.schedulers.population import Member
 from search_spaces.space import SearchSpace
 
 SPACE = SearchSpace.parse({"lr": {"loguniform": [1e-5, 1e-1]}, "clip": {"uniform": [0.1, 0.5]}})

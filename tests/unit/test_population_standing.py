@@ -9,7 +9,7 @@ from typing import Any
 
 from ray.tune.schedulers import TrialScheduler
 
-from experiments.population import Member, PopulationTraining
+from experiments.schedulers.population import Member, PopulationTraining
 from search_spaces.space import SearchSpace
 
 

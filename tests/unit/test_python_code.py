@@ -12,7 +12,7 @@ import pytest
 from experiments import cli
 from experiments.errors import SpecError
 from experiments.python_code import Name, call, imports_of, render
-from experiments.schedulers import build_scheduler
+from experiments.schedulers.build import build_scheduler
 from experiments.schema import SweepSpec
 from experiments.search import build_search
 from experiments.show_python import python_source

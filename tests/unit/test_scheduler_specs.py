@@ -11,9 +11,17 @@ import pytest
 from ray.tune.experiment import Trial
 from sweep_dummy import NAME
 
-from experiments.hyperband import Bracket, HyperBand, bracket_sizes, num_halvings, num_kept
+from analysis.schedulers import POPULATION, STOPPING
 from experiments.pairs import markdown, table, why_not
 from experiments.scheduler_schema import SCHEDULERS
+from experiments.schedulers.hyperband import (
+    Bracket,
+    HyperBand,
+    bracket_sizes,
+    num_halvings,
+    num_kept,
+)
+from experiments.schedulers.registry import kind_of
 from experiments.search_schema import SEARCHES
 from experiments.spec import make_spec
 from search_spaces.documents import SpecError
@@ -283,3 +291,24 @@ def test_what_can_change_is_declared_with_the_setting(
 ) -> None:
     found = config_class.why_fixed(path.split("."))
     assert found is None if reason is None else reason in (found or "")
+
+
+# -- the kinds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_every_scheduler_of_a_spec_has_its_kind(name: str) -> None:
+    section = SCHEDULERS[name]
+    kind = kind_of(section())
+    assert type(kind).__module__ == f"experiments.schedulers.{name}"
+    (base,) = type(kind).__orig_bases__  # type: ignore[attr-defined]
+    assert base.__args__ == (section,)
+    assert kind.needs_all == (name in (*POPULATION, "hyperband"))
+    assert kind.compares == (name in (*STOPPING, *POPULATION, "resource_changing"))
+
+
+def test_what_a_kind_declares_for_an_extension() -> None:
+    kinds = {name: kind_of(section()) for name, section in SCHEDULERS.items()}
+    fixed = {name for name, kind in kinds.items() if kind.fixed_size or kind.fixed_budget}
+    assert fixed == {"hyperband", "pbt", "pb2", "pbt_replay", "resource_changing"}
+    assert fixed == {name for name, kind in kinds.items() if kind.pauses}

@@ -17,10 +17,42 @@ from ray.tune.schedulers import TrialScheduler
 
 from analysis.rows import flatten
 from experiments.acting_scheduler import ActingScheduler
+from experiments.scheduler_schema import HyperBandScheduler
+from experiments.schedulers.halving import complete_halving
+from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
+from experiments.schema import SweepSpec
 from experiments.trial_info import PRUNED
+from search_spaces.documents import Document
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
+
+
+class HyperBandKind(SchedulerKind[HyperBandScheduler]):
+    """Synchronous HyperBand: trials pause at each rung until all of their bracket are there."""
+
+    pauses = True
+    needs_all = True
+    fixed_size = "its brackets are laid out for the number of trials"
+    fixed_budget = (
+        "a longer budget makes other brackets, in which the trials that there are have no place"
+    )
+
+    def complete(
+        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
+    ) -> None:
+        complete_halving(document, spec, self.options)
+
+    def construction(self, parts: Parts) -> Construction:
+        return self._construction(parts.num_trials)
+
+    def alive(self, num_trials: int, max_concurrent: int) -> int | None:
+        scheduler: HyperBand = self._construction(num_trials).make()
+        return scheduler.largest_bracket
+
+    def _construction(self, num_trials: int) -> Construction:
+        return construction(HyperBand, num_trials, **self.options.model_dump(exclude={"algorithm"}))
 
 
 def bracket_sizes(num_trials: int, halvings: int, reduction_factor: float) -> list[tuple[int, int]]:

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.mutation import Check, first_valid, from_unit, searched_value, to_unit, value_at
-from experiments.population import PopulationTraining
+from experiments.scheduler_schema import Pb2Scheduler
+from experiments.schedulers.kind import Construction, Parts, construction
+from experiments.schedulers.population import PopulationTraining
+from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
+from experiments.schema import SweepSpec
+from search_spaces.documents import Document
 from search_spaces.space import Parameter, SearchSpace, assign
 
 if TYPE_CHECKING:
@@ -25,6 +30,29 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 1000  # of the data that the process is fitted to, as in Ray
 _JITTER = 0.1  # around the model's choice, where that is not a valid configuration
+
+
+class Pb2(PopulationKind[Pb2Scheduler]):
+    """A Gaussian process chooses the mutations, of continuous settings."""
+
+    def check(
+        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
+    ) -> None:
+        super().check(document, spec, space, trainable)
+        for parameter in mutated_parameters(space, self.options.mutations):
+            if parameter.domain.kind not in ("uniform", "loguniform") or parameter.conditions:
+                kind = "conditional ones" if parameter.conditions else parameter.domain.kind
+                raise document.error(
+                    ("search_space", parameter.key),
+                    f"{parameter.key}: pb2 models continuous settings, not {kind}; "
+                    "use uniform or loguniform, leave it out of scheduler.mutations, or use "
+                    "scheduler: pbt",
+                )
+
+    def construction(self, parts: Parts) -> Construction:
+        parameters = parts.parameters(self.options.mutations)
+        shared = self.shared(parts)
+        return construction(PopulationBandit, parts.space, parameters, check=parts.check, **shared)
 
 
 class PopulationBandit(PopulationTraining):

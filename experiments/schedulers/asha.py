@@ -9,11 +9,34 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler
 
+from experiments.scheduler_schema import AshaScheduler
+from experiments.schedulers.halving import complete_halving
+from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
+from experiments.schema import SweepSpec
+from search_spaces.documents import Document
+from search_spaces.space import SearchSpace
+
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
 
 # Not infinity: a cutoff is interpolated between scores, and would not be a number.
 _WORST = 1e300
+
+
+class Asha(SchedulerKind[AshaScheduler]):
+    """Asynchronous successive halving: one in so many trials goes on at each rung."""
+
+    def complete(
+        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
+    ) -> None:
+        complete_halving(document, spec, self.options)
+
+    def construction(self, parts: Parts) -> Construction:
+        return construction(FiniteAsha, **self.options.model_dump(exclude={"algorithm"}))
+
+    def extend(self, metric: str, limit: float) -> None:
+        if self.options.time_attr == metric:
+            self.options.max_t = int(limit)  # as `grace_period` stays, so do the rungs
 
 
 class FiniteAsha(AsyncHyperBandScheduler):

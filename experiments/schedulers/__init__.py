@@ -1,0 +1,1 @@
+"""Schedulers of trials: those of Tune, and ours."""

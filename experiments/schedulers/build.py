@@ -1,0 +1,46 @@
+"""The trial scheduler of a spec. Metric and mode come from the tune config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ray.tune.schedulers import TrialScheduler
+
+from experiments.schedulers.kind import Parts
+from experiments.schedulers.population_kind import mutated_parameters
+from experiments.schedulers.registry import kind_of
+from experiments.schema import SweepSpec
+from search_spaces.space import Parameter, SearchSpace
+
+
+def build_scheduler(
+    spec: SweepSpec, space: SearchSpace, trainable: Any, num_trials: int
+) -> TrialScheduler:
+    """The scheduler that a checked spec asks for.
+
+    Args:
+        spec: The sweep.
+        space: Its search space.
+        trainable: The trainable class; its `config_class` says which mutations are valid.
+        num_trials: The number of trials of the sweep.
+    """
+
+    def parameters(names: Sequence[str] | None) -> list[Parameter]:
+        return mutated_parameters(space, names)
+
+    config_class = getattr(trainable, "config_class", None)
+    check = None if config_class is None else _Check(config_class)
+    parts = Parts(spec, num_trials, space, parameters, check)
+    scheduler: TrialScheduler = kind_of(spec.scheduler).construction(parts).make()
+    return scheduler
+
+
+class _Check:
+    """Whether a whole config is valid for a config class; pickled with Tune's state."""
+
+    def __init__(self, config_class: Any) -> None:
+        self._config_class = config_class
+
+    def __call__(self, config: dict[str, Any]) -> None:
+        self._config_class.from_dict(config).validate()

@@ -1,0 +1,17 @@
+"""No scheduler: every trial runs until a stop criterion holds."""
+
+from __future__ import annotations
+
+from ray.tune.schedulers import FIFOScheduler
+
+from experiments.scheduler_schema import FifoScheduler
+from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
+
+
+class Fifo(SchedulerKind[FifoScheduler]):
+    """Tune's own."""
+
+    compares = False
+
+    def construction(self, parts: Parts) -> Construction:
+        return construction(FIFOScheduler)

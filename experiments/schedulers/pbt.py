@@ -1,0 +1,30 @@
+"""The kind `pbt`: `PopulationTraining` whose mutations are drawn around the donor's settings."""
+
+from __future__ import annotations
+
+from experiments.mutation import Mutation
+from experiments.scheduler_schema import PbtScheduler
+from experiments.schedulers.kind import Construction, Parts, construction
+from experiments.schedulers.population import PopulationTraining
+from experiments.schedulers.population_kind import PopulationKind
+
+
+class Pbt(PopulationKind[PbtScheduler]):
+    """Population-based training (Jaderberg et al., 2017)."""
+
+    @property
+    def burn_in(self) -> int:
+        return self.options.burn_in_period
+
+    def construction(self, parts: Parts) -> Construction:
+        mutation = construction(
+            Mutation,
+            parts.parameters(self.options.mutations),
+            factors=self.options.perturbation_factors,
+            resample_probability=self.options.resample_probability,
+            check=parts.check,
+        )
+        shared = self.shared(parts)
+        return construction(
+            PopulationTraining, parts.space, mutation, burn_in=self.burn_in, **shared
+        )
