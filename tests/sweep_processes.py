@@ -67,11 +67,24 @@ def rows(sweep: Path) -> dict[str, list[int]]:
 
 def statuses(runs: Path) -> list[str]:
     """Of all runs in MLflow, parents first."""
+    return [run.info.status for run in _tracked(runs)]
+
+
+def statuses_by_folder(runs: Path) -> dict[str, list[str]]:
+    """Of the trials' runs in MLflow, by the name of the trial's folder."""
+    found: dict[str, list[str]] = {}
+    for run in _tracked(runs):
+        if "mlflow.parentRunId" in run.data.tags:
+            folder = Path(run.data.tags["tunescape.trial_dir"]).name
+            found.setdefault(folder, []).append(run.info.status)
+    return found
+
+
+def _tracked(runs: Path) -> list[Any]:
     client = MlflowClient(f"sqlite:///{runs}/mlflow.db")
     experiment: Any = client.get_experiment_by_name("tunescape")
-    found = client.search_runs([experiment.experiment_id])
-    found.sort(key=lambda run: "mlflow.parentRunId" in run.data.tags)
-    return [run.info.status for run in found]
+    found = list(client.search_runs([experiment.experiment_id]))
+    return sorted(found, key=lambda run: "mlflow.parentRunId" in run.data.tags)
 
 
 def finish(tmp_path: Path, folder: str, *options: str) -> str:

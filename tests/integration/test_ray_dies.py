@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from sweep_processes import finish, rows, spec_file, start, statuses, wait_until
+from sweep_processes import finish, rows, spec_file, start, statuses, statuses_by_folder, wait_until
 
 
 def child_of(driver: subprocess.Popen[str], name: str) -> int:
@@ -25,21 +25,29 @@ def child_of(driver: subprocess.Popen[str], name: str) -> int:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
-def test_a_sweep_whose_ray_dies_ends_and_goes_on(tmp_path: Path, name: str) -> None:
-    process, sweep = start(tmp_path, "run", spec_file(tmp_path)), tmp_path / "runs" / "sweep"
-    wait_until(lambda: any(8 in its for its in rows(sweep).values()), process)
-    before, killed = rows(sweep), time.monotonic()
-    os.kill(child_of(process, name), signal.SIGKILL)
-    output, _ = process.communicate(timeout=60)
-    assert time.monotonic() - killed < 30
-    assert process.returncode == 3, output
-    assert "Ray has died (its " in output and "`tunescape resume runs/sweep`" in output
-    assert "Traceback" not in output
-    assert "RUNNING" not in statuses(sweep.parent)
-    finish(tmp_path, "runs/sweep")  # without --retry-errored: no trial failed
+def test_a_sweep_whose_ray_dies_ends_and_goes_on(tmp_path: Path) -> None:
+    grid = {"lr": {"grid": [0.01, 0.02, 0.03, 0.04, 0.05]}}
+    command, sweep = ("run", spec_file(tmp_path, search_space=grid)), tmp_path / "runs" / "sweep"
+    finished: dict[str, list[int]] = {}
+    for name, num_finished in (("raylet", 1), ("gcs_server", 3)):
+        process = start(tmp_path, *command)
+        wait_until(lambda: sum(8 in its for its in rows(sweep).values()) >= num_finished, process)  # noqa: B023
+        before, killed = rows(sweep), time.monotonic()
+        os.kill(child_of(process, name), signal.SIGKILL)
+        output, _ = process.communicate(timeout=60)
+        assert time.monotonic() - killed < 30
+        assert process.returncode == 3, output
+        assert "Ray has died (its " in output and "`tunescape resume runs/sweep`" in output
+        assert "Traceback" not in output
+        assert "RUNNING" not in statuses(sweep.parent)
+        finished |= {trial: its for trial, its in before.items() if max(its) == 8}
+        command = ("resume", "runs/sweep")  # without --retry-errored: no trial failed
+    finish(tmp_path, "runs/sweep")
     after = rows(sweep)
-    finished = [trial for trial, its in before.items() if max(its) == 8]
-    assert finished and all(after[trial] == before[trial] for trial in finished)
-    assert list(after.values()) == [list(range(1, 9))] * 3
-    assert statuses(sweep.parent) == ["FINISHED"] * 4
+    assert len(finished) >= 3 and all(after[trial] == its for trial, its in finished.items())
+    assert list(after.values()) == [list(range(1, 9))] * 5
+    of_trials = statuses_by_folder(sweep.parent)
+    assert {trial: of_trials.pop(trial) for trial in after} == {key: ["FINISHED"] for key in after}
+    # A trial that starts in the moment before Ray dies has its run in MLflow before the sweep is
+    # next saved, 0.1 s later. Nobody knows it then: the resume makes another, and ends that run.
+    assert all(found == ["KILLED"] for found in of_trials.values())
