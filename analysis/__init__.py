@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from analysis.export import export_best
     from analysis.frames import curves_frame, trials_frame
     from analysis.importance import importance_frame
-    from analysis.importance_plot import plot_importance
     from analysis.improvement import Improvement, probability_of_improvement
     from analysis.interactions import interactions_frame
     from analysis.lineage import Exploit, lineage_frame, read_lineage, schedule_frame
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from analysis.mlflow_source import load_mlflow_sweep
     from analysis.pareto import pareto_front, plot_pareto
     from analysis.partial_dependence import partial_dependence_frame
-    from analysis.partial_dependence_plot import plot_partial_dependence
     from analysis.plots import plot_learning_curves
     from analysis.profiles import average_score_distribution, performance_profile
     from analysis.ranking import leaderboard
@@ -88,11 +86,9 @@ __all__ = [
     "plot_comparison",
     "plot_cost_front",
     "plot_effects",
-    "plot_importance",
     "plot_learning_curves",
     "plot_lineage",
     "plot_pareto",
-    "plot_partial_dependence",
     "probability_of_improvement",
     "reached_summary",
     "read_lineage",
@@ -105,8 +101,6 @@ __all__ = [
 ]
 
 _HOME = {
-    "plot_importance": "importance_plot",
-    "plot_partial_dependence": "partial_dependence_plot",
     "importance_frame": "importance",
     "interactions_frame": "interactions",
     "partial_dependence_frame": "partial_dependence",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.effects import effects_frame, level_label
 from analysis.failures import Failure, failures
 from analysis.frames import trials_frame
 from analysis.importance import (
@@ -24,7 +25,7 @@ from analysis.ranking import Score, finite, leaderboard, ranked, sign_of
 from analysis.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
 from analysis.rows import ResultsError, flatten, read_json
 from analysis.run_curves import trial_seeds
-from analysis.schedulers import section
+from analysis.schedulers import compares_settings, section
 from analysis.spec_file import read_spec_file
 from analysis.surrogate import Surrogate, fit_surrogate
 
@@ -208,6 +209,17 @@ class ReportData:
         return document if isinstance(document, dict) and "configurations" in document else None
 
     @cached_property
+    def effects(self) -> pd.DataFrame | None:
+        """`effects_frame` of the sweep; None where its trials do not compare settings."""
+        if not compares_settings(self.spec):
+            return None
+        try:
+            frame = effects_frame(self.sweep, self.metric, self.mode)
+        except ResultsError:
+            return None
+        return None if frame.empty else frame
+
+    @cached_property
     def surrogate(self) -> Surrogate | str:
         """What learned the values from the settings, once for all that is read off it."""
         try:
@@ -285,8 +297,6 @@ def _shown(value: Any) -> Any:
     """A setting's value as a cell: numbers and text as they are, lists and the like as JSON."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    from analysis.effects import level_label
-
     return level_label(value)
 
 

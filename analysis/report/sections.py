@@ -114,6 +114,7 @@ SECTIONS = (
         (
             Part("figures_importance:importance_bars", "Importance of each setting", True),
             Part("figures_importance:interactions_bars", "Settings that act together", True),
+            Part("figures_effects:effects", "Effect of each setting"),
         ),
     ),
     Section(

@@ -11,8 +11,6 @@ from analysis.lineage_plot import plot_lineage
 from analysis.pareto import plot_pareto
 from analysis.plots import plot_learning_curves
 from analysis.report.data import SECONDS, ReportData
-from analysis.rows import ResultsError
-from analysis.schedulers import compares_settings
 
 FORMATS = ("png", "pdf")
 
@@ -53,18 +51,9 @@ def _plots(data: ReportData) -> Iterator[tuple[str, Plot]]:
             "learning_curves_by_time",
             lambda out: plot_learning_curves(sweep, metric, out, mode=mode, x=SECONDS),
         )
-    if compares_settings(data.spec) and _has_effects(data):
-        yield "effects", lambda out: plot_effects(sweep, metric, out, mode=mode)
+    if (effects := data.effects) is not None:
+        yield "effects", lambda out: plot_effects(effects, out=out)
     if data.lineage:
         yield "lineage", lambda out: plot_lineage(data.folder, metric, out, mode=mode)
     if data.pareto is not None and len(objectives := data.pareto.attrs["objectives"]) == 2:
         yield "cost", lambda out: plot_pareto(sweep, objectives, out)
-
-
-def _has_effects(data: ReportData) -> bool:
-    from analysis.effects import effects_frame
-
-    try:
-        return not effects_frame(data.sweep, data.metric, data.mode).empty
-    except ResultsError:
-        return False

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
+from settings_sweeps import log_uniform, sweep_of
 
+from analysis.effects import effects_frame
+from analysis.report import theme
+from analysis.report.data import ReportData
 from analysis.report.figures_contours import draw_contour
+from analysis.report.figures_effects import draw_effects, effects
 from analysis.report.figures_importance import draw_importance, draw_interactions
 from analysis.report.figures_slices import draw_slice, value_at
 from analysis.report.scales import Scale
+from analysis.report.sections import SECTIONS
 
 METRIC = "episode_return_mean"
 LEVELS = Scale("category", ("tanh", "relu"))
@@ -68,6 +76,53 @@ def test_an_interaction_names_both_settings() -> None:
     assert isinstance(figure, go.Figure)
     assert [a.text for a in figure.layout.annotations] == ["lr × gamma", "<b>0.25</b>"]
     assert draw_interactions(frame.iloc[:0]).startswith("No pair")  # type: ignore[union-attr]
+
+
+ACTIVATIONS = sweep_of(
+    lambda config: 10.0 * (config["act"] == "relu"),
+    {"act": lambda rng: ("relu", "tanh")[rng.integers(2)], "b": lambda rng: int(rng.integers(3))},
+)
+
+
+def test_effects_are_rows_with_intervals_and_0_is_in_sight() -> None:
+    frame = effects_frame(ACTIVATIONS)
+    figure = draw_effects(frame)
+    (certain,) = (t for t in figure.data if t.marker.color == theme.BLUE)
+    (other,) = (t for t in figure.data if t.marker.color == theme.ORANGE)
+    assert certain.y.tolist() == [0] and other.y.tolist() == [-1]  # the first one on top
+    first = frame.iloc[0]
+    np.testing.assert_allclose(certain.x, [first["effect"]], rtol=1e-6)
+    np.testing.assert_allclose(
+        [certain.x[0] - certain.error_x.arrayminus[0], certain.x[0] + certain.error_x.array[0]],
+        [first["effect_low"], first["effect_high"]],
+        rtol=1e-5,
+    )
+    assert figure.layout.annotations[0].text == "<b>act</b>"
+    assert figure.layout.xaxis.range[0] <= 0 <= figure.layout.xaxis.range[1]
+    meta = figure.layout.meta
+    assert "`act`: relu (10.02), tanh (0.02" in meta["caption"] and meta["alt"].endswith(
+        "Not 0: act."
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "drawn"),
+    [
+        ({}, True),
+        ({"search": {"algorithm": "optuna"}}, False),
+        ({"scheduler": {"algorithm": "asha"}}, False),
+    ],
+)
+def test_effects_are_shown_where_trials_compare_settings(spec: dict[str, Any], drawn: bool) -> None:
+    data = ReportData(ACTIVATIONS)
+    data.spec = spec
+    assert (effects(data) is not None) == drawn
+    parts = [part for s in SECTIONS for part in s.parts if part.source.endswith(":effects")]
+    assert len(parts) == 1 and (parts[0].draw(data) is not None) == drawn
+
+
+def test_there_are_no_effects_of_a_setting_with_too_many_levels() -> None:
+    assert effects(ReportData(sweep_of(lambda c: c["a"], {"a": log_uniform}))) is None
 
 
 def test_a_slice_of_a_logarithmic_setting_has_a_logarithmic_axis() -> None:
