@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from experiments.matrix_state import COMPARISON_FILE, Matrix
@@ -12,10 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_comparison(matrix: Matrix, console: Console) -> None:
-    """Print a line for each sweep; the best of those on one environment is in bold.
-
-    None is where the sweeps had unequal chances: more trials have a luckier best.
-    """
+    """Print a line for each sweep, and below them which is better, as `tunescape compare` tells."""
     from rich import box
     from rich.table import Table
 
@@ -29,7 +27,6 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
     for name in ("env steps", "minutes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("objective", overflow="fold")
-    winners, reasons = _winners(matrix)
     for name, row in matrix.rows.items():
         objective = matrix.specs[name].objective
         table.add_row(
@@ -42,16 +39,21 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
             "–" if row.env_steps is None else f"{row.env_steps:,}",
             f"{row.seconds / 60:.1f}",
             row.note or f"{objective.metric} ({objective.mode})",
-            style="bold" if name in winners else None,
         )
     console.print(table)
-    for reason in reasons:
-        console.print(reason, highlight=False, soft_wrap=True, markup=False)
+    verdict = _verdict(matrix)
+    for line in verdict:
+        console.print(line, style="bold", highlight=False, soft_wrap=True, markup=False)
     folder = shown_path(matrix.folder)
     console.print(
         f"Comparison: {folder}/{COMPARISON_FILE}", highlight=False, soft_wrap=True, markup=False
     )
-    if any(row.status in ("waiting", "interrupted") for row in matrix.rows.values()):
+    if verdict:
+        compare = command_line("compare", matrix.folder)
+        console.print(
+            f"How it was compared: {compare}", highlight=False, soft_wrap=True, markup=False
+        )
+    if _is_unfinished(matrix):
         resume = command_line("resume", matrix.folder)
         console.print(f"Next: {resume}", highlight=False, soft_wrap=True, markup=False)
     elif matrix.any_failed:
@@ -60,36 +62,29 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
         console.print(mended, highlight=False, soft_wrap=True, markup=False)
 
 
-def _winners(matrix: Matrix) -> tuple[set[str], list[str]]:
-    """The best sweep on each environment, and why another environment has none."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for name, row in matrix.rows.items():
-        objective = matrix.specs[name].objective
-        if row.value is not None:
-            groups.setdefault((row.env, objective.metric, objective.mode), []).append(name)
-    winners: set[str] = set()
-    reasons = []
-    for (env, _, mode), names in groups.items():
-        if len(names) < 2:
-            continue
-        unequal = _unequal(matrix, names)
-        if unequal:
-            where = f" on {env}" if env else ""
-            reasons.append(f"No winner{where}: the sweeps differ in {', '.join(unequal)}.")
-            continue
-        values = {name: matrix.rows[name].value or 0.0 for name in names}
-        best = (max if mode == "max" else min)(values.values())
-        winners |= {name for name, value in values.items() if value == best}
-    return winners, reasons
+def _verdict(matrix: Matrix) -> list[str]:
+    """What `analysis.compare` says of the sweeps that have a value.
 
+    Nothing is said where each of them is alone on its environment, nor before all have ended.
+    """
+    from analysis.comparison import compare
+    from analysis.rows import ResultsError
 
-def _unequal(matrix: Matrix, names: list[str]) -> list[str]:
-    """In what sweeps differ that makes a comparison of their best unfair."""
-    rows, first = [matrix.rows[name] for name in names], matrix.specs[names[0]]
-    differ = {
-        "status": any(row.status != "finished" for row in rows),
-        "number of trials": len({row.trials for row in rows}) > 1,
-        "stop": any(matrix.specs[name].stop != first.stop for name in names),
-        "having a final": len({row.measure for row in rows}) > 1,
+    names = [name for name, row in matrix.rows.items() if row.value is not None]
+    on_environment = Counter(matrix.rows[name].env for name in names)
+    if max(on_environment.values(), default=0) < 2 or _is_unfinished(matrix):
+        return []
+    objectives = {
+        (matrix.specs[name].objective.metric, matrix.specs[name].objective.mode) for name in names
     }
-    return [what for what, does in differ.items() if does]
+    if len(objectives) > 1:
+        return ["Not compared: the sweeps have different objectives."]
+    metric, mode = objectives.pop()
+    try:  # without a label each has its folder's name, less the environment
+        return compare({"": [matrix.folder / name for name in names]}, metric, mode).lines
+    except ResultsError as error:
+        return [f"Not compared: {error}"]
+
+
+def _is_unfinished(matrix: Matrix) -> bool:
+    return any(row.status in ("waiting", "interrupted") for row in matrix.rows.values())

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis_sweeps import make_sweep, row
+from analysis_sweeps import make_runs, make_sweep, row
 from rich.console import Console
 
+from analysis import compare
 from analysis.held_out import Candidate
 from experiments.errors import PreflightError
 from experiments.final import Final
 from experiments.matrix_runner import _fill
 from experiments.matrix_state import Matrix, Row
-from experiments.matrix_table import _winners, show_comparison
+from experiments.matrix_table import show_comparison
 from experiments.preflight import check_storage
 from experiments.runner import Outcome
 from experiments.spec import make_spec
@@ -23,46 +24,76 @@ from experiments.spec import make_spec
 STOP = {"num_env_steps_sampled_lifetime": 1000}
 
 
-def matrix(second: dict[str, Any], stop: dict[str, Any] = STOP, mode: str = "max") -> Matrix:
+def matrix(second: dict[str, Any], mode: str = "max") -> Matrix:
     """Two sweeps on one environment, of which the second has the larger value."""
 
-    def spec(name: str, stop: dict[str, Any]) -> Any:
+    def spec(name: str) -> Any:
         space = {"lr": {"uniform": [0.1, 1]}}
         keys = {"name": name, "trainable": "sweep_dummy:Dummy", "search_space": space}
-        return make_spec({**keys, "stop": stop, "objective": {"mode": mode}})
+        return make_spec({**keys, "stop": STOP, "objective": {"mode": mode}})
 
     done: dict[str, Any] = {"status": "finished", "env": "E", "measure": "last value", "trials": 4}
     rows = {"a": Row(**done, value=1.0), "b": Row(**{**done, "value": 2.0, **second})}
-    return Matrix(Path("study"), {"a": spec("a", STOP), "b": spec("b", stop)}, rows)
+    return Matrix(Path("study"), {"a": spec("a"), "b": spec("b")}, rows)
 
 
-def test_the_best_on_one_environment_wins() -> None:
-    assert _winners(matrix({})) == ({"b"}, [])
-    assert _winners(matrix({}, mode="min")) == ({"a"}, [])
-    assert _winners(matrix({"value": 1.0})) == ({"a", "b"}, [])
-    assert _winners(matrix({"env": "F"})) == (set(), [])
-    assert _winners(matrix({"value": None, "status": "failed"})) == (set(), [])
+def shown(matrix: Matrix) -> list[str]:
+    console = Console(file=io.StringIO(), width=160)
+    show_comparison(matrix, console)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+def on_disk(folder: Path, first: list[float], second: list[float], **more: Any) -> Matrix:
+    """The matrix with runs of each sweep that end at these values."""
+    found = matrix({}, **more)
+    found.folder = folder
+    for name, ends in (("a", first), ("b", second)):
+        make_runs(folder, name, [[0.0, end] for end in ends])
+    return found
+
+
+LOW, HIGH = [1.0 + n / 100 for n in range(8)], [2.0 + n / 100 for n in range(8)]
 
 
 @pytest.mark.parametrize(
-    ("second", "stop", "why"),
+    ("mode", "verdict"), [("max", "b is better than a"), ("min", "a is better than b")]
+)
+def test_the_verdict_is_that_of_compare(tmp_path: Path, mode: str, verdict: str) -> None:
+    found = on_disk(tmp_path, LOW, HIGH, mode=mode)
+    lines = shown(found)
+    [told] = [line for line in lines if line.startswith(verdict)]
+    assert [told] == compare(tmp_path, "episode_return_mean", mode).lines
+    assert f"How it was compared: tunescape compare {tmp_path}" in lines
+
+
+def test_few_runs_have_no_winner(tmp_path: Path) -> None:
+    assert any(
+        line.startswith("Too few runs to tell")
+        for line in shown(on_disk(tmp_path, LOW[:2], HIGH[:2]))
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
     [
-        ({"trials": 8}, STOP, "number of trials"),
-        ({}, {"num_env_steps_sampled_lifetime": 2000}, "stop"),
-        ({"measure": "held-out IQM"}, STOP, "having a final"),
-        ({"status": "interrupted"}, STOP, "status"),
+        lambda found: setattr(found.rows["b"], "env", "F"),
+        lambda found: setattr(found.rows["b"], "value", None),
+        lambda found: setattr(found.rows["b"], "status", "interrupted"),
     ],
 )
-def test_no_winner_where_the_chances_were_unequal(
-    second: dict[str, Any], stop: dict[str, Any], why: str
-) -> None:
-    unequal = matrix(second, stop)
-    reason = f"No winner on E: the sweeps differ in {why}."
-    assert _winners(unequal) == (set(), [reason])
-    console = Console(file=io.StringIO(), width=160)
-    show_comparison(unequal, console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert reason in shown and "measured by" in shown and second.get("measure", "last") in shown
+def test_nothing_is_said_of_sweeps_that_cannot_be_compared(tmp_path: Path, change: Any) -> None:
+    found = on_disk(tmp_path, LOW, HIGH)
+    change(found)
+    assert not [line for line in shown(found) if "better" in line or "compare" in line]
+
+
+def test_why_sweeps_were_not_compared(tmp_path: Path) -> None:
+    found = on_disk(tmp_path, LOW, HIGH)
+    found.specs["b"].objective.mode = "min"
+    assert "Not compared: the sweeps have different objectives." in shown(found)
+    found = matrix({})
+    found.folder = tmp_path / "gone"
+    assert any(line.startswith("Not compared: ") for line in shown(found))
 
 
 def test_the_value_of_a_sweep(tmp_path: Path) -> None:
@@ -94,10 +125,10 @@ def test_the_next_command_can_be_pasted(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     found = matrix({"status": "failed"})
     found.folder = tmp_path / "my runs; [x]"
-    console = Console(file=io.StringIO(), width=160)
-    show_comparison(found, console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "Next: tunescape resume 'my runs; [x]' --retry-errored  #" in shown
+    assert any(
+        line.startswith("Next: tunescape resume 'my runs; [x]' --retry-errored  #")
+        for line in shown(found)
+    )
     found.folder.mkdir()
     (found.folder / "spec.yaml").touch()
     with pytest.raises(PreflightError, match=r"`tunescape resume 'my runs; \[x\]'`"):
