@@ -18,6 +18,7 @@ from trainables.core.impact import APPOCoefficients, appo_loss, impact_batch
 from trainables.core.learner import LossFn
 from trainables.core.minibatches import consecutive_ids
 from trainables.core.modules import PolicyModule
+from trainables.core.per_module import from_store, to_store
 from trainables.core.policy import Policy
 from trainables.core.ranks import Ranks
 from trainables.core.records import ObservationLayout
@@ -135,7 +136,7 @@ class APPO(IMPALA):
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        self.kl_coeff = self.config.kl_coeff
+        self.kl_coeffs = dict.fromkeys(self.policies, self.config.kl_coeff)
 
     def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super()._set_up_learning(seed)
@@ -174,30 +175,33 @@ class APPO(IMPALA):
         before, period = self._num_updates + self.learners.num_queued, self._target_period
         tau = self.config.tau if (before + 1) // period > before // period else None
         rollouts = [fragment.rollouts for fragment in fragments]
-        given = (self._rates(), self._coefficients(), self._appo_coefficients(), tau)
+        coefficients = {
+            module_id: self._appo_coefficients(module_id) for module_id in self.policies
+        }
+        given = (self._rates(), self._coefficients(), coefficients, tau)
         self.learners.submit(appo_update, rollouts, *given)
 
     def _coefficients(self) -> IMPALACoefficients:
         coefficients = super()._coefficients()
         return coefficients if self.config.use_gae else coefficients._replace(lambda_=1.0)
 
-    def _appo_coefficients(self) -> APPOCoefficients:
+    def _appo_coefficients(self, module_id: str) -> APPOCoefficients:
         config = self.config
         return APPOCoefficients(
             clip=self.scheduled(config.clip_param),
             target_worker_clipping=config.target_worker_clipping,
             value=config.vf_loss_coeff,
             entropy=self.scheduled(config.entropy_coeff),
-            kl=self.kl_coeff if config.use_kl_loss else 0.0,
+            kl=self.kl_coeffs[module_id] if config.use_kl_loss else 0.0,
         )
 
     def _take_in(self, results: dict[str, dict[str, float]]) -> None:
-        """Adapt the penalty's weight to how far the policy was from a target that has moved."""
-        config = self.config
-        for result in results.values():
-            if config.use_kl_loss and result["target_updated"]:
-                kl = result["kl_after_update"]
-                self.kl_coeff = adapted_kl_coeff(self.kl_coeff, kl, config.kl_target)
+        """Adapt each penalty's weight to how far the policy was from a target that has moved."""
+        for module_id, result in results.items():
+            if self.config.use_kl_loss and result["target_updated"]:
+                self.kl_coeffs[module_id] = adapted_kl_coeff(
+                    self.kl_coeffs[module_id], result["kl_after_update"], self.config.kl_target
+                )
 
     def _metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
         metrics = super()._metrics(results, lag)
@@ -206,17 +210,18 @@ class APPO(IMPALA):
             "circular_buffer/num_dropped_draws": self._buffer.num_dropped,
         }
         if self.config.use_kl_loss:
-            metrics |= {f"learner/{m}/curr_kl_coeff": self.kl_coeff for m in results}
+            metrics |= {f"learner/{m}/curr_kl_coeff": self.kl_coeffs[m] for m in results}
         return metrics
 
     def get_learned_state(self) -> dict[str, Any]:
         return {
-            "kl_coeff": self.kl_coeff,
+            "kl_coeff": to_store(self.kl_coeffs),
             "num_dropped_draws": self._buffer.num_dropped,
         }
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
-        self.kl_coeff = float(state["kl_coeff"])
+        stored = from_store(state["kl_coeff"], self.policies)
+        self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
         self._buffer.num_dropped = int(state["num_dropped_draws"])
 
     def _state_besides_policies(self) -> dict[str, Any]:
@@ -249,7 +254,7 @@ def appo_update(
     fragments: list[dict[str, Rollout]],
     lr: float | Mapping[str, float],
     estimation: IMPALACoefficients,
-    coefficients: APPOCoefficients,
+    coefficients: dict[str, APPOCoefficients],
     tau: float | None,
 ) -> dict[str, dict[str, float]]:
     """Gradient steps on a train batch that may have been trained on before.
@@ -259,7 +264,7 @@ def appo_update(
         fragments: Rollouts `[T, N]` by module id, of any number of env runners.
         lr: Learning rate, or one by group.
         estimation: Discounts and bounds of V-trace.
-        coefficients: Of the loss.
+        coefficients: The numbers in the loss, by module id.
         tau: How far the target network moves afterwards; None: it stays.
 
     Returns:
@@ -279,7 +284,7 @@ def appo_update(
             size = fragments_per_step(config, rollout, worker.ranks)
         metrics: dict[str, float] = learner.update(
             batch,
-            make_loss(policy, coefficients),
+            make_loss(policy, coefficients[module_id]),
             num_epochs=config.num_epochs,
             minibatch_size=size,
             generator=worker.generator if config.shuffle_batch_per_epoch else None,

@@ -256,13 +256,14 @@ class DQN(OffPolicy):
     def training_step(self) -> dict[str, float]:
         exploration = self.set_exploration()
         lr = self.scheduled(self.config.lr)
-        self.remember(self.sample())
+        new_steps = self.remember(self.sample())
         with self.timers("learn"):
             self.learners.set_lr(lr)
-            for module_id, batch in self.replayed():
+            for module_id, batch in self.replayed(new_steps):
                 for network in (self.policies[module_id].module, self._target(module_id)):
                     network.set_noise(self.learners.generator)
                 self.learn(module_id, batch)
+                self.update_targets(module_id, new_steps[module_id])
         self.sync_weights()
         rates = {f"learner/{module_id}/curr_lr": lr for module_id in self.policies}
         return {**exploration, **rates}

@@ -19,6 +19,7 @@ from trainables.core.learner import CompileOptions, LossFn
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.model_config import MEMORIES, ModelConfig
 from trainables.core.parameter_noise import ParameterNoise
+from trainables.core.per_module import from_store, to_store
 from trainables.core.per_worker import mean_value
 from trainables.core.policy import Policy
 from trainables.core.q_sequences import SequenceShape, q_sequences
@@ -251,8 +252,8 @@ class OffPolicyConfig(AlgorithmConfig):
 class OffPolicy(Algorithm):
     """Part of DQN, SAC and what extends them: experience is stored, drawn and learned from.
 
-    A subclass writes `training_step` with `remember`, `replayed` and `learn`, and makes its losses
-    in `make_loss`.
+    A subclass writes `training_step` with `remember`, `replayed`, `learn` and `update_targets`, and
+    makes its losses in `make_loss`.
 
     Attributes:
         replays: Replay buffers by module id.
@@ -265,7 +266,6 @@ class OffPolicy(Algorithm):
 
     def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
         self.num_updates = 0
-        self._num_new_steps = self._num_round_steps = 0
         self._num_synced_updates = 0
         self._exploring = self.config.exploring
         # The trial's own policy explores as its env runners do on average.
@@ -279,7 +279,7 @@ class OffPolicy(Algorithm):
         batch_bytes = 2 * self.config.train_batch_size_per_learner * self._row_bytes
         self._batches_at_once = max(1, min(_BATCHES_AT_ONCE, _BYTES_AT_ONCE // batch_bytes))
         rate = self.config.updates_per_env_step
-        self._update_clock = Clock(rate)
+        self._update_clocks = {m: Clock(rate) for m in self.policies}
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
         frequency = self.config.target_network_update_freq
         target_rate = 1 / (rate * frequency) if frequency else Fraction(1)
@@ -337,9 +337,15 @@ class OffPolicy(Algorithm):
 
     # ------------------------------------------------------------------ experience
 
-    def remember(self, rollouts: dict[str, Rollout]) -> None:
-        """Store what was sampled; from now on its share of updates is due."""
+    def remember(self, rollouts: dict[str, Rollout]) -> dict[str, int]:
+        """Store what was sampled.
+
+        Returns:
+            How many of the steps updates are due for, by module id: none of those that only fill
+            the buffer, which are not made up for later.
+        """
         starts = self.config.num_steps_sampled_before_learning_starts
+        num_new_steps = {}
         for module_id, rollout in rollouts.items():
             replay = self.replays[module_id]
             before = max(starts, replay.num_added)
@@ -347,8 +353,8 @@ class OffPolicy(Algorithm):
                 replay.add_episodes(rollout)
             else:
                 replay.add(rollout)
-            # Steps that only fill the buffer are not made up for later.
-            self._num_new_steps = max(0, replay.num_added - before)
+            num_new_steps[module_id] = max(0, replay.num_added - before)
+        return num_new_steps
 
     @property
     def learning_has_started(self) -> bool:
@@ -361,31 +367,42 @@ class OffPolicy(Algorithm):
             for replay in self.replays.values()
         )
 
-    def replayed(self) -> Iterator[tuple[str, Batch]]:
-        """A module's id and a batch for every gradient step that is due."""
-        config = self.config
+    def replayed(self, num_new_steps: dict[str, int]) -> Iterator[tuple[str, Batch]]:
+        """A module's id and a batch for every gradient step that is due.
+
+        Args:
+            num_new_steps: What `remember` returned.
+        """
+        shape = self.config.sequences
+        for module_id, num_steps in num_new_steps.items():
+            due = self._updates_due(module_id, num_steps)
+            if shape is None:
+                for batch in self._drawn_rows(module_id, due):
+                    yield module_id, batch
+            else:
+                for _ in range(due):
+                    yield module_id, self._drawn_sequences(module_id, shape)
+
+    def _drawn_rows(self, module_id: str, due: int) -> Iterator[Batch]:
+        """As many batches as are due, several of which are drawn at once."""
+        config, replay = self.config, self.replays[module_id]
         size = config.train_batch_size_per_learner
-        due = self._updates_due()
-        if config.sequences is not None:
-            for _ in range(due):
-                for module_id in self.replays:
-                    yield module_id, self._drawn_sequences(module_id, config.sequences)
-            return
+        beta = self.scheduled(self._replay_config.beta)
         while due:
             count = min(due, self._batches_at_once)
             due -= count
-            for module_id, replay in self.replays.items():
-                replay.beta = self.scheduled(self._replay_config.beta)
-                drawn = replay.sample(size, count, gamma=config.gamma, n_step=config.n_step_range)
-                batch = self.prepare(self.policies[module_id], drawn)
-                if is_debug():
-                    logger.debug("%d updates with rows of %s", count, shapes(batch))
-                if count == 1:
-                    yield module_id, batch
-                    continue
-                columns = {name: column.split(size) for name, column in batch.items()}
-                for i in range(count):
-                    yield module_id, {name: parts[i] for name, parts in columns.items()}
+            drawn = replay.sample(
+                size, count, gamma=config.gamma, n_step=config.n_step_range, beta=beta
+            )
+            batch = self.prepare(self.policies[module_id], drawn)
+            if is_debug():
+                logger.debug("%d updates with rows of %s", count, shapes(batch))
+            if count == 1:
+                yield batch
+                continue
+            columns = {name: column.split(size) for name, column in batch.items()}
+            for i in range(count):
+                yield {name: parts[i] for name, parts in columns.items()}
 
     def _drawn_sequences(self, module_id: str, shape: SequenceShape) -> Batch:
         """Sequences of which some row can be trained on, see `q_sequences`."""
@@ -405,13 +422,12 @@ class OffPolicy(Algorithm):
         batch = q_sequences(drawn, features, shape, config.gamma)
         return {name: column.to(policy.device) for name, column in batch.items()}
 
-    def _updates_due(self) -> int:
+    def _updates_due(self, module_id: str, num_new_steps: int) -> int:
         if not self.learning_has_started:
             return 0
-        self._num_round_steps, self._num_new_steps = self._num_new_steps, 0
         if self.config.training_intensity is None:
             return 1
-        return self._update_clock.advance(self._num_round_steps)
+        return self._update_clocks[module_id].advance(num_new_steps)
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
         """What the loss needs of drawn rows `[B, …]`, for several batches at once.
@@ -431,7 +447,7 @@ class OffPolicy(Algorithm):
     # ------------------------------------------------------------------ learning
 
     def learn(self, module_id: str, batch: Batch) -> None:
-        """One gradient step; then new priorities and, where it is due, new targets."""
+        """One gradient step, then new priorities."""
         ids = batch.pop("ids")
         metrics = self.learners[module_id].update_step(batch, self._losses[module_id])
         priorities = metrics.pop("priorities")
@@ -447,7 +463,6 @@ class OffPolicy(Algorithm):
         self._adapt_exploration(module_id, batch)
         self.num_updates += 1
         self.num_env_steps_trained += len(ids)
-        self._update_targets(module_id)
 
     def set_exploration(self) -> dict[str, float]:
         """Set what exploring means now, by the environment steps so far; metrics to report."""
@@ -492,9 +507,15 @@ class OffPolicy(Algorithm):
         # The first result waits for an update, so that no metric of learning appears later.
         return self.num_updates > 0 and super()._iteration_is_full(elapsed, sampled, trained)
 
-    def _update_targets(self, module_id: str) -> None:
+    def update_targets(self, module_id: str, num_new_steps: int) -> None:
+        """Move a module's targets where it is due, after each gradient step.
+
+        Args:
+            module_id: Which module was trained.
+            num_new_steps: Environment steps of this round, which count where a round is an update.
+        """
         is_natural = self.config.training_intensity is None
-        if not self._target_clocks[module_id].advance(self._num_round_steps if is_natural else 1):
+        if not self._target_clocks[module_id].advance(num_new_steps if is_natural else 1):
             return
         learner = self.learners[module_id]
         for name in learner.targets:
@@ -515,7 +536,7 @@ class OffPolicy(Algorithm):
         return {
             "num_updates": self.num_updates,
             "refills": [self._updates_at_refill, self._num_idle_refills],
-            "update_clock": self._update_clock.get_state(),
+            "update_clock": to_store({m: c.get_state() for m, c in self._update_clocks.items()}),
             "target_clocks": {m: clock.get_state() for m, clock in self._target_clocks.items()},
             "means": {m: means.get_state() for m, means in self._means.items()},
         }
@@ -523,7 +544,8 @@ class OffPolicy(Algorithm):
     def set_learned_state(self, state: dict[str, Any]) -> None:
         self.num_updates = int(state["num_updates"])
         self._updates_at_refill, self._num_idle_refills = state["refills"]
-        self._update_clock.set_state(state["update_clock"])
+        for module_id, clock in from_store(state["update_clock"], self.policies).items():
+            self._update_clocks[module_id].set_state(clock)
         for module_id, means in self._means.items():
             self._target_clocks[module_id].set_state(state["target_clocks"][module_id])
             means.set_state(state["means"][module_id])

@@ -21,6 +21,7 @@ from trainables.core.distributions import Distribution
 from trainables.core.learner import LossFn, Metrics
 from trainables.core.minibatches import minibatches
 from trainables.core.modules import ModuleOutput
+from trainables.core.per_module import from_store, to_store
 from trainables.core.policy import Policy
 from trainables.core.ranks import ALONE, Ranks
 from trainables.core.rollout_outputs import HOST
@@ -91,50 +92,67 @@ class PPO(Algorithm):
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        self.kl_coeff = self.config.kl_coeff
+        self.kl_coeffs = dict.fromkeys(self.policies, self.config.kl_coeff)
 
     def training_step(self) -> dict[str, float]:
         rollouts = self.sample()  # {module id: Rollout [T, N]}
+        lr = self.scheduled(self.config.lr)
+        coefficients = {module_id: self.coefficients(module_id) for module_id in rollouts}
         with self.timers("learn"):
-            lr, coefficients = self.scheduled(self.config.lr), self._coefficients()
             results = self.learners.run(ppo_update, rollouts, lr, coefficients)
         self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
         self.sync_weights()
-        return self._metrics(results)
+        self.adapt_kl(results)
+        return self.learner_metrics(results, lr, coefficients)
 
-    def _coefficients(self) -> PPOCoefficients:
+    def coefficients(self, module_id: str) -> PPOCoefficients:
+        """The numbers in a module's loss as they are now."""
         config = self.config
         return PPOCoefficients(
             clip=self.scheduled(config.clip_param),
             entropy=self.scheduled(config.entropy_coeff),
-            kl=self.kl_coeff if config.use_kl_loss else 0.0,
+            kl=self.kl_coeffs[module_id] if config.use_kl_loss else 0.0,
             value=config.vf_loss_coeff if config.use_critic else 0.0,
             value_clip=config.vf_clip_param,
         )
 
-    def _metrics(self, results: dict[str, dict[str, float]]) -> dict[str, float]:
-        config = self.config
+    def adapt_kl(self, results: dict[str, dict[str, float]]) -> None:
+        """Adapt the weight of each module's KL penalty to how far its policy has moved."""
+        if not self.config.use_kl_loss:
+            return
+        for module_id, result in results.items():
+            self.kl_coeffs[module_id] = adapted_kl_coeff(
+                self.kl_coeffs[module_id], result["kl_after_update"], self.config.kl_target
+            )
+
+    def learner_metrics(
+        self,
+        results: dict[str, dict[str, float]],
+        lr: float,
+        coefficients: dict[str, PPOCoefficients],
+    ) -> dict[str, float]:
+        """What an update reports, with the numbers that it was made with."""
         metrics: dict[str, float] = {}
         for module_id, result in results.items():
-            if config.use_kl_loss:
-                result["curr_kl_coeff"] = self.kl_coeff
-                self.kl_coeff = adapted_kl_coeff(
-                    self.kl_coeff, result["kl_after_update"], config.kl_target
-                )
-            result["curr_lr"] = self.scheduled(config.lr)
-            result["curr_entropy_coeff"] = self.scheduled(config.entropy_coeff)
-            metrics |= {f"learner/{module_id}/{name}": value for name, value in result.items()}
+            used = coefficients[module_id]
+            kl = {"curr_kl_coeff": used.kl} if self.config.use_kl_loss else {}
+            found = {**result, **kl, "curr_lr": lr, "curr_entropy_coeff": used.entropy}
+            metrics |= {f"learner/{module_id}/{name}": value for name, value in found.items()}
         return metrics
 
     def get_learned_state(self) -> dict[str, Any]:
-        return {"kl_coeff": self.kl_coeff}
+        return {"kl_coeff": to_store(self.kl_coeffs)}
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
-        self.kl_coeff = float(state["kl_coeff"])
+        stored = from_store(state["kl_coeff"], self.policies)
+        self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
 
 
 def ppo_update(
-    worker: LearnerWorker, rollouts: dict[str, Rollout], lr: float, coefficients: PPOCoefficients
+    worker: LearnerWorker,
+    rollouts: dict[str, Rollout],
+    lr: float,
+    coefficients: dict[str, PPOCoefficients],
 ) -> dict[str, dict[str, float]]:
     """Several epochs of minibatch steps on fresh samples.
 
@@ -142,7 +160,7 @@ def ppo_update(
         worker: What is trained.
         rollouts: `[T, N]` by module id; of several learners each has slots of its own.
         lr: Learning rate.
-        coefficients: Of the loss.
+        coefficients: The numbers in the loss, by module id.
 
     Returns:
         What losses report, means over all steps, and what is known afterwards, by module id.
@@ -168,7 +186,7 @@ def ppo_update(
             batch["advantages"] = scale.normalized(batch["advantages"])
         results[module_id] = worker.learners[module_id].update(
             batch,
-            make_loss(policy, coefficients),
+            make_loss(policy, coefficients[module_id]),
             num_epochs=config.num_epochs,
             minibatch_size=num_items(config.minibatch_size, config.state_stride),
             generator=worker.generator if config.shuffle_batch_per_epoch else None,

@@ -195,12 +195,13 @@ class SAC(OffPolicy):
 
     def training_step(self) -> dict[str, float]:
         exploration = self.set_exploration()
-        self.remember(self.sample())
+        new_steps = self.remember(self.sample())
         rates = self.learning_rates()
         with self.timers("learn"):
             self.learners.set_lr(rates)
-            for module_id, batch in self.replayed():
+            for module_id, batch in self.replayed(new_steps):
                 self.learn(module_id, batch)
+                self.update_targets(module_id, new_steps[module_id])
         self.sync_weights()
         present = {
             f"learner/{module_id}/curr_{name}_lr": rate

@@ -194,7 +194,7 @@ def learned(algo: Algorithm) -> list[np.ndarray]:
     learner = algo.learners["default_policy"]
     for target in learner.targets.values():
         weights += [p.detach().numpy().copy() for p in target.network.parameters()]
-    return [*weights, np.array([getattr(algo, "kl_coeff", 0.0)])]
+    return [*weights, np.array([*getattr(algo, "kl_coeffs", {}).values()])]
 
 
 def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:

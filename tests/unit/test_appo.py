@@ -155,13 +155,14 @@ def test_the_penalty_adapts_when_the_target_moves_and_only_then() -> None:
     settings = {**SMALL, **kl, "lr": 0.01, "target_network_update_freq": 1.0}
     with APPO(config=settings) as algo:
         for _ in range(8):
-            before = algo.kl_coeff
+            [before] = algo.kl_coeffs.values()
             result = algo.training_step()
             moved = result["learner/default_policy/target_updated"]
-            assert algo.kl_coeff == before * (1.5 if moved else 1.0)
-            assert result["learner/default_policy/curr_kl_coeff"] == algo.kl_coeff
-        assert algo.kl_coeff > 0.5
-        assert algo.get_learned_state()["kl_coeff"] == algo.kl_coeff
+            [now] = algo.kl_coeffs.values()
+            assert now == before * (1.5 if moved else 1.0)
+            assert result["learner/default_policy/curr_kl_coeff"] == now
+        assert now > 0.5
+        assert algo.get_learned_state()["kl_coeff"] == now
 
 
 def test_the_penalty_sees_how_far_the_policy_has_come_from_a_target_that_always_moves() -> None:
@@ -169,7 +170,7 @@ def test_the_penalty_sees_how_far_the_policy_has_come_from_a_target_that_always_
     with APPO(config={**SMALL, **kl, "lr": 0.01, "target_network_update_freq": 0.001}) as algo:
         result = algo.training_step()
         assert result["learner/default_policy/kl_after_update"] > 1e-4
-        assert algo.kl_coeff == 0.75
+        assert algo.kl_coeffs == {"default_policy": 0.75}
 
 
 def test_a_resumed_run_draws_the_batches_that_were_in_the_buffer(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What DQN and SAC share: replay ratio, target updates, truncation, and settings that hold."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from math import floor
 from typing import Any
 
@@ -100,6 +101,36 @@ def test_learning_may_start_at_once() -> None:
     with DQN(TINY | {"num_steps_sampled_before_learning_starts": 0}) as algo:
         algo.training_step()
         assert algo.num_updates == algo.num_env_steps_sampled == 1
+
+
+def test_each_module_has_the_updates_that_are_due_for_its_own_steps() -> None:
+    """Intensity and batch size are 8: an update for each step."""
+    with DQN(TINY) as algo:
+        for attribute in ("policies", "replays", "_update_clocks"):
+            of_modules = getattr(algo, attribute)
+            of_modules["other"] = deepcopy(of_modules["default_policy"])
+        while not algo.learning_has_started:
+            rollout = algo.sample()["default_policy"]
+            algo.remember({"default_policy": rollout, "other": rollout})
+        algo.replays["other"].reseed(np.random.SeedSequence(5))
+        due = {"default_policy": 3, "other": 1}
+        drawn = [module_id for module_id, _ in algo.replayed(due)]
+        assert drawn == ["default_policy"] * 3 + ["other"]
+        before = algo.replays["default_policy"].num_added
+        new_steps = algo.remember({"default_policy": rollout, "other": rollout})
+        assert set(new_steps) == {"default_policy", "other"}
+        assert new_steps["default_policy"] == algo.replays["default_policy"].num_added - before
+
+
+def test_importance_weights_follow_the_schedule_of_beta() -> None:
+    buffer = {"type": "PrioritizedReplayBuffer", "beta": [[0, 0.5], [1000, 1.0]], "capacity": 1000}
+    with DQN(TINY | {"replay_buffer_config": buffer}) as algo:
+        replay = algo.replays["default_policy"]
+        betas = record(replay, "sample", lambda *_, beta, **__: beta)
+        for _ in range(30):
+            algo.training_step()
+        steps = algo.num_env_steps_sampled
+        assert betas[-1] == 0.5 + 0.5 * steps / 1000 and betas[0] < betas[-1]
 
 
 # ---------------------------------------------------------------------- target updates

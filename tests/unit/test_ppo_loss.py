@@ -124,6 +124,26 @@ def test_kl_coefficient_adapts() -> None:
     assert adapted_kl_coeff(0.2, 0.01, 0.01) == 0.2
 
 
+def test_each_module_has_a_kl_coefficient_of_its_own() -> None:
+    config = PPOConfig(env="CartPole-v1", use_kl_loss=True, kl_coeff=0.2, kl_target=0.01)
+    with PPO(config) as algo:
+        assert algo.get_learned_state() == {"kl_coeff": 0.2}  # of one module a number, as ever
+        algo.policies["other"] = algo.get_policy()
+        algo.kl_coeffs["other"] = 0.4
+        results = {"default_policy": {"kl_after_update": 0.03}, "other": {"kl_after_update": 0.0}}
+        used = {module_id: algo.coefficients(module_id) for module_id in results}
+        for _ in range(2):  # reporting changes nothing
+            metrics = algo.learner_metrics(results, 1e-3, used)
+        assert metrics["learner/default_policy/curr_kl_coeff"] == 0.2
+        assert metrics["learner/other/curr_kl_coeff"] == 0.4
+        algo.adapt_kl(results)
+        assert algo.kl_coeffs == {"default_policy": pytest.approx(0.3), "other": 0.2}
+        stored, expected = algo.get_learned_state(), dict(algo.kl_coeffs)
+        algo.kl_coeffs = dict.fromkeys(algo.policies, 9.0)
+        algo.set_learned_state(stored)
+        assert algo.kl_coeffs == expected
+
+
 def test_advantages_are_normalised_per_minibatch() -> None:
     batch = {"advantages": torch.tensor([100.0, 101.0, 105.0, -3.0, 4.0, 4.0])}
     same = {"advantages": (batch["advantages"] - 7) * 3}

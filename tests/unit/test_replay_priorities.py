@@ -51,8 +51,7 @@ def test_weights_undo_the_bias_at_beta_one() -> None:
     uniform = np.square(values[ids]).mean()
     means = {}
     for beta in (0.0, 1.0):
-        buffer.beta = beta
-        batch = buffer.sample(200_000, gamma=GAMMA)
+        batch = buffer.sample(200_000, gamma=GAMMA, beta=beta)
         x, w = np.square(values[batch["ids"].numpy()]), batch["weights"].double().numpy()
         means[beta] = (w * x).sum() / w.sum()
     np.testing.assert_allclose(means[1.0], uniform, rtol=0.02)
@@ -64,8 +63,7 @@ def test_weights_are_those_of_the_paper(beta: float) -> None:
     buffer, ids = prioritized(alpha=0.5, eps=0.1)
     priorities = np.random.default_rng(0).exponential(size=len(ids))
     buffer.update(torch.from_numpy(ids), {"priorities": torch.from_numpy(priorities)})
-    buffer.beta = beta
-    batch = buffer.sample(16, 5, gamma=GAMMA)
+    batch = buffer.sample(16, 5, gamma=GAMMA, beta=beta)
     leaf = np.zeros(ids.max() + 1)
     leaf[ids] = (priorities + 0.1) ** 0.5
     probability = leaf / leaf.sum()
@@ -73,11 +71,6 @@ def test_weights_are_those_of_the_paper(beta: float) -> None:
     expected = (len(ids) * probability[drawn]) ** -beta
     expected /= expected.max(axis=1, keepdims=True)  # in each batch
     np.testing.assert_allclose(batch["weights"].view(5, 16), expected, rtol=1e-5)
-
-
-def test_beta_starts_where_its_schedule_does() -> None:
-    assert make_buffer(type=PRIORITIZED).beta == 0.4
-    assert make_buffer(type=PRIORITIZED, beta=[[0, 0.5], [1000, 1.0]]).beta == 0.5
 
 
 def test_new_rows_get_the_largest_priority_so_far() -> None:

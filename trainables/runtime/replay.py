@@ -13,7 +13,6 @@ from torch import Tensor
 from trainables.core.batch import Batch, Rollout, tree_columns
 from trainables.core.records import ObservationLayout
 from trainables.core.replay_config import ReplayBufferConfig
-from trainables.core.schedules import Schedule
 from trainables.core.settings import ConfigError
 from trainables.runtime.priorities import Priorities, importance_weights
 from trainables.runtime.ring import Ring
@@ -33,9 +32,6 @@ class ReplayBuffer:
         num_frames: Observations that are drawn as one, k: `[..., k, *shape]`, oldest first.
         states: Which recurrent states are kept for sequences, if any.
 
-    Attributes:
-        beta: Exponent of the importance weights, in [0, 1]; set it as its schedule goes on.
-
     Raises:
         ConfigError: if the capacity holds no transition of every slot, or the observations cannot
             be stored as `storage` says.
@@ -53,7 +49,6 @@ class ReplayBuffer:
         states: StateLayout | None = None,
     ):
         self.config, self.num_slots, self._states = config, num_slots, states
-        self.beta = Schedule(config.beta)(0)
         self._layout = layout
         self._rng = np.random.default_rng(seed)
         self._check_capacity(rollout_length=1)
@@ -185,6 +180,7 @@ class ReplayBuffer:
         *,
         gamma: float,
         n_step: int | Sequence[int] = 1,
+        beta: float = 1.0,
     ) -> Batch:
         """Draw transitions, or n-step windows, of several batches at once.
 
@@ -196,6 +192,8 @@ class ReplayBuffer:
             num_batches: Batches, one after another in every column.
             gamma: Discount factor.
             n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included.
+            beta: Exponent of the importance weights in a prioritised buffer, in [0, 1]: 1 corrects
+                the bias of the draws in full.
 
         Returns:
             Columns `[num_batches * batch_size, ...]` on the CPU: ids, obs, actions, rewards (the
@@ -208,7 +206,7 @@ class ReplayBuffer:
             ConfigError: if there is no row yet.
         """
         ring = self._ring
-        ids, weights = self._draw(batch_size, num_batches)
+        ids, weights = self._draw(batch_size, num_batches, beta)
         low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
         powers = np.power(float(gamma), np.arange(high + 1)).astype(np.float32)
         if high == 1:
@@ -288,7 +286,9 @@ class ReplayBuffer:
             batch |= tree_columns("state", _as_tensors(ring.states.read(rows[0])))
         return batch
 
-    def _draw(self, batch_size: int, num_batches: int) -> tuple[np.ndarray, np.ndarray]:
+    def _draw(
+        self, batch_size: int, num_batches: int, beta: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Valid rows and their importance weights, `[num_batches * batch_size]`."""
         if not self.num_steps:
             raise ConfigError(
@@ -298,7 +298,7 @@ class ReplayBuffer:
             ids = self._draw_uniformly(batch_size * num_batches)
             return ids, np.ones(len(ids), np.float32)
         drawn, leaves = self._priorities.sample(batch_size, num_batches, self._rng)
-        return drawn.reshape(-1), importance_weights(leaves, self.beta).reshape(-1)
+        return drawn.reshape(-1), importance_weights(leaves, beta).reshape(-1)
 
     def _draw_uniformly(self, count: int) -> np.ndarray:
         """Valid rows, each equally likely, with replacement: by rejection where most are valid."""
@@ -317,7 +317,7 @@ class ReplayBuffer:
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """A copy of everything that the next draws depend on, except `beta`."""
+        """A copy of everything that the next draws depend on."""
         ring, priorities = self._ring, self._priorities
         return {
             "settings": self._settings(),
