@@ -22,12 +22,14 @@ from analysis.rows import ResultsError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from analysis.records import Source
+
 _MAX_SETTINGS = 6
 _BEST, _OTHER = "#0b6bcb", "0.72"
 
 
 def plot_lineage(
-    folder: str | Path,
+    results: Source,
     metric: str = "episode_return_mean",
     out: str | Path = "lineage.png",
     *,
@@ -37,7 +39,7 @@ def plot_lineage(
     """Draws who went on from whom, and the settings that the winner's weights were trained with.
 
     Args:
-        folder: The folder of a PBT or PB2 sweep.
+        results: The folder of a PBT or PB2 sweep, or what else `load_sweep` takes that has one.
         metric: The objective, which says who is the winner.
         out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
         mode: ``"max"`` or ``"min"``: what is best.
@@ -49,10 +51,10 @@ def plot_lineage(
     Raises:
         ResultsError: The sweep has no lineage, or the file cannot be written.
     """
-    exploits = read_lineage(folder)
+    sweep = load_sweep(results)
+    exploits = read_lineage(sweep.path)
     if not exploits:
-        raise ResultsError(f"{folder}: no trial was replaced: there is no lineage to draw")
-    sweep = load_sweep(folder)
+        raise ResultsError(f"{sweep.path}: no trial was replaced: there is no lineage to draw")
     best = trial or winner(sweep, metric, mode)
     changes = schedule(exploits, best) if ancestry(exploits, best) else []
     names = [name for name in (changes[0][1] if changes else {})][:_MAX_SETTINGS]

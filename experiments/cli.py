@@ -174,7 +174,8 @@ def resume(
     from experiments.matrix_runner import resume_matrix
     from experiments.matrix_state import is_matrix
     from experiments.paths import command_line
-    from experiments.runner import load_sweep_spec, resume_sweep
+    from experiments.runner import resume_sweep
+    from experiments.sweep.folder import load_sweep_spec
 
     if is_matrix(folder):
         if num_samples is not None or stop or restart_errored:
@@ -744,8 +745,9 @@ def _run_specs(sweeps: Any, dry_run: bool) -> None:
 
 def _run(spec: Any) -> None:
     from experiments.runner import run_sweep
+    from experiments.sweep.sweep import Sweep
 
-    _finish(run_sweep(spec, console=_errors(), verbosity=_verbosity), spec)
+    _finish(run_sweep(Sweep.of(spec), console=_errors(), verbosity=_verbosity), spec)
 
 
 def _finish(outcome: Any, spec: Any) -> None:
@@ -758,8 +760,10 @@ def _finish(outcome: Any, spec: Any) -> None:
 
 def _run_matrix(specs: list[Any]) -> None:
     from experiments.matrix_runner import run_matrix
+    from experiments.sweep.sweep import Sweep
 
-    _finish_matrix(run_matrix(specs, console=_errors(), verbosity=_verbosity, after=_show_outcome))
+    sweeps = [Sweep.of(spec) for spec in specs]
+    _finish_matrix(run_matrix(sweeps, console=_errors(), verbosity=_verbosity, after=_show_outcome))
 
 
 def _finish_matrix(matrix: Any) -> None:
@@ -781,11 +785,13 @@ def _show_outcome(outcome: Any, spec: Any) -> None:
 
 def _show_plan(specs: list[Any]) -> None:
     from experiments.plan import show_plan, show_plans
+    from experiments.sweep.sweep import Sweep
 
-    if len(specs) == 1:
-        show_plan(specs[0], _output(), whole=_verbosity > 0)
+    sweeps = [Sweep.of(spec) for spec in specs]
+    if len(sweeps) == 1:
+        show_plan(sweeps[0], _output(), whole=_verbosity > 0)
     else:
-        show_plans(specs, _output())
+        show_plans(sweeps, _output())
 
 
 def _output() -> Any:

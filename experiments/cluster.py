@@ -131,6 +131,15 @@ def ray_session(
         ray.shutdown()
 
 
+def available_nodes(resources: Resources) -> list[dict[str, float]]:
+    """The resources of each node of the Ray that runs, or else of this machine."""
+    import ray
+
+    from trainables.runtime.feasibility import live_nodes
+
+    return live_nodes() if ray.is_initialized() else [local_node(resources)]
+
+
 def local_node(resources: Resources) -> dict[str, float]:
     """The resources that a Ray started on this machine would have, without starting it."""
     gpus = resources.num_gpus

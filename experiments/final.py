@@ -12,9 +12,10 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,15 +26,14 @@ from experiments.actor_reuse import has_own_reset
 from experiments.errors import DoomedError
 from experiments.paths import FINAL_FILE, SPEC_FILE
 from experiments.scheduler_schema import FifoScheduler
-from experiments.schema import SweepSpec
+from experiments.schema import Objective, SweepSpec
 from experiments.search_schema import RandomSearch
-from experiments.spec import read_spec, spec_space
+from experiments.spec import read_spec
+from experiments.sweep.sweep import Sweep
 from experiments.trainable import resolve_trainable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from experiments.runner import Outcome
+    from analysis.records import Sweep as Records
 
 FOLDER = "final"
 _NAME = re.compile(rf"{FOLDER}(-\d+)?")
@@ -65,15 +65,33 @@ class Final:
     interrupted: bool
 
 
+class Ended(Protocol):
+    """What a final asks of a sweep of held-out runs that has ended."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was cut off."""
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """Trial id and cause of each trial that failed."""
+
+
+class Resume(Protocol):
+    """Continues a sweep of held-out runs."""
+
+    def __call__(self, folder: Path, *, stop: Mapping[str, float]) -> Ended:
+        """Continue the sweep of a folder, with a longer budget by metric, if there is one."""
+
+
 def run_final(
-    spec: SweepSpec,
-    results: Any,
-    folder: Path,
+    sweep: Sweep,
+    records: Records,
     *,
     linked_to: str | None,
-    retry_errored: bool = False,
-    console: Console,
-    verbosity: int = 0,
+    retry_errored: bool,
+    run: Callable[[Sweep], Ended],
+    resume: Resume,
 ) -> Final:
     """Run what is missing of a sweep's final, and judge.
 
@@ -81,21 +99,19 @@ def run_final(
     and has found others, only those are run, in a folder of their own (`final-2`, …).
 
     Args:
-        spec: The sweep's.
-        results: Of the search.
-        folder: The sweep's.
+        sweep: The sweep.
+        records: The trials of the search.
         linked_to: The sweep's MLflow run, if there is one.
         retry_errored: Whether held-out runs that failed go on from their latest checkpoint.
-        console: Where progress is shown.
-        verbosity: See `experiments.runner.run_sweep`.
+        run: Runs a sweep of held-out runs.
+        resume: Continues one that was begun.
     """
+    spec, folder = sweep.spec, sweep.folder
     assert spec.final is not None
-    from experiments.runner import resume_sweep, run_sweep
-
     metric, mode = spec.objective.metric, spec.objective.mode
-    paths = [parameter.path for parameter in spec_space(spec).parameters]
-    found = candidates(load_sweep(results), metric, mode, spec.final.top, paths)
-    outcomes: list[Outcome] = []
+    paths = [parameter.path for parameter in sweep.space.parameters]
+    found = candidates(records, metric, mode, spec.final.top, paths)
+    outcomes: list[Ended] = []
     lost: list[tuple[str, str]] = []
     folders = _existing(folder)
     for known in folders:
@@ -104,28 +120,20 @@ def run_final(
         longer = {k: v for k, v in spec.stop.items() if v != before.get(k)}
         if longer or not _is_finished(known, retry_errored):
             try:
-                again = resume_sweep(
-                    known,
-                    stop=longer,
-                    retry_errored=retry_errored,
-                    console=console,
-                    verbosity=verbosity,
-                )
-                outcomes.append(again)
+                outcomes.append(resume(known, stop=longer))
             except DoomedError as error:  # the search's own results are there all the same
                 lost += error.failures
     if not any(outcome.interrupted for outcome in outcomes) and (
         missing := _not_in(found, folders)
     ):
         name = FOLDER if not folders else f"{FOLDER}-{len(folders) + 1}"
-        nested = final_spec(spec, missing, name, linked_to)
         try:
-            outcomes.append(run_sweep(nested, console=console, verbosity=verbosity))
+            outcomes.append(run(final_of(sweep, missing, name, linked_to)))
         except DoomedError as error:
             lost += error.failures
     finals = [load_sweep(known) for known in _existing(folder)]
     add_runs(found, finals, metric, paths)
-    return _judged(spec, found, folder, outcomes, lost)
+    return _judged(sweep, found, outcomes, lost)
 
 
 def held_out_seeds(spec: SweepSpec) -> list[int]:
@@ -142,11 +150,17 @@ def held_out_seeds(spec: SweepSpec) -> list[int]:
     return seeds
 
 
-def final_spec(
-    spec: SweepSpec, found: list[Candidate], name: str, linked_to: str | None
-) -> SweepSpec:
-    """The sweep that runs the configurations on the held-out seeds, as an ordinary spec."""
-    searched = spec_space(spec).to_dict()
+def final_of(sweep: Sweep, found: list[Candidate], name: str, linked_to: str | None) -> Sweep:
+    """The ordinary sweep that runs the configurations of a search on the held-out seeds.
+
+    Args:
+        sweep: The search.
+        found: The configurations.
+        name: The folder of the final in the search's.
+        linked_to: The search's MLflow run, if there is one.
+    """
+    spec = sweep.spec
+    searched = sweep.space.to_dict()
     space: dict[str, Any] = {"seed": {"grid": held_out_seeds(spec)}}
     for key, entry in searched.items():
         values = [candidate.settings[key] for candidate in found if key in candidate.settings]
@@ -169,7 +183,7 @@ def final_spec(
     nested.mlflow = spec.mlflow.model_copy(
         update={"tags": tags, "log_model": False, "register_as": None}
     )
-    return nested
+    return Sweep.of(nested)
 
 
 def _existing(folder: Path) -> list[Path]:
@@ -203,34 +217,34 @@ def _is_finished(folder: Path, retry_errored: bool) -> bool:
 
 
 def _judged(
-    spec: SweepSpec,
+    sweep: Sweep,
     found: list[Candidate],
-    folder: Path,
-    outcomes: list[Outcome],
+    outcomes: list[Ended],
     lost: list[tuple[str, str]],
 ) -> Final:
     """Write the report and the picture."""
     from analysis.held_out_plot import plot_held_out
 
+    objective = sweep.spec.objective
     interrupted = any(outcome.interrupted for outcome in outcomes)
-    best = None if interrupted else winner(found, spec.objective.mode)
-    seeds = held_out_seeds(spec)
-    report = folder / FINAL_FILE
-    text = json.dumps(_document(spec, found, best, seeds), indent=2, allow_nan=False)
+    best = None if interrupted else winner(found, objective.mode)
+    seeds = held_out_seeds(sweep.spec)
+    report = sweep.folder / FINAL_FILE
+    text = json.dumps(_document(objective, found, best, seeds), indent=2, allow_nan=False)
     report.write_text(text + "\n", encoding="utf-8")
     picture = None
     if best is not None:
-        picture = plot_held_out(found, spec.objective.metric, folder / PICTURE_FILE, chosen=best)
+        picture = plot_held_out(found, objective.metric, sweep.folder / PICTURE_FILE, chosen=best)
     failures = [*lost, *(failure for outcome in outcomes for failure in outcome.failures)]
     return Final(found, best, seeds, report, picture, failures, interrupted)
 
 
 def _document(
-    spec: SweepSpec, found: list[Candidate], best: Candidate | None, seeds: list[int]
+    objective: Objective, found: list[Candidate], best: Candidate | None, seeds: list[int]
 ) -> dict[str, Any]:
-    mode = spec.objective.mode
+    mode = objective.mode
     return {
-        "metric": spec.objective.metric,
+        "metric": objective.metric,
         "mode": mode,
         "held_out_seeds": seeds,
         "winner": best.trial_id if best else None,

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cluster import local_node, ray_session, sweep_environment
 from experiments.errors import MachineFailed
 from experiments.matrix_state import Matrix, Row, load_matrix, save_matrix
-from experiments.paths import SPEC_FILE, saved_line, sweep_dir
+from experiments.paths import SPEC_FILE, saved_line
 from experiments.preflight import check_places, check_resources, check_storage
 from experiments.ray_watch import closed_without_ray
-from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.results import Outcome
+from experiments.runner import resume_sweep, run_sweep
 from experiments.schema import ENV_STEPS, SweepSpec
-from experiments.seed_plan import sweep_trainable
-from experiments.spec import spec_space
 from experiments.stop_signals import received, stop_signals
+from experiments.sweep.sweep import Sweep
 from experiments.sweep_lock import sweep_lock
 from experiments.terminal import make_console
 
@@ -35,7 +35,7 @@ After = Callable[[Outcome, SweepSpec], None]
 @stop_signals()
 @sweep_environment()
 def run_matrix(
-    specs: Sequence[SweepSpec],
+    sweeps: Sequence[Sweep],
     *,
     console: Console | None = None,
     verbosity: int = 0,
@@ -44,7 +44,7 @@ def run_matrix(
     """Run the sweeps that `load_specs` made of a matrix. One that fails does not stop the others.
 
     Args:
-        specs: The sweeps; all in one folder.
+        sweeps: The sweeps; all in one folder.
         console: Where progress is shown.
         verbosity: See `experiments.runner.run_sweep`.
         after: Called with the outcome of each sweep.
@@ -52,20 +52,20 @@ def run_matrix(
     Raises:
         PreflightError: The folder exists, or this machine could not run one of the sweeps.
     """
-    folder = sweep_dir(specs[0]).parent
-    for spec in specs:
-        if spec.resources.address is None:
-            trainable = sweep_trainable(spec)
-            check_resources(trainable, spec, spec_space(spec), [local_node(spec.resources)])
+    folder = sweeps[0].folder.parent
+    for sweep in sweeps:
+        if sweep.spec.resources.address is None:
+            check_resources(sweep, [local_node(sweep.spec.resources)])
     check_storage(folder.parent, folder)
-    for spec in specs:
-        check_places(spec)
+    for sweep in sweeps:
+        check_places(sweep)
     with sweep_lock(folder):
         check_storage(folder.parent, folder)  # another may have begun it since
-        matrix = Matrix(folder, {spec.name.rpartition("/")[2]: spec for spec in specs})
+        named = {sweep.spec.name.rpartition("/")[2]: sweep for sweep in sweeps}
+        matrix = Matrix(folder, {name: sweep.spec for name, sweep in named.items()})
         matrix.rows = {name: _empty_row(spec) for name, spec in matrix.specs.items()}
         save_matrix(matrix)
-        return _run_all(matrix, console=console, verbosity=verbosity, after=after)
+        return _run_all(matrix, named, console=console, verbosity=verbosity, after=after)
 
 
 @stop_signals()
@@ -98,8 +98,10 @@ def resume_matrix(
         for row in matrix.rows.values():
             if retry_errored and (row.failed or row.status == "failed"):
                 row.status = "waiting"
+        waiting = [name for name in matrix.specs if not _was_begun(matrix, name)]
         return _run_all(
             matrix,
+            {name: Sweep.of(matrix.specs[name]) for name in waiting},
             retry_errored=retry_errored,
             address=address,
             console=console,
@@ -110,6 +112,7 @@ def resume_matrix(
 
 def _run_all(
     matrix: Matrix,
+    waiting: Mapping[str, Sweep],
     *,
     retry_errored: bool = False,
     address: str | None = None,
@@ -130,9 +133,15 @@ def _run_all(
             console.print(f"Sweep {number} of {len(matrix.specs)}: {name}", highlight=False)
             start = time.monotonic()
             try:
-                outcome = _run_one(
-                    spec, retry_errored=retry_errored, console=console, verbosity=verbosity
-                )
+                if name in waiting:
+                    outcome = run_sweep(waiting[name], console=console, verbosity=verbosity)
+                else:
+                    outcome = resume_sweep(
+                        matrix.folder / name,
+                        retry_errored=retry_errored,
+                        console=console,
+                        verbosity=verbosity,
+                    )
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(saved_line(matrix.folder)) from None
             except MachineFailed as error:
@@ -153,13 +162,8 @@ def _run_all(
     return matrix
 
 
-def _run_one(spec: SweepSpec, *, retry_errored: bool, console: Console, verbosity: int) -> Outcome:
-    folder = sweep_dir(spec)
-    if (folder / SPEC_FILE).is_file():
-        return resume_sweep(
-            folder, retry_errored=retry_errored, console=console, verbosity=verbosity
-        )
-    return run_sweep(spec, console=console, verbosity=verbosity)
+def _was_begun(matrix: Matrix, name: str) -> bool:
+    return (matrix.folder / name / SPEC_FILE).is_file()
 
 
 def _empty_row(spec: SweepSpec) -> Row:
@@ -181,7 +185,7 @@ def _fill(row: Row, outcome: Outcome, spec: SweepSpec) -> None:
         row.note = outcome.failures[0][1]
         return
     try:
-        board = leaderboard(outcome.results, spec.objective.metric, spec.objective.mode)
+        board = leaderboard(outcome.records, spec.objective.metric, spec.objective.mode)
     except ResultsError as error:
         row.note = str(error)
         return

@@ -13,7 +13,7 @@ from analysis.credentials import scrubbed
 from analysis.home import expanded
 from analysis.lineage import LINEAGE_FILE
 from analysis.reachable import check_tracking
-from analysis.records import is_mlflow
+from analysis.records import Sweep, is_mlflow, load_sweep
 from analysis.rows import ResultsError
 from experiments.environment_file import ENVIRONMENT_FILE
 from experiments.errors import ExperimentError
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-    from analysis import Sweep
     from experiments.schema import SweepSpec
 
 PLOTS_ARTIFACT = "plots"
@@ -71,7 +70,7 @@ def result_files(folder: Path) -> dict[Path, str]:
 
 
 def log_results(
-    client: MlflowClient, experiment_id: str, run_id: str, folder: Path, metric: str, mode: str
+    client: MlflowClient, experiment_id: str, run_id: str, sweep: Sweep, metric: str, mode: str
 ) -> list[str]:
     """Gives a sweep's run what its folder holds, and describes the sweep there.
 
@@ -79,7 +78,7 @@ def log_results(
         client: MLflow's.
         experiment_id: of the run.
         run_id: the sweep's.
-        folder: the sweep's.
+        sweep: what its folder holds of trials.
         metric: its objective.
         mode: "max" or "min".
 
@@ -87,12 +86,10 @@ def log_results(
         The artifacts' paths in the run.
     """
     paths = []
-    for file, place in result_files(folder).items():
+    for file, place in result_files(sweep.path).items():
         client.log_artifact(run_id, str(file), artifact_path=place or None)
         paths.append(f"{place}/{file.name}".lstrip("/"))
-    try:
-        sweep = _read(folder)
-    except ResultsError:  # no trial began
+    if not sweep.trials:
         return paths
     run = client.get_run(run_id)
     links = _links(client, run, paths)
@@ -103,7 +100,7 @@ def log_results(
         }
         report = {name: links.pop(name) for name in (REPORT_FILE,) if name in links}
         links = report | views | links
-    note = sweep_note(sweep, metric, mode, links=links, commands=_commands(folder))
+    note = sweep_note(sweep, metric, mode, links=links, commands=_commands(sweep.path))
     log_batch(client, run_id, tags={NOTE_TAG: note})
     return paths
 
@@ -168,12 +165,6 @@ def _links(client: MlflowClient, run: Run, paths: list[str]) -> dict[str, str]:
     return links | files | ({SPEC_FILE: f"{here}/{SPEC_FILE}"} if has_spec else {})
 
 
-def _read(folder: Path) -> Sweep:
-    from analysis.records import load_sweep
-
-    return load_sweep(folder)
-
-
 def _commands(folder: Path) -> list[str]:
     """What repeats the sweep and what uses it, for whoever has downloaded the spec."""
     again = f"{folder.name}-again"
@@ -200,7 +191,7 @@ def check_log_of_sweep(folder: Path) -> SweepSpec:
     Raises:
         ExperimentError: it is no sweep's folder, MLflow was off, or does not answer.
     """
-    from experiments.runner import load_sweep_spec
+    from experiments.sweep.folder import load_sweep_spec
 
     if is_mlflow(folder):
         raise ExperimentError(f"{folder} is in MLflow: give the sweep's folder, e.g. runs/<name>")
@@ -235,14 +226,15 @@ def log_artifacts_of_sweep(folder: Path) -> str:
         experiment = client.get_experiment_by_name(spec.mlflow.experiment_name)
         if experiment is None:
             raise ExperimentError(f"there is no {shown}")
-        run_id = parent_of(client, experiment.experiment_id, _read(folder))
+        sweep = load_sweep(folder)
+        run_id = parent_of(client, experiment.experiment_id, sweep)
         if run_id is None:
             raise ExperimentError(f"{shown} has no run of the sweep {folder}")
         paths = log_results(
             client,
             experiment.experiment_id,
             run_id,
-            folder,
+            sweep,
             spec.objective.metric,
             spec.objective.mode,
         )

@@ -21,6 +21,8 @@ from experiments.paths import BEST_FOLDER, absolute_tracking_uri, default_tracki
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
+    from analysis.records import Sweep
+
 _SQLITE = "sqlite:///"
 
 
@@ -167,24 +169,28 @@ class MLflowCallback(MLflowLogger):
         folder = self._folder
         if folder is None or not folder.is_dir():
             return
-        if not (self.sweep.log_model and _leaves_policies(trials) and self._log_policy(folder)):
+        try:
+            records = load_sweep(folder)
+        except ResultsError:  # no trial began
+            return
+        if not (self.sweep.log_model and _leaves_policies(trials) and self._log_policy(records)):
             try:
-                best = best_trial(load_sweep(folder), self.sweep.metric, self.sweep.mode)
+                best = best_trial(records, self.sweep.metric, self.sweep.mode)
             except ResultsError:  # no trial reported the metric
                 best = None
             if best is not None:
                 self._submit_tags(None, {BEST_TRIAL_TAG: best.trial_id})
                 self._submit_tags(best.trial_id, {"tunescape.best": "true"})
-        self.log_results(str(folder))
+        self.log_results(records)
 
-    def _log_policy(self, folder: Path) -> bool:
+    def _log_policy(self, records: Sweep) -> bool:
         from analysis.best import best_checkpoint
-        from analysis.export import export_best
+        from analysis.export import export_checkpoint
 
         metric, mode = self.sweep.metric, self.sweep.mode
         try:
-            best = best_checkpoint(folder, metric, mode)
-            policy = export_best(folder, folder / BEST_FOLDER, metric, mode)
+            best = best_checkpoint(records, metric, mode)
+            policy = export_checkpoint(best, records.path / BEST_FOLDER, metric, mode)
         except ResultsError:  # it has no checkpoints
             return False
         self.log_best(best.trial.trial_id, str(policy), checkpoint=str(best.path))

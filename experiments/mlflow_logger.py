@@ -54,6 +54,8 @@ from experiments.trial_info import (
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
+    from analysis.records import Sweep
+
 logger = logging.getLogger(__name__)
 
 __all__ = ["BEST_ARTIFACT", "PARENT_TAG", "MLflowLogger"]
@@ -284,12 +286,15 @@ class MLflowLogger(tune.Callback):
         if self.sweep.log_model and policy_dir:
             self._submit(None, self._runs.write_model, *best)
 
-    def log_results(self, folder: str) -> None:
+    def log_results(self, records: Sweep) -> None:
         """Keeps the report, pictures and tables of the sweep's folder as artifacts of the parent.
 
         Its description there says what came out.
+
+        Args:
+            records: the sweep's trials, with all that they reported.
         """
-        self._submit(None, self._runs.write_results, os.path.abspath(folder))
+        self._submit(None, self._runs.write_results, records)
 
     def close(self, status: str = FINISHED) -> None:
         """Ends the parent run and waits, for a bounded time, until all is written.

@@ -43,6 +43,7 @@ from experiments.trial_info import numeric_metrics, read_json_lines
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
+    from analysis.records import Sweep
     from experiments.mlflow_writer import MLflowWriter
 
 logger = logging.getLogger(__name__)
@@ -344,14 +345,14 @@ class SweepRuns:
         log_batch(client, self.parent_run_id, tags=tags)
         self.model_uri = tags.get("tunescape.registered_model", model.model_uri)
 
-    def write_results(self, folder: str) -> None:
+    def write_results(self, records: Sweep) -> None:
         """Keeps what the sweep's folder holds of results with the parent, and describes it."""
         from experiments.mlflow_artifacts import log_results
 
         if self.parent_run_id is not None:
             sweep = self.sweep
             place = self._experiment_id, self.parent_run_id
-            log_results(self._client, *place, Path(folder), sweep.metric, sweep.mode)
+            log_results(self._client, *place, records, sweep.metric, sweep.mode)
 
     def end_parent(self, status: str) -> None:
         """Ends the sweep's run, and notes there what MLflow has not got."""

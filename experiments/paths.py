@@ -70,13 +70,6 @@ def default_tracking_uri(storage: Path) -> str:
     return f"sqlite:///{storage.absolute() / 'mlflow.db'}"
 
 
-def artifact_location(spec: SweepSpec) -> str | None:
-    """Where MLflow keeps artifacts: beside its database; a server decides for itself."""
-    if tracking_uri(spec).startswith("sqlite:"):
-        return (storage_dir(spec) / "mlartifacts").as_uri()
-    return None
-
-
 def shown_path(path: Path) -> str:
     """The path relative to the current folder if it lies below it."""
     try:

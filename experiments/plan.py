@@ -8,13 +8,11 @@ import numpy as np
 
 from analysis.credentials import scrubbed
 from experiments.cluster import local_node
-from experiments.paths import sweep_dir, tracking_uri
-from experiments.preflight import check_places, check_resources, check_unused, trial_resources
-from experiments.schema import SweepSpec
+from experiments.preflight import check_places, check_resources, check_unused
 from experiments.search_checks import notes
-from experiments.seed_plan import sweep_trainable
 from experiments.short_spec import short_spec
-from experiments.spec import dump_spec, spec_space
+from experiments.spec import dump_spec
+from experiments.sweep.sweep import Sweep
 from search_spaces.yaml_values import dump_flow
 from trainables.runtime.feasibility import shown
 
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
 _EXAMPLES = 3
 
 
-def show_plan(spec: SweepSpec, console: Console, *, whole: bool = False) -> None:
+def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
     """Print the spec, the resources, the folders and some configurations.
 
     Args:
-        spec: The sweep.
+        sweep: The sweep.
         console: Where to.
         whole: Whether every default of the spec is shown, too.
 
@@ -38,61 +36,60 @@ def show_plan(spec: SweepSpec, console: Console, *, whole: bool = False) -> None
             from what `warm_start` names.
     """
     from experiments.final import held_out_seeds
-    from experiments.search import total_trials
-    from experiments.tuner import max_concurrent_trials
     from experiments.warm_start import load_history
 
-    space = spec_space(spec)
-    trainable = sweep_trainable(spec)
-    if spec.resources.address is None:
-        check_resources(trainable, spec, space, [local_node(spec.resources)])
-    check_places(spec)
+    spec = sweep.spec
+    _check(sweep)
     lines = [
         dump_spec(spec).rstrip() if whole else short_spec(spec),
         "",
-        f"# trials: {total_trials(spec, space)}, {max_concurrent_trials(spec, trainable)} at a "
-        f"time, each with {shown(trial_resources(trainable, spec, space))}",
-        f"# folder: {sweep_dir(spec)}",
+        f"# trials: {sweep.num_trials}, {sweep.at_once} at a time, each with "
+        f"{shown(sweep.resources.needed)}",
+        f"# folder: {sweep.folder}",
     ]
     if spec.seeds is not None:
-        lines.append(f"# seeds of each trial: {spec.seeds.values}, {trainable.parallel} at a time")
+        lines.append(
+            f"# seeds of each trial: {spec.seeds.values}, {sweep.trainable.parallel} at a time"
+        )
     if spec.final is not None:
         lines.append(
             f"# then the best {spec.final.top} configurations on the held-out seeds "
             f"{held_out_seeds(spec)}"
         )
     if spec.mlflow.enabled:
-        lines.append(f"# MLflow: {scrubbed(tracking_uri(spec))}")
-    lines += [f"# {line}" for line in load_history(spec, space).lines]
-    lines += [f"# {note}" for note in notes(spec, space)]
-    lines += [f"# a trial may have: {dump_flow(_rounded(e))}" for e in _examples(spec)]
+        lines.append(f"# MLflow: {scrubbed(sweep.tracking_uri)}")
+    lines += [f"# {line}" for line in load_history(sweep).lines]
+    lines += [f"# {note}" for note in notes(spec, sweep.space)]
+    lines += [f"# a trial may have: {dump_flow(_rounded(e))}" for e in _examples(sweep)]
     if not whole:
         lines.append("# what is not shown is at its default: -v shows it")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
-    check_unused(sweep_dir(spec))
+    check_unused(sweep.folder)
 
 
-def show_plans(specs: list[SweepSpec], console: Console) -> None:
+def show_plans(sweeps: list[Sweep], console: Console) -> None:
     """One line for each sweep of a matrix; see `show_plan`."""
-    from experiments.search import total_trials
-    from experiments.tuner import max_concurrent_trials
-
-    lines = [f"# {len(specs)} sweeps, one after another:"]
-    for spec in specs:
-        trainable = sweep_trainable(spec)
-        space = spec_space(spec)
-        if spec.resources.address is None:
-            check_resources(trainable, spec, space, [local_node(spec.resources)])
-        check_places(spec)
+    lines = [f"# {len(sweeps)} sweeps, one after another:"]
+    for sweep in sweeps:
+        _check(sweep)
+        spec = sweep.spec
         lines.append(
-            f"{spec.name}: {total_trials(spec, space)} trials of {spec.trainable} by "
-            f"{spec.search.algorithm} search, {max_concurrent_trials(spec, trainable)} at a time, "
-            f"each with {shown(trial_resources(trainable, spec, space))}"
+            f"{spec.name}: {sweep.num_trials} trials of {spec.trainable} by "
+            f"{spec.search.algorithm} search, {sweep.at_once} at a time, "
+            f"each with {shown(sweep.resources.needed)}"
         )
-    lines.append(f"# folder: {sweep_dir(specs[0]).parent}")
+    folder = sweeps[0].folder.parent
+    lines.append(f"# folder: {folder}")
     lines.append("# `tunescape show` prints each sweep's complete spec")
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
-    check_unused(sweep_dir(specs[0]).parent)
+    check_unused(folder)
+
+
+def _check(sweep: Sweep) -> None:
+    """See that this machine could run a trial, and that the places to write are the sweep's own."""
+    if sweep.spec.resources.address is None:
+        check_resources(sweep, [local_node(sweep.spec.resources)])
+    check_places(sweep)
 
 
 def _rounded(value: Any) -> Any:
@@ -102,10 +99,10 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def _examples(spec: SweepSpec) -> list[dict[str, Any]]:
+def _examples(sweep: Sweep) -> list[dict[str, Any]]:
     from experiments.search import searched_points
 
-    space = spec_space(spec)
+    spec, space = sweep.spec, sweep.space
     if not space:
         return []
     generator = np.random.default_rng(spec.seed)

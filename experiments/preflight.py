@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from analysis.store_files import OPTUNA_TABLES, sqlite_file, why_not_database, why_not_journal
 from experiments.errors import PreflightError
 from experiments.mlflow_store import check_store
 from experiments.output_files import why_not_writable
-from experiments.paths import (
-    absolute_location,
-    command_line,
-    storage_dir,
-    sweep_dir,
-    tracking_uri,
-)
-from experiments.schema import SweepSpec
+from experiments.paths import absolute_location, command_line
 from experiments.search_schema import OptunaSection
 from experiments.shared_storage import nodes_without
-from experiments.spec_checks import deep_merge
+from experiments.sweep.trial_resources import trial_configs
 from experiments.sweep_lock import LOCK_FILE
-from search_spaces.space import SearchSpace
 from trainables.runtime.feasibility import InfeasibleError, check_cluster, check_nodes
 
+if TYPE_CHECKING:
+    from experiments.sweep.sweep import Sweep
 
-def check_places(spec: SweepSpec) -> None:
+
+def check_places(sweep: Sweep) -> None:
     """See that every place on this machine to which a sweep writes is its own. Nothing is left.
 
     Raises:
         PreflightError: A place cannot be written, or holds something else.
     """
-    storage, sweep = storage_dir(spec), sweep_dir(spec)
-    problem = why_not_writable(sweep)
+    problem = why_not_writable(sweep.folder)
     if problem is not None:
         raise PreflightError(
-            f"the storage folder {storage}: {problem}; choose another with --storage"
+            f"the storage folder {sweep.storage}: {problem}; choose another with --storage"
         )
-    if spec.mlflow.enabled:
-        check_store(tracking_uri(spec))
-    if isinstance(spec.search, OptunaSection) and spec.search.study_storage is not None:
-        check_study_file(spec.search.study_storage)
+    if sweep.spec.mlflow.enabled:
+        check_store(sweep.tracking_uri)
+    search = sweep.spec.search
+    if isinstance(search, OptunaSection) and search.study_storage is not None:
+        check_study_file(search.study_storage)
 
 
 def check_study_file(storage: str) -> None:
@@ -92,27 +85,22 @@ def check_unused(folder: Path) -> None:
         )
 
 
-def check_resources(
-    trainable: Any,
-    spec: SweepSpec,
-    space: SearchSpace,
-    nodes: Sequence[dict[str, float]] | None = None,
-) -> None:
+def check_resources(sweep: Sweep, nodes: Sequence[dict[str, float]] | None = None) -> None:
     """See that the nodes could hold one trial of each size that the search may ask for.
 
     Ray would wait for ever for a placement group that cannot be placed.
 
     Args:
-        trainable: The trainable class; its `default_resource_request` says what a trial needs.
-        spec: The sweep.
-        space: Its search space: a searched setting may change the request.
+        sweep: The sweep, whose trainable says in `default_resource_request` what a trial needs; a
+            searched setting may change that.
         nodes: The resources of each node; None: those of the Ray that is joined, which gives a
             warning only if it may get more of them.
 
     Raises:
         PreflightError: A request that can never be met, with the numbers.
     """
-    for config in trial_configs(spec, space, trainable):
+    trainable = sweep.trainable
+    for config in trial_configs(sweep.spec, sweep.space, trainable):
         try:
             request = trainable.default_resource_request(config)
             if request is None:
@@ -139,25 +127,3 @@ def check_shared(storage: Path) -> None:
             f"{', '.join(missing)}: trials there could not save checkpoints. Choose one that all "
             "nodes share, e.g. a mounted one, with --storage"
         )
-
-
-def trial_resources(trainable: Any, spec: SweepSpec, space: SearchSpace) -> dict[str, float]:
-    """What the first configuration's trial needs in all."""
-    config = next(iter(trial_configs(spec, space, trainable)))
-    request = trainable.default_resource_request(config)
-    return dict(request.required_resources) if request is not None else {"CPU": 1.0}
-
-
-def trial_configs(spec: SweepSpec, space: SearchSpace, trainable: Any) -> Iterable[dict[str, Any]]:
-    """The fixed config, with each searched setting at each of its extremes in turn.
-
-    A trainable of one's own that declares no settings has no defaults either: there what is
-    searched is drawn.
-    """
-    fixed = dict(spec.config)
-    if space and getattr(trainable, "config_class", None) is None:
-        drawn = space.sample(np.random.default_rng(spec.seed or 0), next(space.grid_points()))
-        fixed = deep_merge(fixed, space.config(drawn))
-    yield fixed
-    for _, probe in space.probes():
-        yield {**fixed, **probe}

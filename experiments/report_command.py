@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,6 @@ from experiments.paths import REPORT_FILE, shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-logger = logging.getLogger(__name__)
 
 
 def make_report(
@@ -61,18 +58,6 @@ def make_report(
     if figures is not None:
         written = write_figures(list(folders), figures, metric=name, mode=mode)
         _say(f"Figures: {len(written)} files in {shown_path(figures.absolute())}", console)
-
-
-def report_at_end(folder: Path) -> Path | None:
-    """Write the page of a sweep that has ended; None if it fails, which costs no sweep anything."""
-    from analysis.report import write_report
-
-    try:
-        return write_report(folder, folder / REPORT_FILE)
-    except Exception as error:
-        logger.warning("No report was written (%s: %s)", type(error).__name__, error)
-        logger.debug("the report failed", exc_info=True)
-        return None
 
 
 def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:

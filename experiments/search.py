@@ -69,14 +69,6 @@ def build_search(
     return ConcurrencyLimiter(searcher, max_concurrent=max_concurrent)
 
 
-def total_trials(spec: SweepSpec, space: SearchSpace) -> int:
-    """How many trials a sweep runs."""
-    if isinstance(spec.search, OptunaSection):
-        return spec.num_samples
-    whole = spec.search.algorithm == "grid"
-    return spec.num_samples * sum(1 for _ in space.grid_points(whole=whole))
-
-
 def study_copy(spec: SweepSpec, *, resumed: bool = False) -> StudyCopy | None:
     """Open the storage that keeps a copy of the study, if the spec names one.
 

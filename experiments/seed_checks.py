@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.schedulers import CHANGING
-from experiments.preflight import trial_configs
 from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
+from experiments.sweep.trial_resources import trial_configs
 from search_spaces.documents import Document, KeyPath
 from search_spaces.space import SearchSpace
 

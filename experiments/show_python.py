@@ -28,16 +28,14 @@ from experiments.python_code import (
 from experiments.samplers import build_sampler
 from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
-from experiments.search import total_trials
 from experiments.search_limit import TogetherLimiter
 from experiments.search_schema import OptunaSection
-from experiments.seed_plan import sweep_trainable
 from experiments.show_callbacks import callback_calls, environment_text
 from experiments.show_scheduler import check_source, scheduler_call
-from experiments.spec import spec_space
+from experiments.sweep.sweep import Sweep
 from experiments.trainable import resolve_trainable
 from experiments.trial_files import file_loggers
-from experiments.tuner import max_concurrent_trials, takes_seed
+from experiments.tuner import takes_seed
 from experiments.variant_search import VariantSearch
 from search_spaces import SearchSpace
 from search_spaces.points import searched_point
@@ -57,15 +55,15 @@ def python_source(spec: SweepSpec) -> str:
         SpecError: The spec has a part that needs more of `experiments` than a Tuner holds.
     """
     _refuse(spec)
+    sweep = Sweep.of(spec)
     trainable: Any = resolve_trainable(spec.trainable)
     space = Call(SearchSpace.parse, (spec.search_space,), {}, "SearchSpace.parse")
     best = call(leaderboard, Name("results"), spec.objective.metric, mode=spec.objective.mode)
-    count = total_trials(spec, spec_space(spec))
     statements: list[tuple[str, Any]] = [
         ("space = ", space if spec.search_space else call(SearchSpace)),
-        ("search = ", _search(spec)),
-        ("scheduler, keeper = ", call(durable, scheduler_call(spec, trainable, count))),
-        ("tuner = ", _tuner(spec, trainable)),
+        ("search = ", _search(sweep)),
+        ("scheduler, keeper = ", call(durable, scheduler_call(spec, trainable, sweep.num_trials))),
+        ("tuner = ", _tuner(sweep, trainable)),
         ("results = ", Call(tune.Tuner, (), {}, "tuner.fit")),
         ("", Call(print, (best,), {}, "print")),
     ]
@@ -110,7 +108,8 @@ def _title(spec: SweepSpec) -> str:
     return title
 
 
-def _search(spec: SweepSpec) -> Call:
+def _search(sweep: Sweep) -> Call:
+    spec, count = sweep.spec, sweep.num_trials
     metric, mode = spec.objective.metric, spec.objective.mode
     points = [
         Call(searched_point, (_SPACE, point))
@@ -139,20 +138,18 @@ def _search(spec: SweepSpec) -> Call:
             whole_grid=spec.search.algorithm == "grid",
             points=points,
         )
-    at_a_time = max_concurrent_trials(spec, sweep_trainable(spec))
-    count = total_trials(spec, spec_space(spec))
-    alive = kind_of(spec.scheduler).alive(count, at_a_time)
+    alive = kind_of(spec.scheduler).alive(count, sweep.at_once)
     if alive is not None:
         return call(TogetherLimiter, searcher, alive, count)
-    return call(ConcurrencyLimiter, searcher, max_concurrent=at_a_time)
+    return call(ConcurrencyLimiter, searcher, max_concurrent=sweep.at_once)
 
 
-def _tuner(spec: SweepSpec, trainable: Any) -> Call:
+def _tuner(sweep: Sweep, trainable: Any) -> Call:
+    spec, count = sweep.spec, sweep.num_trials
     metric, mode = spec.objective.metric, spec.objective.mode
     config = dict(spec.config)
     if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
         config.setdefault("seed", spec.seed)
-    count = total_trials(spec, spec_space(spec))
     waits = kind_of(spec.scheduler).alive(count, 1) is not None
     tune_config = Call(
         tune.TuneConfig,
@@ -197,11 +194,12 @@ def _tuner(spec: SweepSpec, trainable: Any) -> Call:
         "tune.RunConfig",
     )
     arguments = {"param_space": config, "tune_config": tune_config, "run_config": run_config}
-    return Call(tune.Tuner, (_trials_of(spec, trainable),), arguments, "tune.Tuner")
+    return Call(tune.Tuner, (_trials_of(sweep, trainable),), arguments, "tune.Tuner")
 
 
-def _trials_of(spec: SweepSpec, trainable: Any) -> Any:
+def _trials_of(sweep: Sweep, trainable: Any) -> Any:
     """What is trained, with the resources and seeds that the spec gives it."""
+    spec = sweep.spec
     named = Imported(spec.trainable) if is_function_class(trainable) else trainable
     if spec.resources.per_trial:
         bundles = [spec.resources.per_trial]
@@ -209,7 +207,7 @@ def _trials_of(spec: SweepSpec, trainable: Any) -> Any:
         named = Call(tune.with_resources, (named, group), {}, "tune.with_resources")
     if spec.seeds is None:
         return named
-    over: Any = sweep_trainable(spec)
+    over = sweep.trainable
     metric = over.objectives[0] if len(over.objectives) == 1 else list(over.objectives)
     seeds = list(over.seeds)
     return call(with_seeds, named, seeds, parallel=over.parallel, metric=metric)

@@ -17,9 +17,10 @@ from experiments.trainable import is_own, resolve_trainable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
     from rich.console import Console
 
-    from experiments.runner import Outcome
+    from experiments.results import Outcome
 
 _TOP = 10
 
@@ -33,10 +34,10 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         show_seeds(spec, console)
     if outcome.final is not None:
         show_final(outcome.final, spec, console)
-    if outcome.effects is not None:
-        _show_effects(outcome, spec, console)
-    if outcome.pareto is not None:
-        _show_pareto(outcome, spec, console)
+    if outcome.effects_table is not None:
+        _show_effects(outcome.effects_table, spec.objective.metric, console)
+    if outcome.pareto_table is not None:
+        _show_pareto(outcome.pareto_table, outcome.num_trials, console)
     _show_failures(outcome, console)
     if outcome.best is not None:
         console.print(
@@ -135,7 +136,7 @@ def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> No
 
     metric, mode = spec.objective.metric, spec.objective.mode
     try:
-        frame = leaderboard(outcome.results, metric, mode, top=_TOP)
+        frame = leaderboard(outcome.records, metric, mode, top=_TOP)
     except ResultsError as error:  # a sweep that was cut off before its first result, say
         if str(error) != outcome.note:  # which is shown in any case
             console.print(f"No table: {error}", highlight=False, soft_wrap=True, markup=False)
@@ -143,15 +144,13 @@ def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> No
     console.print(LeaderboardTable(frame, metric, outcome.num_trials))
 
 
-def _show_effects(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
+def _show_effects(frame: pd.DataFrame, metric: str, console: Console) -> None:
     """Which settings mattered, from the largest effect to the least."""
     from rich import box
     from rich.table import Table
 
-    from analysis.effects import effects_frame, level_label
+    from analysis.effects import level_label
 
-    metric = spec.objective.metric
-    frame = effects_frame(outcome.results, metric, spec.objective.mode)
     paired = "trials that differ in nothing else" if frame["paired"].all() else "independent trials"
     table = Table(
         title=f"{metric}: effect of each setting at the end of training",
@@ -180,17 +179,14 @@ def _show_effects(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     console.print(table)
 
 
-def _show_pareto(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
+def _show_pareto(frame: pd.DataFrame, num_trials: int, console: Console) -> None:
     """The trials that no other one dominates."""
     from rich import box
     from rich.table import Table
 
-    from analysis.pareto import pareto_front
-
-    objectives = [(o.metric, o.mode) for o in spec.objectives]
-    frame = pareto_front(outcome.results, objectives)
+    objectives = frame.attrs["objectives"]
     table = Table(
-        title=f"Pareto-optimal: {len(frame)} of {outcome.num_trials} trials",
+        title=f"Pareto-optimal: {len(frame)} of {num_trials} trials",
         caption="Each is better than every other trial in at least one objective.",
         box=box.SIMPLE_HEAD,
         title_justify="left",

@@ -11,7 +11,7 @@ from analysis.rows import ResultsError
 from experiments.errors import ExperimentError
 from experiments.mlflow_view import view_path
 from experiments.paths import SPEC_FILE
-from experiments.runner import load_sweep_spec
+from experiments.sweep.folder import load_sweep_spec
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

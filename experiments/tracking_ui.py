@@ -16,7 +16,7 @@ from analysis.records import is_sweep_folder
 from experiments.errors import ExperimentError
 from experiments.matrix_state import is_matrix, load_matrix
 from experiments.paths import SPEC_FILE, default_tracking_uri, tracking_uri
-from experiments.runner import load_sweep_spec
+from experiments.sweep.folder import load_sweep_spec
 from experiments.tracking_page import page_line
 
 if TYPE_CHECKING:

@@ -9,22 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.credentials import without_credentials
 from experiments.activity import doing
-from experiments.cluster import local_node, prepare_environment
+from experiments.cluster import prepare_environment
 from experiments.errors import SweepError
 from experiments.function_trainable import is_function_class
-from experiments.paths import (
-    SPEC_FILE,
-    artifact_location,
-    storage_dir,
-    sweep_dir,
-    tracking_uri,
-)
-from experiments.preflight import trial_resources
+from experiments.paths import SPEC_FILE
 from experiments.schedulers.registry import kind_of
 from experiments.schema import SweepSpec
-from experiments.seed_plan import sweep_trainable
-from experiments.spec import dump_spec, spec_data, spec_space
-from trainables.runtime.feasibility import live_nodes, total
+from experiments.spec import dump_spec, spec_data
+from experiments.sweep.sweep import Sweep
 
 if TYPE_CHECKING:
     from ray import tune
@@ -43,7 +35,6 @@ class PreparedSweep:
 
     tuner: tune.Tuner
     mlflow: MLflowLogger | None
-    total_trials: int
     study: StudyCopy | None = None
 
 
@@ -53,24 +44,24 @@ def build_tuner(spec: SweepSpec) -> tune.Tuner:
     Writes the sweep's folder: the spec, and Tune's description of the sweep. Sets the environment
     variables of this process that Tune reads (`experiments.cluster`), for it runs later than this.
     """
+    from experiments.search import study_copy
+    from experiments.warm_start import load_history
+
     prepare_environment()
-    return prepare_tuner(spec).tuner
+    sweep = Sweep.of(spec)
+    return prepare_tuner(sweep, load_history(sweep), study_copy(spec)).tuner
 
 
 def prepare_tuner(
-    spec: SweepSpec,
-    *,
-    console: Console | None = None,
-    history: History | None = None,
-    study: StudyCopy | None = None,
+    sweep: Sweep, history: History, study: StudyCopy | None, *, console: Console | None = None
 ) -> PreparedSweep:
     """Like `build_tuner`, with what the runner needs afterwards.
 
     Args:
-        spec: The sweep.
+        sweep: The sweep.
+        history: What the search starts from.
+        study: Where a copy of the study is kept, if there is to be one.
         console: Where progress is shown.
-        history: What the search starts from, if it was read already.
-        study: Where a copy of the study is kept, if it was opened already.
     """
     doing("preparing the sweep")
     from ray import tune
@@ -80,33 +71,27 @@ def prepare_tuner(
     from experiments.metric_watch import MetricWatch, watched_metrics
     from experiments.pause_watch import PauseWatch
     from experiments.schedulers.build import build_scheduler
-    from experiments.search import build_search, study_copy, total_trials
+    from experiments.search import build_search
     from experiments.search_limit import TogetherLimiter
     from experiments.stall_watch import StallWatch
     from experiments.trial_files import file_loggers
     from experiments.user_callbacks import callbacks_of
-    from experiments.warm_start import load_history
 
+    spec, space, trainable, count = sweep.spec, sweep.space, sweep.trainable, sweep.num_trials
     own = callbacks_of(spec)  # one that cannot be made leaves nothing behind
-    space = spec_space(spec)
-    trainable = sweep_trainable(spec)
     metric, mode = spec.objective.metric, spec.objective.mode
-    count = total_trials(spec, space)
 
-    folder = sweep_dir(spec)
-    folder.mkdir(parents=True, exist_ok=True)
-    spec_file = folder / SPEC_FILE
+    sweep.folder.mkdir(parents=True, exist_ok=True)
+    spec_file = sweep.folder / SPEC_FILE
     spec_file.write_text(dump_spec(spec), encoding="utf-8")
 
-    history = history or load_history(spec, space)
-    study = study or study_copy(spec)
-    limit = max_concurrent_trials(spec, trainable)
+    limit = sweep.at_once
     search = build_search(spec, space, limit, history=history.trials, study=study)
     alive = kind_of(spec.scheduler).alive(count, limit)
     if alive is not None:
         search = TogetherLimiter(search.searcher, alive, count)
     scheduler, keeper = durable(build_scheduler(spec, space, trainable, count))
-    mlflow = _mlflow_logger(spec, spec_file) if spec.mlflow.enabled else None
+    mlflow = _mlflow_logger(sweep, spec_file) if spec.mlflow.enabled else None
     # The keeper comes first: it adds to results what the others read.
     watch = MetricWatch(watched_metrics(spec))
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
@@ -116,7 +101,7 @@ def prepare_tuner(
         callbacks.append(mlflow)
     callbacks += [StallWatch(), EpisodeWatch()]
     # Those of the spec come last: a resume may have more of them, and Tune goes by their places.
-    callbacks += [_progress(spec, count, console), *own]
+    callbacks += [_progress(sweep, console), *own]
 
     config = dict(spec.config)
     if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
@@ -137,7 +122,7 @@ def prepare_tuner(
         ),
         run_config=tune.RunConfig(
             name=spec.name,
-            storage_path=str(storage_dir(spec)),
+            storage_path=str(sweep.storage),
             stop=dict(spec.stop),
             callbacks=callbacks,
             checkpoint_config=tune.CheckpointConfig(
@@ -151,12 +136,11 @@ def prepare_tuner(
             verbose=0,
         ),
     )
-    return PreparedSweep(tuner, mlflow, count, study)
+    return PreparedSweep(tuner, mlflow, study)
 
 
 def restore_tuner(
-    spec: SweepSpec,
-    folder: Path,
+    sweep: Sweep,
     *,
     errored: Errored = "keep",
     console: Console | None = None,
@@ -165,8 +149,8 @@ def restore_tuner(
     """The Tuner of a sweep that was begun, with the searcher, scheduler and logger it had.
 
     Args:
-        spec: What the sweep is to be; it may ask for more samples or a longer budget than before.
-        folder: The sweep's folder, `runs/<name>`; it may have been moved.
+        sweep: What the sweep is to be, in the folder where it lies now; it may ask for more samples
+            or a longer budget than before.
         errored: Whether trials that failed are left as they are ("keep"), go on from their latest
             checkpoint ("retry") or start anew ("restart").
         console: Where progress is shown.
@@ -182,13 +166,12 @@ def restore_tuner(
     from experiments.mlflow_logger import MLflowLogger
     from experiments.progress import Progress
     from experiments.resumption import ResumedSearch, plan_changes
-    from experiments.search import total_trials
     from experiments.user_callbacks import GuardedCallback, callbacks_of
 
+    spec, folder = sweep.spec, sweep.folder
     own = callbacks_of(spec)
-    trainable = sweep_trainable(spec)
     try:
-        tuner = tune.Tuner.restore(str(folder), trainable=trainable)
+        tuner = tune.Tuner.restore(str(folder), trainable=sweep.trainable)
     except Exception as error:  # unpickling a damaged file may raise anything
         raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error
     # Tune offers no public way to see what a restored Tuner holds.
@@ -197,23 +180,22 @@ def restore_tuner(
         raise SweepError(f"{folder}: the state of the sweep cannot be read")
     run_config, tune_config = internal.get_run_config(), internal._tune_config
     mlflow = next((c for c in run_config.callbacks if isinstance(c, MLflowLogger)), None)
-    if mlflow is not None and without_credentials(tracking_uri(spec)) == mlflow.tracking_uri:
-        mlflow.tracking_uri = tracking_uri(spec)  # its credentials are not saved
-    count = total_trials(spec, spec_space(spec))
+    if mlflow is not None and without_credentials(sweep.tracking_uri) == mlflow.tracking_uri:
+        mlflow.tracking_uri = sweep.tracking_uri  # its credentials are not saved
     limiter = tune_config.search_alg
     changes = plan_changes(
         internal._experiment_analysis.trials,
-        num_trials=count,
+        num_trials=sweep.num_trials,
         num_samples=spec.num_samples,
         stop=spec.stop,
-        max_concurrent=_resumed_limit(limiter, spec, trainable),
+        max_concurrent=_resumed_limit(limiter, sweep),
         errored=errored,
     )
     tune_config.search_alg = ResumedSearch(limiter, changes)
     if mlflow is not None:
         mlflow.start_anew(changes.restarted)
     next(c for c in run_config.callbacks if isinstance(c, SweepKeeper)).apply(changes)
-    progress = _progress(spec, count, console)
+    progress = _progress(sweep, console)
     run_config.callbacks = [
         progress if isinstance(c, Progress) else c
         for c in run_config.callbacks
@@ -221,42 +203,31 @@ def restore_tuner(
     ] + own
     if study is not None:
         limiter.searcher.copy = study
-    return PreparedSweep(tuner, mlflow, count, study)
+    return PreparedSweep(tuner, mlflow, study)
 
 
-def _resumed_limit(limiter: Any, spec: SweepSpec, trainable: Any) -> int:
+def _resumed_limit(limiter: Any, sweep: Sweep) -> int:
     """How many trials run at a time from now on: the cluster may be another one than before."""
     from experiments.search_limit import TogetherLimiter
 
     if isinstance(limiter, TogetherLimiter):  # its population is all alive, whatever the cluster
         return limiter.max_concurrent
-    return max_concurrent_trials(spec, trainable)
+    return sweep.at_once
 
 
-def _progress(spec: SweepSpec, count: int, console: Console | None) -> Progress:
+def _progress(sweep: Sweep, console: Console | None) -> Progress:
     from experiments.progress import Progress
 
+    spec = sweep.spec
     return Progress(
         spec.objective.metric,
         spec.objective.mode,
-        total_trials=count,
+        total_trials=sweep.num_trials,
         name=spec.name,
         console=console,
         seeds=len(spec.seeds.values) if spec.seeds else 1,
         time_budget_s=spec.time_budget_s,
     )
-
-
-def max_concurrent_trials(spec: SweepSpec, trainable: Any) -> int:
-    """How many trials run at a time: the spec's number, or as many as the CPUs and GPUs hold."""
-    if spec.max_concurrent is not None:
-        return spec.max_concurrent
-    import ray
-
-    available = live_nodes() if ray.is_initialized() else [local_node(spec.resources)]
-    needed = trial_resources(trainable, spec, spec_space(spec))
-    fits = [total(available, name) // amount for name, amount in needed.items() if amount > 0]
-    return max(1, int(min(fits, default=1)))
 
 
 class RefuseRestart(logging.Filter):
@@ -285,16 +256,17 @@ def _controller_logger() -> logging.Logger:
     return logging.getLogger("ray.tune.execution.tune_controller")
 
 
-def _mlflow_logger(spec: SweepSpec, spec_file: Path) -> MLflowLogger:
+def _mlflow_logger(sweep: Sweep, spec_file: Path) -> MLflowLogger:
     from experiments.mlflow_logger import MLflowLogger
 
+    spec = sweep.spec
     return MLflowLogger(
-        tracking_uri(spec),
+        sweep.tracking_uri,
         spec.name,
         experiment_name=spec.mlflow.experiment_name,
-        artifact_location=artifact_location(spec),
+        artifact_location=sweep.artifact_location,
         tags={"tunescape.spec": spec.name, **spec.mlflow.tags},
-        params=_sweep_params(spec),
+        params=_sweep_params(sweep),
         spec_path=str(spec_file),
         metric=spec.objective.metric,
         mode=spec.objective.mode,
@@ -306,8 +278,9 @@ def _mlflow_logger(spec: SweepSpec, spec_file: Path) -> MLflowLogger:
     )
 
 
-def _sweep_params(spec: SweepSpec) -> dict[str, Any]:
+def _sweep_params(sweep: Sweep) -> dict[str, Any]:
     """What describes the sweep as a whole; the trials' settings are in the child runs."""
+    spec = sweep.spec
     return {
         "trainable": spec.trainable,
         "num_samples": spec.num_samples,

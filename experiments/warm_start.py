@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.credentials import scrubbed
 from analysis.home import expanded
 from experiments.errors import PreflightError
-from experiments.paths import absolute_tracking_uri, tracking_uri
-from experiments.schema import SweepSpec
+from experiments.paths import absolute_tracking_uri
 from experiments.search_schema import CmaesSearch, LearningSection, WarmStart
 from experiments.sections import ENV_STEPS
 from experiments.trial_info import PRUNED
@@ -28,6 +27,8 @@ from search_spaces.space import SearchSpace, assign
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
+
+    from experiments.sweep.sweep import Sweep
 
 _LEAST_FOR_CMAES = 10  # it takes the best tenth for its first distribution
 
@@ -62,8 +63,8 @@ class History:
     lines: list[str] = field(default_factory=list)
 
 
-def load_history(spec: SweepSpec, space: SearchSpace) -> History:
-    """Read the sources of a spec's `warm_start`.
+def load_history(sweep: Sweep) -> History:
+    """Read the sources of a sweep's `warm_start`.
 
     Trials that lack a setting or an objective, that lie outside the domains, or whose settings a
     population changed, are left out and counted.
@@ -72,11 +73,12 @@ def load_history(spec: SweepSpec, space: SearchSpace) -> History:
         PreflightError: A source cannot be read, or holds no trial that can be used.
     """
     history = History()
-    if not isinstance(spec.search, LearningSection):
+    search = sweep.spec.search
+    if not isinstance(search, LearningSection):
         return history
-    for source in spec.search.warm_start:
-        name, past = _read(source, spec, space)
-        used, reasons = _converted(past, spec, space, name)
+    for source in search.warm_start:
+        name, past = _read(source, sweep)
+        used, reasons = _converted(past, search, sweep.space, name)
         count = f"{len(used)} of {len(past)} trials of {name}"
         why = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common(3))
         if not used:
@@ -84,7 +86,7 @@ def load_history(spec: SweepSpec, space: SearchSpace) -> History:
         history.trials += used
         history.lines.append(f"Warm start: {count}" + (f" (left out: {why})" if why else ""))
     complete = sum(trial.state.name == "COMPLETE" for trial in history.trials)
-    if history.trials and isinstance(spec.search, CmaesSearch) and complete < _LEAST_FOR_CMAES:
+    if history.trials and isinstance(search, CmaesSearch) and complete < _LEAST_FOR_CMAES:
         raise PreflightError(
             f"warm_start: cmaes needs {_LEAST_FOR_CMAES} complete trials, not {complete}: it takes "
             "the best tenth for its first distribution; use tpe, or leave warm_start out"
@@ -92,19 +94,23 @@ def load_history(spec: SweepSpec, space: SearchSpace) -> History:
     return history
 
 
-def _read(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> tuple[str, list[PastTrial]]:
+def _read(source: WarmStart, sweep: Sweep) -> tuple[str, list[PastTrial]]:
+    metrics = [objective.metric for objective in sweep.spec.objectives or [sweep.spec.objective]]
     if source.folder is not None:
-        return source.folder, list(_from_folder(source.folder, spec, space))
+        return source.folder, list(_from_folder(source.folder, metrics, sweep.space))
     assert source.mlflow_experiment is not None, "check_search sees to it"
     name = f"the MLflow experiment {source.mlflow_experiment}"
-    return name, list(_from_mlflow(source, spec, space))
+    uri = sweep.tracking_uri
+    if source.tracking_uri:
+        uri = absolute_tracking_uri(source.tracking_uri)
+    experiment = source.mlflow_experiment
+    return name, list(_from_mlflow(uri, experiment, metrics, sweep.space))
 
 
-def _from_folder(folder: str, spec: SweepSpec, space: SearchSpace) -> Iterator[PastTrial]:
+def _from_folder(folder: str, metrics: list[str], space: SearchSpace) -> Iterator[PastTrial]:
     from analysis.records import ResultsError, load_sweep
     from analysis.rows import flatten
 
-    metrics = _metrics(spec)
     try:
         sweep = load_sweep(expanded(folder))
     except ResultsError as error:
@@ -126,7 +132,9 @@ def _from_folder(folder: str, spec: SweepSpec, space: SearchSpace) -> Iterator[P
         yield past
 
 
-def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iterator[PastTrial]:
+def _from_mlflow(
+    uri: str, experiment_name: str, metrics: list[str], space: SearchSpace
+) -> Iterator[PastTrial]:
     from mlflow.exceptions import MlflowException
 
     from analysis.reachable import check_tracking
@@ -134,24 +142,20 @@ def _from_mlflow(source: WarmStart, spec: SweepSpec, space: SearchSpace) -> Iter
     from experiments.mlflow_names import FINISHED, OUTCOME_TAG, TRIAL_TAG
     from experiments.mlflow_store import connect
 
-    uri = tracking_uri(spec)
-    if source.tracking_uri:
-        uri = absolute_tracking_uri(source.tracking_uri)
     database = sqlite_file(uri)
     if database is not None and not database.exists():  # MLflow would make one
         raise PreflightError(f"warm_start: there is no database {database}")
     problem = check_tracking(uri) or why_not_mlflow(uri)
     if problem:
         raise PreflightError(f"warm_start: {problem}")
-    metrics = _metrics(spec)
     try:
         client = connect(uri)
-        experiment = client.get_experiment_by_name(str(source.mlflow_experiment))
+        experiment = client.get_experiment_by_name(experiment_name)
         if experiment is None:
             known = [found.name for found in client.search_experiments()]
             raise PreflightError(
-                f"warm_start: {scrubbed(uri)} has no experiment {source.mlflow_experiment!r}; "
-                f"it has: {', '.join(known)}{nearest(source.mlflow_experiment, known)}"
+                f"warm_start: {scrubbed(uri)} has no experiment {experiment_name!r}; "
+                f"it has: {', '.join(known)}{nearest(experiment_name, known)}"
             )
         token = None
         while True:
@@ -210,7 +214,7 @@ def _typed(domain: Domain, text: str) -> Any:
 
 
 def _converted(
-    past: list[PastTrial], spec: SweepSpec, space: SearchSpace, source: str
+    past: list[PastTrial], search: LearningSection, space: SearchSpace, source: str
 ) -> tuple[list[FrozenTrial], Counter[str]]:
     """Optuna trials, and how many were left out for which reason."""
     from optuna.trial import TrialState, create_trial
@@ -219,7 +223,7 @@ def _converted(
     from experiments.samplers import history_attributes
 
     domains = {p.name: p.domain for p in space.parameters}
-    attributes = history_attributes(spec.search)
+    attributes = history_attributes(search)
     used: list[FrozenTrial] = []
     reasons: Counter[str] = Counter()
     for trial in past:
@@ -254,10 +258,6 @@ def _converted(
 def _keys(space: SearchSpace) -> list[str]:
     """The searched settings as a flat config and MLflow name them."""
     return ["/".join(parameter.path) for parameter in space.parameters]
-
-
-def _metrics(spec: SweepSpec) -> list[str]:
-    return [objective.metric for objective in spec.objectives or [spec.objective]]
 
 
 def _finite(value: Any) -> float | None:

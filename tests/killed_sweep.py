@@ -14,6 +14,7 @@ from typing import Any
 from experiments import checkpoint_journal
 from experiments.runner import run_sweep
 from experiments.spec import load_spec
+from experiments.sweep.sweep import Sweep
 
 
 def killing_after(append: Callable[..., None], count: int) -> Callable[..., None]:
@@ -31,4 +32,4 @@ def killing_after(append: Callable[..., None], count: int) -> Callable[..., None
 
 if __name__ == "__main__":
     checkpoint_journal.append = killing_after(checkpoint_journal.append, int(sys.argv[1]))
-    run_sweep(load_spec(sys.argv[2]))
+    run_sweep(Sweep.of(load_spec(sys.argv[2])))

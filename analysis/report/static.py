@@ -54,6 +54,6 @@ def _plots(data: ReportData) -> Iterator[tuple[str, Plot]]:
     if (effects := data.effects) is not None:
         yield "effects", lambda out: plot_effects(effects, out=out)
     if data.lineage:
-        yield "lineage", lambda out: plot_lineage(data.folder, metric, out, mode=mode)
+        yield "lineage", lambda out: plot_lineage(data.sweep, metric, out, mode=mode)
     if data.pareto is not None and len(objectives := data.pareto.attrs["objectives"]) == 2:
         yield "cost", lambda out: plot_pareto(sweep, objectives, out)

@@ -146,8 +146,10 @@ def _ours(args: argparse.Namespace, storage: str, memory: Any) -> Any:
 
     from experiments import make_spec
     from experiments.cluster import prepare_environment
+    from experiments.sweep.sweep import Sweep
     from experiments.terminal import make_console
     from experiments.tuner import prepare_tuner
+    from experiments.warm_start import History
 
     spec = make_spec(
         {
@@ -163,7 +165,7 @@ def _ours(args: argparse.Namespace, storage: str, memory: Any) -> Any:
     )
     prepare_environment()
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    sweep = prepare_tuner(spec, console=make_console(stderr=True))
+    sweep = prepare_tuner(Sweep.of(spec), History(), None, console=make_console(stderr=True))
     # Tune offers no public way to add a callback to a Tuner that is made.
     internal: Any = sweep.tuner._local_tuner
     internal.get_run_config().callbacks.append(memory)

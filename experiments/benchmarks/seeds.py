@@ -16,6 +16,7 @@ from statistics import median
 from typing import Any
 
 from experiments.benchmarks.gather import HERE, console, keep, spread, table, verdict
+from experiments.sweep.sweep import Sweep
 
 ALLOWED = 1.1
 """Seconds of the seeds as one trial over those of the single runs, at most."""
@@ -83,7 +84,7 @@ def _run(data: dict[str, Any]) -> float:
 
     spec = make_spec(data)
     start = time.perf_counter()
-    outcome = run_sweep(spec)
+    outcome = run_sweep(Sweep.of(spec))
     if outcome.failures:
         raise SystemExit(f"a trial failed: {outcome.failures[0][1]}")
     return time.perf_counter() - start

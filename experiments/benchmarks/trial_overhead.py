@@ -71,7 +71,9 @@ def overheads(ends: list[tuple[float, float]]) -> list[float]:
 def _run(storage: str, trials: int, mlflow: bool, reuse: bool) -> list[tuple[float, float]]:
     from experiments import make_spec
     from experiments.cluster import prepare_environment, ray_session
+    from experiments.sweep.sweep import Sweep
     from experiments.tuner import prepare_tuner
+    from experiments.warm_start import History
 
     spec: dict[str, Any] = {
         "name": "overhead",
@@ -94,7 +96,7 @@ def _run(storage: str, trials: int, mlflow: bool, reuse: bool) -> list[tuple[flo
     prepare_environment()
     parsed, clock = make_spec(spec), Clock()
     with ray_session(parsed.resources):
-        sweep = prepare_tuner(parsed)
+        sweep = prepare_tuner(Sweep.of(parsed), History(), None)
         # Tune offers no public way to add a callback to a Tuner that is made.
         internal: Any = sweep.tuner._local_tuner
         internal.get_run_config().callbacks.append(clock)

@@ -15,6 +15,7 @@ from analysis import best_checkpoint, leaderboard
 from experiments.runner import resume_sweep, run_sweep
 from experiments.spec import make_spec
 from experiments.summary import show_outcome
+from experiments.sweep.sweep import Sweep
 
 METRIC = "episode_return_mean"
 RATES = [0.5, 0.2, 0.4, 0.01, 0.3]  # the return is 4 after 8, 5, 7, 4 and 6 iterations
@@ -39,7 +40,7 @@ def test_five_equal_trials_have_one_best_on_screen_in_the_folder_and_in_mlflow(
         "checkpoint": {"frequency": 1},
     }
     spec = make_spec(data)
-    outcome = run_sweep(spec, console=console)
+    outcome = run_sweep(Sweep.of(spec), console=console)
     show_outcome(outcome, spec, console)
     text = screen.getvalue()
 

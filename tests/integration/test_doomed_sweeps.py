@@ -12,8 +12,10 @@ from sweep_dummy import NAME, STEPS
 from analysis import load_sweep
 from experiments.errors import DoomedError
 from experiments.failure_guard import LEAST
-from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.results import Outcome
+from experiments.runner import resume_sweep, run_sweep
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 
 pytestmark = pytest.mark.usefixtures("ray_here")
 
@@ -28,7 +30,7 @@ def sweep(tmp_path: Path, **keys: Any) -> Outcome:
         "mlflow": {"enabled": False},
         **keys,
     }
-    return run_sweep(make_spec(data))
+    return run_sweep(Sweep.of(make_spec(data)))
 
 
 def attempts(folder: Path) -> list[int]:
@@ -115,7 +117,7 @@ def test_a_final_that_cannot_run_leaves_the_search_its_policy(tmp_path: Path) ->
         }
     )
     refusal.write_text("no licence for this seed")  # held-out seeds are large numbers
-    outcome = run_sweep(spec)
+    outcome = run_sweep(Sweep.of(spec))
     assert outcome.final is not None and outcome.final.winner is None
     assert [cause.rpartition(": ")[2] for _, cause in outcome.final.failures] == [
         "no licence for this seed"

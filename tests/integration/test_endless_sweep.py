@@ -11,6 +11,7 @@ import pytest
 from analysis import load_sweep
 from experiments.runner import run_sweep
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 PPO = {"num_envs_per_env_runner": 4, "train_batch_size_per_learner": 500, "num_epochs": 1}
@@ -41,7 +42,7 @@ def test_the_stop_criterion_holds_without_an_episode(
         }
     )
     with caplog.at_level(logging.WARNING):
-        outcome = run_sweep(spec)
+        outcome = run_sweep(Sweep.of(spec))
     assert not outcome.interrupted and not outcome.failures and not outcome.succeeded
     assert "finite value of 'episode_return_mean'" in outcome.note
     assert caplog.text.count("env 'fakes:EndlessEnv': no episode has ended in") == 1

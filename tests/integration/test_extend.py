@@ -17,8 +17,10 @@ from sweep_dummy import NAME, STEPS
 import experiments
 import experiments.cluster
 from experiments.extension import extended, parse_stop
-from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.results import Outcome
+from experiments.runner import resume_sweep, run_sweep
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 from experiments.sweep_lock import sweep_lock
 from experiments.trial_info import read_json_lines
 
@@ -69,7 +71,7 @@ def asha_rungs(folder: Path) -> dict[int, dict[str, float]]:
 
 
 def test_more_samples_are_those_of_a_larger_sweep(tmp_path: Path) -> None:
-    run_sweep(make_spec(data(tmp_path, num_samples=2)))
+    run_sweep(Sweep.of(make_spec(data(tmp_path, num_samples=2))))
     before = rows(tmp_path / "sweep")
     outcome = resume_sweep(tmp_path / "sweep", num_samples=5)
     after = rows(tmp_path / "sweep")
@@ -77,12 +79,12 @@ def test_more_samples_are_those_of_a_larger_sweep(tmp_path: Path) -> None:
     assert {name: after[name] for name in before} == before  # no finished trial ran again
     assert all(iterations == [1, 2, 3, 4] for iterations in after.values()) and len(after) == 5
     assert experiments.load_spec(tmp_path / "sweep" / "spec.yaml").num_samples == 5
-    whole = run_sweep(make_spec(data(tmp_path, name="whole", num_samples=5)))
+    whole = run_sweep(Sweep.of(make_spec(data(tmp_path, name="whole", num_samples=5))))
     assert [t.config for t in trials(outcome)] == [t.config for t in trials(whole)]
 
 
 def test_a_longer_budget_goes_on_from_the_last_checkpoints(tmp_path: Path) -> None:
-    run_sweep(make_spec(data(tmp_path, num_samples=3, max_concurrent=1)))
+    run_sweep(Sweep.of(make_spec(data(tmp_path, num_samples=3, max_concurrent=1))))
     outcome = resume_sweep(tmp_path / "sweep", num_samples=4, stop={"timesteps_total": 6 * STEPS})
     assert all(its == [1, 2, 3, 4, 5, 6] for its in rows(tmp_path / "sweep").values())
     assert outcome.num_trials == 4
@@ -100,7 +102,7 @@ def test_a_longer_budget_goes_on_from_the_last_checkpoints(tmp_path: Path) -> No
 
 def test_asha_gets_the_rungs_of_the_longer_budget(tmp_path: Path) -> None:
     asha = {"algorithm": "asha", "grace_period": STEPS, "reduction_factor": 2}
-    run_sweep(make_spec(data(tmp_path, num_samples=6, scheduler=asha)))
+    run_sweep(Sweep.of(make_spec(data(tmp_path, num_samples=6, scheduler=asha))))
     folder = tmp_path / "sweep"
     rungs = asha_rungs(folder)
     assert sorted(rungs) == [STEPS, 2 * STEPS, 4 * STEPS]
@@ -136,7 +138,7 @@ def test_failed_trials_run_again_and_no_others(tmp_path: Path, how: str) -> None
         "max_failures": 0,
     }
     (tmp_path / "fails").touch()
-    first = run_sweep(make_spec(data(tmp_path, **keys)))
+    first = run_sweep(Sweep.of(make_spec(data(tmp_path, **keys))))
     assert len(first.failures) == 1
     folder = tmp_path / "sweep"
     before = rows(folder)
@@ -160,7 +162,7 @@ def test_failed_trials_run_again_and_no_others(tmp_path: Path, how: str) -> None
 
 
 def test_a_sweep_is_not_run_by_two_processes(tmp_path: Path) -> None:
-    run_sweep(make_spec(data(tmp_path)))
+    run_sweep(Sweep.of(make_spec(data(tmp_path))))
     folder = tmp_path / "sweep"
     code = (
         "import sys, pathlib, experiments.sweep_lock as s\n"
@@ -214,7 +216,7 @@ def test_stop_criteria_of_the_command_line() -> None:
 
 
 def test_a_trial_without_checkpoint_cannot_go_on(tmp_path: Path) -> None:
-    run_sweep(make_spec(data(tmp_path, checkpoint={"at_end": False, "frequency": 0})))
+    run_sweep(Sweep.of(make_spec(data(tmp_path, checkpoint={"at_end": False, "frequency": 0}))))
     folder = tmp_path / "sweep"
     before = (folder / "spec.yaml").read_text()
     with pytest.raises(experiments.SweepError, match="no checkpoint from which it could go on"):

@@ -18,6 +18,7 @@ from experiments.runner import resume_sweep, run_sweep
 from experiments.schema import SweepSpec
 from experiments.spec import make_spec
 from experiments.summary import show_outcome
+from experiments.sweep.sweep import Sweep
 from experiments.terminal import make_console
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -57,7 +58,7 @@ def test_the_winner_is_chosen_on_held_out_seeds(
 ) -> None:
     sweep = spec(tmp_path)
     held_out = held_out_seeds(sweep)
-    outcome = run_sweep(sweep)
+    outcome = run_sweep(Sweep.of(sweep))
     assert outcome.final is not None and not outcome.final.failures
     assert outcome.num_trials == 4 and len(set(held_out)) == 4 and 4 not in held_out
     begun = runs(tmp_path)
@@ -103,7 +104,7 @@ def test_the_winner_is_chosen_on_held_out_seeds(
 def test_a_final_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     """As a kill leaves it: a run is unfinished in Tune's snapshot, and there is no report."""
     sweep = spec(tmp_path, seeds=3, seed=0)
-    outcome = run_sweep(sweep)
+    outcome = run_sweep(Sweep.of(sweep))
     begun = runs(tmp_path)
     final = outcome.folder / "final"
     (state,) = final.glob("experiment_state-*.json")

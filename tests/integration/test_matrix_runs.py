@@ -19,6 +19,7 @@ from experiments.errors import PreflightError
 from experiments.matrix_runner import resume_matrix, run_matrix
 from experiments.matrix_state import MATRIX_FILE, Matrix
 from experiments.spec import load_specs
+from experiments.sweep.sweep import Sweep
 
 TEXT = f"""\
 name: study
@@ -44,7 +45,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Matr
     with experiments.cluster.sweep_environment():
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
         specs = load_specs(folder / "study.yaml", [f"storage={folder / 'runs'}"])
-        yield folder, run_matrix(specs)
+        yield folder, run_matrix([Sweep.of(spec) for spec in specs])
         ray.shutdown()
 
 
@@ -74,7 +75,7 @@ def test_the_others_run_when_one_fails(study: tuple[Path, Matrix]) -> None:
 def test_a_matrix_is_never_overwritten(study: tuple[Path, Matrix]) -> None:
     _, matrix = study
     with pytest.raises(PreflightError, match=r"tunescape resume .*runs/study`"):
-        run_matrix(list(matrix.specs.values()))
+        run_matrix([Sweep.of(spec) for spec in matrix.specs.values()])
 
 
 def test_resume_runs_what_is_left(study: tuple[Path, Matrix]) -> None:

@@ -24,7 +24,8 @@ from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
 from experiments.mlflow_names import run_name
 from experiments.mlflow_note import sweep_note
 from experiments.mlflow_store import connect
-from experiments.report_command import make_report, report_at_end
+from experiments.report_command import make_report
+from experiments.results import Outcome, write_page
 from experiments.tracking_page import page_line
 
 NOTE = "mlflow.note.content"
@@ -73,7 +74,7 @@ def _log(folder: Path, *, page: str = "") -> MLflowLogger:
         logger.on_trial_complete(0, [trial], trial)
     if page:
         (folder / "report.html").write_text(page)
-    logger.log_results(str(folder))
+    logger.log_results(load_sweep(folder))
     logger.close()
     return logger
 
@@ -268,10 +269,12 @@ def test_a_report_that_fails_is_a_warning(
     def broken(*_: Any) -> None:
         raise RuntimeError("no fonts")
 
-    page = report_at_end(folder)
+    results: Any = folder
+    outcome = Outcome(results, folder, False)
+    page = write_page(outcome)
     assert page is not None and page.name == "report.html" and page.stat().st_size > 1000
     monkeypatch.setattr("analysis.report.write_report", broken)
-    assert report_at_end(folder) is None
+    assert write_page(outcome) is None
     assert "No report was written (RuntimeError: no fonts)" in caplog.text
 
 
@@ -281,7 +284,7 @@ def test_a_server_that_is_gone_delays_the_end_by_seconds(folder: Path) -> None:
         port = probe.getsockname()[1]
     logger = MLflowLogger(f"http://127.0.0.1:{port}", "sweep")
     logger.setup()
-    logger.log_results(str(folder))
+    logger.log_results(load_sweep(folder))
     begin = time.monotonic()
     logger.close()
     assert time.monotonic() - begin < 30

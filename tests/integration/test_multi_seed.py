@@ -15,9 +15,11 @@ from sweep_dummy import STEPS
 from analysis import best_checkpoint, load_sweep
 from analysis.statistics import iqm
 from experiments.multi_seed import with_seeds
-from experiments.runner import Outcome, run_sweep
+from experiments.results import Outcome
+from experiments.runner import run_sweep
 from experiments.seed_hosts import SeedError
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 from trainables import PPO
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.settings import ConfigError
@@ -43,7 +45,7 @@ def sweep(tmp_path: Path, **keys: Any) -> Outcome:
         "mlflow": {"enabled": False},
         **keys,
     }
-    return run_sweep(make_spec(data))
+    return run_sweep(Sweep.of(make_spec(data)))
 
 
 def logged(file: Path) -> list[tuple[str, int, int, int]]:

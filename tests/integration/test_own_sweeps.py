@@ -19,9 +19,11 @@ from experiments.errors import SweepError
 from experiments.export_policy import export_policy
 from experiments.plan import show_plan
 from experiments.policy_sources import find_policy
-from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.results import Outcome
+from experiments.runner import resume_sweep, run_sweep
 from experiments.spec import load_spec, make_spec
 from experiments.summary import show_outcome
+from experiments.sweep.sweep import Sweep
 
 OWN: dict[str, Any] = {
     "search_space": {"x": {"grid": [0.1, 0.2, 0.3, 0.4]}},
@@ -33,7 +35,7 @@ OWN: dict[str, Any] = {
 
 def sweep(tmp_path: Path, name: str, console: Console | None = None, **keys: Any) -> Outcome:
     data = {"name": "own", "trainable": f"own_trainables:{name}", "storage": str(tmp_path)}
-    return run_sweep(make_spec({**data, **OWN, **keys}), console=console)
+    return run_sweep(Sweep.of(make_spec({**data, **OWN, **keys})), console=console)
 
 
 def said(outcome: Outcome, name: str) -> str:
@@ -197,6 +199,6 @@ def test_the_readmes_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     module = importlib.import_module("train_quadratic")
     ray.cloudpickle.register_pickle_by_value(module)
     small = ["num_samples=2", "config.rounds=3", "mlflow.enabled=false"]
-    outcome = run_sweep(load_spec("spec.yaml", small))
+    outcome = run_sweep(Sweep.of(load_spec("spec.yaml", small)))
     assert outcome.succeeded and outcome.checkpoint is not None
-    show_plan(load_spec("spec.yaml", [*small, "name=again"]), Console(file=io.StringIO()))
+    show_plan(Sweep.of(load_spec("spec.yaml", [*small, "name=again"])), Console(file=io.StringIO()))

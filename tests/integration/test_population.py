@@ -17,8 +17,10 @@ from mlflow import MlflowClient
 from sweep_dummy import NAME, STEPS
 
 from analysis.lineage import Exploit, read_lineage, schedule, winner
-from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.results import Outcome
+from experiments.runner import resume_sweep, run_sweep
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -64,7 +66,7 @@ def applied(exploit: Exploit, results: dict[str, list[dict[str, Any]]]) -> bool:
 
 
 def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> None:
-    outcome = run_sweep(make_spec(data(tmp_path, {**PBT, "synch": True}, mlflow={})))
+    outcome = run_sweep(Sweep.of(make_spec(data(tmp_path, {**PBT, "synch": True}, mlflow={}))))
     assert not outcome.failures
     exploits, results = read_lineage(outcome.folder), rows(outcome.folder)
     assert [e.number for e in exploits] == list(range(1, len(exploits) + 1)) and exploits
@@ -87,7 +89,7 @@ def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> Non
     spec = make_spec(
         data(tmp_path, replay, name="replay", search="random", num_samples=1, search_space={})
     )
-    again = run_sweep(spec)
+    again = run_sweep(Sweep.of(spec))
     (trial,) = rows(again.folder).values()
     for row in trial:
         due = [settings for budget, settings in changes if budget < row[ENV_STEPS]][-1]
@@ -114,7 +116,7 @@ def test_a_trial_that_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> 
     space = {"lr": {"loguniform": [1e-4, 1.0]}, "fail_at": {"grid": [0, 2, 0]}}
     scheduler = {**PBT, "synch": True, "mutations": ["lr"]}  # it fails before the first interval
     keys = {"search": "random", "num_samples": 1, "search_space": space, "max_failures": 0}
-    outcome = run_sweep(make_spec(data(tmp_path, scheduler, **keys)))
+    outcome = run_sweep(Sweep.of(make_spec(data(tmp_path, scheduler, **keys))))
     assert outcome.num_trials == 3 and len(outcome.failures) == 1
     lengths = sorted(rows_[-1]["training_iteration"] for rows_ in rows(outcome.folder).values())
     assert lengths[1:] == [8, 8]
@@ -133,7 +135,7 @@ def test_more_trials_than_run_at_a_time_take_turns(tmp_path: Path, algorithm: st
         "config": {"seconds": 0.02},
     }
     scheduler = {**PBT, "algorithm": algorithm, "quantile_fraction": 0.34}
-    outcome = run_sweep(make_spec(data(tmp_path, scheduler, **keys)))
+    outcome = run_sweep(Sweep.of(make_spec(data(tmp_path, scheduler, **keys))))
     assert not outcome.failures
     found = rows(outcome.folder)
     assert len(found) == len(RATES)
@@ -165,7 +167,7 @@ def test_a_population_that_fits_is_never_interrupted(tmp_path: Path) -> None:
         "search": {"algorithm": "random", "points_to_evaluate": points},
         "config": {"seconds": 0.1, "meet": str(tmp_path / "meeting")},
     }
-    outcome = run_sweep(make_spec(data(tmp_path, PBT, **keys)))
+    outcome = run_sweep(Sweep.of(make_spec(data(tmp_path, PBT, **keys))))
     moved = {exploit.trial for exploit in read_lineage(outcome.folder)}
     assert not outcome.failures and moved
     for trial, found in rows(outcome.folder).items():
@@ -291,7 +293,7 @@ def test_freed_cpus_become_threads(tmp_path: Path) -> None:
         num_samples=1,
         stop={"training_iteration": 30},
     )
-    outcome: Outcome = run_sweep(make_spec(spec))
+    outcome: Outcome = run_sweep(Sweep.of(make_spec(spec)))
     assert not outcome.failures
     threads = [[row["threads"] for row in trial] for trial in rows(outcome.folder).values()]
     assert all(trial[0] == 1 for trial in threads)

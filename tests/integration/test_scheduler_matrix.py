@@ -14,10 +14,12 @@ from analysis.lineage import read_lineage
 from analysis.schedulers import STOPPING
 from experiments.optuna_search import OptunaSearch
 from experiments.pairs import why_not
-from experiments.runner import Outcome, run_sweep
+from experiments.results import Outcome
+from experiments.runner import run_sweep
 from experiments.scheduler_schema import SCHEDULERS
 from experiments.search_schema import SEARCHES
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 from search_spaces.space import SearchSpace
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -58,7 +60,7 @@ def run(folder: Path, search: str, scheduler: str, **keys: Any) -> Outcome:
         "seed": 1,
         **keys,
     }
-    return run_sweep(make_spec(data))
+    return run_sweep(Sweep.of(make_spec(data)))
 
 
 def rows(outcome: Outcome) -> list[list[dict[str, Any]]]:

@@ -14,10 +14,13 @@ from sweep_dummy import NAME
 
 from experiments.errors import PreflightError
 from experiments.optuna_search import OptunaSearch
-from experiments.runner import Outcome, load_sweep_spec, resume_sweep, run_sweep
+from experiments.results import Outcome
+from experiments.runner import resume_sweep, run_sweep
 from experiments.search_schema import SEARCHES
 from experiments.spec import make_spec
 from experiments.summary import show_outcome
+from experiments.sweep.folder import load_sweep_spec
+from experiments.sweep.sweep import Sweep
 from search_spaces import SearchSpace
 
 SPACE = {
@@ -52,7 +55,7 @@ def sweep(tmp_path: Path, **keys: Any) -> Outcome:
         "seed": 0,
         **keys,
     }
-    return run_sweep(make_spec(data))
+    return run_sweep(Sweep.of(make_spec(data)))
 
 
 def configs(outcome: Outcome) -> list[dict[str, Any]]:

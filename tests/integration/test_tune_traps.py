@@ -22,11 +22,14 @@ from ray.tune.search import ConcurrencyLimiter
 from sweep_dummy import NAME, Dummy
 
 import experiments.cluster
-from experiments.runner import Outcome, run_sweep
+from experiments.results import Outcome
+from experiments.runner import run_sweep
 from experiments.spec import make_spec
 from experiments.stall_watch import StallWatch, standstill
+from experiments.sweep.sweep import Sweep
 from experiments.trial_info import read_json_lines
 from experiments.tuner import prepare_tuner
+from experiments.warm_start import History
 
 HERE, TESTS = "integration/test_tune_traps.py", Path(__file__).parents[1]
 
@@ -195,11 +198,13 @@ def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:
 
 
 def sweep(tmp_path: Path, **keys: Any) -> Outcome:
-    return run_sweep(make_spec(data(tmp_path, **keys)))
+    return run_sweep(Sweep.of(make_spec(data(tmp_path, **keys))))
 
 
 def test_tune_is_given_a_class_and_a_limit(cluster: Any, tmp_path: Path) -> None:
-    internal: Any = prepare_tuner(make_spec(data(tmp_path))).tuner._local_tuner
+    internal: Any = prepare_tuner(
+        Sweep.of(make_spec(data(tmp_path))), History(), None
+    ).tuner._local_tuner
     assert internal.trainable is Dummy
     limiter = internal._tune_config.search_alg
     assert isinstance(limiter, ConcurrencyLimiter) and limiter.max_concurrent == 2
@@ -241,7 +246,7 @@ def test_a_standstill_is_told_with_the_right_numbers(
 
     others = [Other.remote() for _ in range(2)]
     assert all(ray.get([other.here.remote() for other in others]))
-    prepared = prepare_tuner(make_spec(data(tmp_path)))
+    prepared = prepare_tuner(Sweep.of(make_spec(data(tmp_path))), History(), None)
     internal: Any = prepared.tuner._local_tuner
     watch = next(c for c in internal.get_run_config().callbacks if isinstance(c, StallWatch))
     watch.first_s = 0.5
@@ -270,7 +275,7 @@ def test_trials_whose_processes_start_wait_for_nobody_else(
     """First in processes of their own, then in one that another trial has left."""
     space = {"lr": {"grid": [0.01, 0.02, 0.03]}}
     keys = {"config": {"set_up_seconds": 2.0}, "search_space": space}
-    prepared = prepare_tuner(make_spec(data(tmp_path, **keys)))
+    prepared = prepare_tuner(Sweep.of(make_spec(data(tmp_path, **keys))), History(), None)
     internal: Any = prepared.tuner._local_tuner
     watch = next(c for c in internal.get_run_config().callbacks if isinstance(c, StallWatch))
     watch.first_s = 0.5

@@ -19,8 +19,10 @@ from sweep_dummy import NAME, STEPS
 import experiments
 import experiments.cluster
 from experiments.errors import MachineFailed
-from experiments.runner import Outcome, resume_sweep, run_sweep
+from experiments.results import Outcome
+from experiments.runner import resume_sweep, run_sweep
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -30,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def sweep(tmp_path: Path, **keys: Any) -> Outcome:
-    return run_sweep(make_spec(data(tmp_path, **keys)))
+    return run_sweep(Sweep.of(make_spec(data(tmp_path, **keys))))
 
 
 def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:

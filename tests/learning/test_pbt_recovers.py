@@ -10,11 +10,12 @@ import pytest
 from analysis import load_sweep, read_lineage
 from experiments.runner import run_sweep
 from experiments.spec import load_spec
+from experiments.sweep.sweep import Sweep
 
 
 def best_at_the_end(folder: Path, *overrides: str) -> float:
     common = [f"storage={folder}", "mlflow.enabled=false", "resources.num_cpus=2"]
-    outcome = run_sweep(load_spec("pbt_cartpole", [*common, *overrides]))
+    outcome = run_sweep(Sweep.of(load_spec("pbt_cartpole", [*common, *overrides])))
     assert not outcome.failures
     frames = [trial.frame for trial in load_sweep(outcome.folder).trials]
     return max(float(frame["episode_return_mean"].iloc[-1]) for frame in frames)

@@ -16,9 +16,10 @@ from rich.console import Console
 from analysis import ResultsError, effects_frame, plot_effects
 from analysis.effects import _paired_error, _range_quantile, _welch_error
 from analysis.records import Sweep, TrialRecord
-from experiments.runner import Outcome, _draw_effects
+from experiments.results import Outcome, _draw_effects
 from experiments.spec import make_spec
 from experiments.summary import show_outcome
+from experiments.sweep.sweep import Sweep as PlannedSweep
 
 SWITCHES = ("double_q", "dueling", "noisy")
 
@@ -253,7 +254,7 @@ def test_a_sweep_ends_with_its_effects(tmp_path: Path, search: str) -> None:
     )
     results: Any = folder
     outcome = Outcome(results, folder, False, num_trials=len(configs))
-    _draw_effects(spec, outcome)
+    _draw_effects(PlannedSweep.of(spec), outcome)
     text = io.StringIO()
     show_outcome(outcome, spec, Console(file=text, width=120))
     if search == "optuna":  # its trials are chosen by what came before: no fair comparison

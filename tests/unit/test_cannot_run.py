@@ -15,6 +15,7 @@ from experiments.plan import show_plan, show_plans
 from experiments.ray_names import check_address
 from experiments.runner import run_sweep
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 from search_spaces import SpecError
 from trainables.core.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
@@ -81,17 +82,17 @@ def test_what_a_key_may_not_be(keys: dict[str, Any], problem: str) -> None:
 
 def dry_run(**keys: Any) -> str:
     text = io.StringIO()
-    show_plan(make_spec({**SPEC, **keys}), Console(file=text))
+    show_plan(Sweep.of(make_spec({**SPEC, **keys})), Console(file=text))
     return text.getvalue()
 
 
 @pytest.mark.parametrize("storage", ["/proc/x", "/dev/null", "/dev/null/x", "/tmp/" + "x" * 300])
 def test_storage_that_cannot_be_written(storage: str) -> None:
-    for run in (dry_run, lambda **keys: run_sweep(make_spec({**SPEC, **keys}))):
+    for run in (dry_run, lambda **keys: run_sweep(Sweep.of(make_spec({**SPEC, **keys})))):
         with pytest.raises(PreflightError, match=r"the storage folder .*choose another with --st"):
             run(storage=storage)
     with pytest.raises(PreflightError, match="the storage folder"):
-        show_plans([make_spec({**SPEC, "storage": storage})], Console(file=io.StringIO()))
+        show_plans([Sweep.of(make_spec({**SPEC, "storage": storage}))], Console(file=io.StringIO()))
 
 
 def test_a_dry_run_sees_what_a_run_would_write_over(

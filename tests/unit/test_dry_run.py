@@ -15,6 +15,7 @@ from experiments.plan import show_plan, show_plans
 from experiments.short_spec import short_spec
 from experiments.show_list import show_list, spec_summary
 from experiments.spec import dump_spec, find_spec, load_spec, load_specs, make_spec, spec_names
+from experiments.sweep.sweep import Sweep
 from search_spaces.loader import space_names
 from trainables.registry import algorithm_names
 
@@ -35,14 +36,14 @@ def printed(show: Any, *arguments: Any, width: int = 160, **options: Any) -> str
 
 def test_a_plan_is_short_unless_asked(tmp_path: Path) -> None:
     spec = load_spec("quickstart", [f"storage={tmp_path}"])
-    plan = printed(show_plan, spec)
+    plan = printed(show_plan, Sweep.of(spec))
     lines = plan.splitlines()
     assert len(lines) <= SCREEN and max(map(len, lines)) < 200
     assert "  lr: {loguniform: [0.0003, 0.005]}" in lines
     assert "objective: {metric: episode_return_mean, mode: max}" in lines
     assert "n_ei_candidates" not in plan and "max_pending_metrics" not in plan
     assert lines[-1] == "# what is not shown is at its default: -v shows it"
-    whole = printed(show_plan, spec, whole=True)
+    whole = printed(show_plan, Sweep.of(spec), whole=True)
     assert "max_pending_metrics: 200000" in whole and len(whole.splitlines()) > 2 * SCREEN
     assert "-v shows it" not in whole
 
@@ -84,7 +85,7 @@ def test_a_folder_that_exists_is_told_after_the_plan(tmp_path: Path) -> None:
     (tmp_path / "x" / "result.txt").touch()
     spec = make_spec({**SPEC, "storage": str(tmp_path)})
     one = make_spec({**SPEC, "storage": str(tmp_path), "name": "x/y"})
-    for show, given in ((show_plan, spec), (show_plans, [one])):
+    for show, given in ((show_plan, Sweep.of(spec)), (show_plans, [Sweep.of(one)])):
         text = io.StringIO()
         with pytest.raises(PreflightError, match=r"exists already and is never overwritten"):
             show(given, Console(file=text))  # type: ignore[operator]

@@ -17,7 +17,8 @@ from experiments.errors import PreflightError
 from experiments.mlflow_store import connect
 from experiments.runner import run_sweep
 from experiments.search import study_copy
-from experiments.spec import make_spec, spec_space
+from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 from experiments.warm_start import load_history
 
 FOREIGN = {
@@ -112,13 +113,13 @@ def test_mlflows_tables_are_not_put_into_another_database(tmp_path: Path, databa
     with pytest.raises(PreflightError, match=r"letters\.db is a database of something else"):
         connect(uri)
     with pytest.raises(PreflightError, match="something else than MLflow; it is left as it is"):
-        run_sweep(spec(tmp_path, mlflow={"tracking_uri": uri}))
+        run_sweep(Sweep.of(spec(tmp_path, mlflow={"tracking_uri": uri})))
     with pytest.raises(ResultsError, match="something else than MLflow"):
         load_mlflow_sweep("tunescape/x", tracking_uri=uri)
     source = {"mlflow_experiment": "x", "tracking_uri": uri}
     learns = spec(tmp_path, search={"algorithm": "tpe", "warm_start": [source]})
     with pytest.raises(PreflightError, match=r"warm_start: .*something else than MLflow"):
-        load_history(learns, spec_space(learns))
+        load_history(Sweep.of(learns))
     assert database.read_bytes() == before
 
 
@@ -126,7 +127,7 @@ def test_a_source_to_learn_from_is_not_made(tmp_path: Path) -> None:
     source = {"mlflow_experiment": "x", "tracking_uri": f"sqlite:///{tmp_path}/none.db"}
     learns = spec(tmp_path, search={"algorithm": "tpe", "warm_start": [source]})
     with pytest.raises(PreflightError, match="warm_start: there is no database"):
-        load_history(learns, spec_space(learns))
+        load_history(Sweep.of(learns))
     assert not (tmp_path / "none.db").exists()
 
 

@@ -12,7 +12,9 @@ from experiments import matrix_runner
 from experiments.errors import PreflightError, SweepError
 from experiments.matrix_state import MATRIX_FILE, Matrix, Row, load_matrix, save_matrix
 from experiments.paths import sweep_dir
+from experiments.runner import run_sweep
 from experiments.spec import load_specs
+from experiments.sweep.sweep import Sweep
 from experiments.sweep_lock import LOCK_FILE, sweep_lock
 
 TEXT = """\
@@ -46,7 +48,7 @@ def test_a_running_matrix_is_neither_resumed_nor_begun_again(
     # It begins while the other's checks are running.
     monkeypatch.setattr(matrix_runner, "check_storage", lambda *_: None)
     with sweep_lock(matrix.folder), pytest.raises(SweepError, match="running in process"):
-        matrix_runner.run_matrix(list(matrix.specs.values()))
+        matrix_runner.run_matrix([Sweep.of(spec) for spec in matrix.specs.values()])
 
 
 def test_a_matrix_begun_and_ended_meanwhile_is_not_overwritten(
@@ -61,14 +63,14 @@ def test_a_matrix_begun_and_ended_meanwhile_is_not_overwritten(
 
     monkeypatch.setattr(matrix_runner, "check_storage", check_then_lose_the_race)
     with pytest.raises(PreflightError, match="never overwritten"):
-        matrix_runner.run_matrix(list(matrix.specs.values()))
+        matrix_runner.run_matrix([Sweep.of(spec) for spec in matrix.specs.values()])
     assert (matrix.folder / MATRIX_FILE).read_text() == "of the other"
 
 
 def test_a_sweep_that_runs_by_itself_keeps_its_folder(matrix: Matrix) -> None:
     spec = next(iter(matrix.specs.values()))
     with sweep_lock(sweep_dir(spec)), pytest.raises(SweepError, match="running in process"):
-        matrix_runner._run_one(spec, retry_errored=False, console=None, verbosity=0)  # type: ignore[arg-type]
+        run_sweep(Sweep.of(spec))
     assert (sweep_dir(spec) / LOCK_FILE).is_file()
 
 
@@ -83,7 +85,7 @@ def test_an_address_is_of_one_resume_alone(matrix: Matrix, monkeypatch: pytest.M
         raise SweepError("no luck")
 
     monkeypatch.setattr(matrix_runner, "ray_session", session)
-    monkeypatch.setattr(matrix_runner, "_run_one", fail)
+    monkeypatch.setattr(matrix_runner, "run_sweep", fail)
     matrix.folder.mkdir(parents=True)
     save_matrix(matrix)
     matrix_runner.resume_matrix(matrix.folder, address="cluster:6379")

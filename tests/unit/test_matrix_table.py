@@ -18,7 +18,7 @@ from experiments.matrix_runner import _fill
 from experiments.matrix_state import Matrix, Row
 from experiments.matrix_table import show_comparison
 from experiments.preflight import check_storage
-from experiments.runner import Outcome
+from experiments.results import Outcome
 from experiments.spec import make_spec
 
 STOP = {"num_env_steps_sampled_lifetime": 1000}

@@ -9,10 +9,9 @@ from sweep_dummy import NAME
 
 from experiments.actor_reuse import has_own, has_own_reset
 from experiments.errors import SpecError
-from experiments.preflight import trial_resources
-from experiments.seed_plan import sweep_trainable
 from experiments.show_python import python_source
-from experiments.spec import dump_spec, load_spec, make_spec, spec_space
+from experiments.spec import dump_spec, load_spec, make_spec
+from experiments.sweep.sweep import Sweep
 from experiments.trainable import is_own, resolve_trainable
 
 
@@ -126,13 +125,13 @@ def test_without_checkpoints_of_its_own_tune_asks_for_none(name: str, tmp_path: 
 )
 def test_what_a_trial_needs(name: str, resources: dict[str, Any], needed: dict[str, float]) -> None:
     spec = make_spec(data(f"own_trainables:{name}", resources=resources))
-    assert trial_resources(sweep_trainable(spec), spec, spec_space(spec)) == needed
+    assert Sweep.of(spec).resources.needed == needed
 
 
 def test_resources_may_follow_from_what_is_searched() -> None:
     space = {"x": {"uniform": [0, 1]}, "n": {"choice": [2]}}
     spec = make_spec(data("own_trainables:by_config", search_space=space))
-    assert trial_resources(sweep_trainable(spec), spec, spec_space(spec)) == {"CPU": 2}
+    assert Sweep.of(spec).resources.needed == {"CPU": 2}
 
 
 def test_what_is_ones_own() -> None:

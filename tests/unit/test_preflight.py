@@ -6,6 +6,7 @@ import http.server
 import socket
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from experiments.preflight import (
     check_storage,
 )
 from experiments.schema import Resources
-from experiments.spec import make_spec, spec_space
+from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 from trainables.runtime.feasibility import placement_problem
 
 ONE, TWO = {"CPU": 1.0}, {"CPU": 2.0}
@@ -64,12 +66,12 @@ def test_placement(
 def test_a_searched_setting_may_ask_for_too_much() -> None:
     data = {"name": "x", "trainable": NAME, "config": {"num_env_runners": 1}}
     spec = make_spec(data)
-    check_resources(Dummy, spec, spec_space(spec), [TWO])
+    check_resources(replace(Sweep.of(spec), trainable=Dummy), [TWO])
     searched = make_spec(
         {**data, "config": {}, "search_space": {"num_env_runners": {"grid": [0, 9]}}}
     )
     with pytest.raises(PreflightError, match="it needs 10 CPU; the nodes have"):
-        check_resources(Dummy, searched, spec_space(searched), [TWO])
+        check_resources(replace(Sweep.of(searched), trainable=Dummy), [TWO])
 
 
 def test_a_cluster_is_not_joined_from_outside() -> None:

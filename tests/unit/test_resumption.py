@@ -20,6 +20,7 @@ from experiments.resumption import ResumedSearch, goes_on, plan_changes
 from experiments.scheduler_state import extend_rungs, forget_results, take_back
 from experiments.search_limit import TogetherLimiter
 from experiments.spec import make_spec
+from experiments.sweep.sweep import Sweep
 from experiments.tuner import _resumed_limit
 from search_spaces.space import SearchSpace
 
@@ -194,6 +195,6 @@ def test_the_resumed_search_takes_over_the_cluster_and_forgets_failed_attempts(
 def test_the_limit_is_of_the_cluster_that_there_is_now() -> None:
     keys: dict[str, Any] = {"name": "s", "trainable": "sweep_dummy:Dummy", "num_samples": 4}
     keys["search_space"] = {"lr": {"uniform": [0.1, 1]}}
-    spec = make_spec({**keys, "max_concurrent": 3})
-    assert _resumed_limit(ConcurrencyLimiter(unit_search(), 1), spec, None) == 3
-    assert _resumed_limit(TogetherLimiter(unit_search(), 8, 8), spec, None) == 8
+    sweep = Sweep.of(make_spec({**keys, "max_concurrent": 3}))
+    assert _resumed_limit(ConcurrencyLimiter(unit_search(), 1), sweep) == 3
+    assert _resumed_limit(TogetherLimiter(unit_search(), 8, 8), sweep) == 8

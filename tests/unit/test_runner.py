@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ from experiments.paths import SPEC_FILE, sweep_dir
 from experiments.runner import resume_sweep, run_sweep
 from experiments.schema import SweepSpec
 from experiments.spec import dump_spec, load_spec
+from experiments.sweep.sweep import Sweep
 
 TEXT = """\
 name: study
@@ -34,7 +36,7 @@ def spec(tmp_path: Path) -> SweepSpec:
 
 
 def run_it(spec: SweepSpec) -> None:
-    run_sweep(spec)
+    run_sweep(Sweep.of(spec))
 
 
 def resume_it(spec: SweepSpec) -> None:
@@ -68,7 +70,7 @@ def test_a_sweep_that_does_not_begin_closes_the_copy_of_its_study(
 def test_a_sweep_begun_while_the_checks_ran_is_not_overwritten(
     spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def check(_: SweepSpec) -> None:
+    def check(_: Sweep) -> None:
         sweep_dir(spec).mkdir(parents=True)  # by another process, which has ended since
         (sweep_dir(spec) / SPEC_FILE).write_text("of the other")
 
@@ -76,4 +78,20 @@ def test_a_sweep_begun_while_the_checks_ran_is_not_overwritten(
     monkeypatch.setattr(runner, "_check_cluster", check)
     monkeypatch.setattr(experiments.tuner, "prepare_tuner", lambda *_, **__: pytest.fail("begun"))
     with pytest.raises(PreflightError, match="never overwritten"):
-        run_sweep(spec)
+        run_sweep(Sweep.of(spec))
+
+
+def test_tune_is_told_how_to_run_a_sweep_for_as_long_as_it_runs(
+    spec: SweepSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def no_cluster(*_: Any, **__: Any) -> None:
+        seen.append(os.environ.get("TUNE_RESULT_BUFFER_LENGTH"))
+        raise PreflightError("no cluster")
+
+    monkeypatch.delenv("TUNE_RESULT_BUFFER_LENGTH", raising=False)
+    monkeypatch.setattr(runner, "ray_session", no_cluster)
+    with pytest.raises(PreflightError, match="no cluster"):
+        run_it(spec)
+    assert seen == ["1"] and "TUNE_RESULT_BUFFER_LENGTH" not in os.environ

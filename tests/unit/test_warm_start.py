@@ -18,6 +18,7 @@ from experiments.mlflow_store import connect
 from experiments.plan import show_plan
 from experiments.search import build_search
 from experiments.spec import make_spec, spec_space
+from experiments.sweep.sweep import Sweep
 from experiments.warm_start import History, load_history
 from search_spaces import SpecError
 
@@ -75,7 +76,7 @@ def spec(sources: list[dict[str, Any]], algorithm: str = "tpe", **keys: Any) -> 
 
 def load(sources: list[dict[str, Any]], **keys: Any) -> History:
     sweep = spec(sources, **keys)
-    return load_history(sweep, spec_space(sweep))
+    return load_history(Sweep.of(sweep))
 
 
 def check_trials(history: History) -> None:
@@ -157,7 +158,7 @@ def test_the_plan_shows_what_comes_first(tmp_path: Path) -> None:
     sweep = spec([{"folder": str(folder)}], points_to_evaluate=[first])
     sweep.mlflow.enabled = False
     console = Console(file=io.StringIO(), width=500)
-    show_plan(sweep, console)
+    show_plan(Sweep.of(sweep), console)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert any(line.startswith("# Warm start: 3 of 7 trials of ") for line in lines)
     examples = [line for line in lines if line.startswith("# a trial may have: ")]
@@ -195,7 +196,7 @@ def test_every_sampler_learns_from_it(algorithm: str, tmp_path: Path) -> None:
     options = {"population_size": 5, "mutation_prob": 0.0} if "nsga" in algorithm else {}
     sweep = spec([{"folder": str(make_sweep(tmp_path, past))}], algorithm, **options)
     space = spec_space(sweep)
-    search = build_search(sweep, space, 5, history=load_history(sweep, space).trials)
+    search = build_search(sweep, space, 5, history=load_history(Sweep.of(sweep)).trials)
     rates: list[Any] = [search.suggest(str(n)) for n in range(5)]
     distance = np.mean([abs(math.log10(rate["lr"]) + 3.8) for rate in rates])
     assert distance < 0.8  # of random trials: 1.31

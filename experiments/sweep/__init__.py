@@ -1,0 +1,1 @@
+"""A sweep before it runs: a checked spec, and all that follows from it."""
