@@ -24,6 +24,66 @@ import torch  # noqa: E402 - after the environment is set
 
 torch.set_num_threads(1)
 
+LONGEST_FIRST = ("learning", "integration", "contracts", "unit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have pytest-xdist keep our order: by itself it begins with the files of most tests."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the files where processes share them: all end together, and start few Rays.
+
+    The folders of long files come first, and in them the modules that share a Ray.
+    """
+    if hasattr(config, "workerinput"):
+        sharing = _sharing(items)
+        items.sort(
+            key=lambda item: (
+                LONGEST_FIRST.index(item.path.parent.name),
+                sharing.get(item.path, float("inf")),
+            )
+        )
+
+
+def _sharing(items: list[pytest.Item]) -> dict[Path, int]:
+    """The modules that use `ray_here`, and the number of CPUs that each wants."""
+    return {
+        item.path: getattr(item.module, "NUM_CPUS", 2)
+        for item in items
+        if isinstance(item, pytest.Function) and "ray_here" in item.fixturenames
+    }
+
+
+class _SharedRay:
+    """The Ray that a process' modules share, as long as they want the same number of CPUs.
+
+    Attributes:
+        wanted: The modules that share one, and the number of CPUs that each wants.
+    """
+
+    def __init__(self, wanted: dict[Path, int]) -> None:
+        self.wanted = wanted
+        self._started: tuple[int, str] | None = None  # CPUs and address
+
+    def start(self, num_cpus: int) -> None:
+        """Start one, unless the one that runs will do."""
+        import ray
+
+        if ray.is_initialized():
+            if self._started == (num_cpus, ray.get_runtime_context().gcs_address):
+                return
+            self.end()
+        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
+        self._started = (num_cpus, ray.get_runtime_context().gcs_address)
+
+    def end(self) -> None:
+        """End whichever runs, also what an algorithm with actors has started by itself."""
+        ray = sys.modules.get("ray")
+        if ray is not None and ray.is_initialized():
+            ray.shutdown()
+
 
 @pytest.fixture(autouse=True)
 def _own_path() -> Iterator[None]:
@@ -33,28 +93,33 @@ def _own_path() -> Iterator[None]:
     sys.path[:] = before
 
 
+@pytest.fixture(scope="session")
+def _shared_ray(request: pytest.FixtureRequest) -> Iterator[_SharedRay]:
+    shared = _SharedRay(_sharing(request.session.items))
+    yield shared
+    shared.end()
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _no_ray_is_left() -> Iterator[None]:
-    """End what an algorithm with actors has started by itself: the next module may want its own."""
+def _no_ray_is_left(request: pytest.FixtureRequest, _shared_ray: _SharedRay) -> Iterator[None]:
+    """End what others have started, unless both modules share it: this one may want its own."""
+    shares = request.path in _shared_ray.wanted
+    if not shares:
+        _shared_ray.end()
     yield
-    ray = sys.modules.get("ray")
-    if ray is not None and ray.is_initialized():
-        ray.shutdown()
+    if not shares:
+        _shared_ray.end()
 
 
 @pytest.fixture(scope="module")
-def ray_here(request: pytest.FixtureRequest) -> Iterator[None]:
+def ray_here(request: pytest.FixtureRequest, _shared_ray: _SharedRay) -> Iterator[None]:
     """A Ray for a module's sweeps, set up as `experiments.run` would have it.
 
     It has the module's `NUM_CPUS`, or 2. More than the machine has do where actors hardly compute
-    at a time.
+    at a time. Modules that come one after another and want the same number share it.
     """
-    import ray
-
     from experiments.cluster import sweep_environment
 
     with sweep_environment():
-        num_cpus = getattr(request.module, "NUM_CPUS", 2)
-        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
+        _shared_ray.start(_shared_ray.wanted[request.path])
         yield
-        ray.shutdown()

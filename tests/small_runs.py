@@ -16,7 +16,7 @@ from trainables.runtime.env_runner import EnvRunner, Episodes
 _REPLAY: dict[str, Any] = {
     "num_envs_per_env_runner": 4,
     "train_batch_size_per_learner": 32,
-    "training_intensity": 8,
+    "training_intensity": 2,
     "num_steps_sampled_before_learning_starts": 100,
     "replay_buffer_config": {"type": "PrioritizedReplayBuffer", "capacity": 2000},
     "store_buffer_in_checkpoints": True,

@@ -163,7 +163,7 @@ MUTATED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "_deterministic_loss": (True, {}),
         **exploring("OrnsteinUhlenbeckNoise", {**SCALE, **OU, "base": "mode"}),
         **exploring("GaussianNoise", {"stddev": 2.0}),
-        **exploring("ParameterNoise", {"target_distance": 1e-9}),
+        **exploring("ParameterNoise", {"target_distance": 1e-9}, training_intensity=8),
     },
 }
 CASES = [(name, setting) for name in algorithm_names() for setting in MUTATED[name]]

@@ -10,38 +10,19 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from fakes import EncodingVectorEnv, EndlessEnv
+from level_envs import LevelEnv, next_level, no_such_thing, one_level_up
 
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.settings import ConfigError
-from trainables.runtime.curriculum import TaskSettableEnv
 from trainables.runtime.envs import EnvContext
 from trainables.runtime.sub_environment import SubEnvironmentError
 from trainables.runtime.tasks import each_env
 
 
-class LevelEnv(TaskSettableEnv, EndlessEnv):
-    """Episodes of as many steps as its level says."""
-
-    level = 4
-
-    def set_task(self, task: int) -> None:
-        super().set_task(task)
-        self.level = task
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        self.horizon = self.level
-        return super().reset(seed=seed)
-
-
 class LevelVectorEnv(EncodingVectorEnv):
     def set_task(self, task: int) -> None:
         self.lengths = np.full(self.num_envs, task)
-
-
-def next_level(last_result: dict[str, Any], env: Any, context: EnvContext) -> int:
-    assert last_result["episode_len_mean"] > 0
-    return 4 * (last_result["training_iteration"] + 1) + context.vector_index
 
 
 def levels(algo: PPO) -> list[int]:
@@ -76,12 +57,6 @@ def test_every_slot_gets_the_task_that_follows_from_the_result() -> None:
         assert max(algo.env_runners.sample()[1].lengths) in (12, 13)
 
 
-def one_level_up(last_result: dict[str, Any], env: Any, context: EnvContext) -> int:
-    assert type(env) is LevelEnv
-    env.marked = True  # reaches the environment, not a wrapper
-    return int((env.get_task() or 4) + 1)
-
-
 @pytest.mark.parametrize("remote", [False, True])
 def test_a_task_function_gets_the_environment_itself(remote: bool) -> None:
     given = config(task_fn=one_level_up).env_runners(remote_worker_envs=remote)
@@ -103,10 +78,6 @@ def test_what_cannot_leave_a_slots_process_is_one_error() -> None:
             each_env(runner.env, no_such_thing, EnvContext({}))
         assert each_env(runner.env, lambda env, context: env.level, EnvContext({})) == [4, 4]
         algo.env_runners.sample()
-
-
-def no_such_thing(env: Any, context: EnvContext) -> None:
-    raise KeyError("no such thing")
 
 
 def test_a_slot_passes_on_what_its_environment_has() -> None:
@@ -141,21 +112,21 @@ def test_a_resumed_run_goes_on_with_its_task(tmp_path: Path) -> None:
         resumed.restore(str(tmp_path))
         assert levels(resumed) == [12, 13]
         assert set(resumed.env_runners.sample()[1].lengths) == {12, 13}
-    with pytest.raises(CheckpointError, match="'test_curriculum:next_level'"):
-        PPO.from_checkpoint(tmp_path, trust=["test_curriculum:LevelEnv"])
-    trust = ["test_curriculum:LevelEnv", "test_curriculum:next_level"]
+    with pytest.raises(CheckpointError, match="'level_envs:next_level'"):
+        PPO.from_checkpoint(tmp_path, trust=["level_envs:LevelEnv"])
+    trust = ["level_envs:LevelEnv", "level_envs:next_level"]
     with PPO.from_checkpoint(tmp_path, trust=trust) as again:
         again.train()
         assert levels(again) == [16, 17]
 
 
 def test_a_name_is_resolved_and_needs_trust(tmp_path: Path) -> None:
-    with config(task_fn="test_curriculum:next_level").build() as algo:
+    with config(task_fn="level_envs:next_level").build() as algo:
         algo.train()
         assert levels(algo) == [8, 9]
         algo.save(str(tmp_path))
-    with pytest.raises(CheckpointError, match="env_task_fn = 'test_curriculum:next_level'"):
-        PPO.from_checkpoint(tmp_path, trust=["test_curriculum:LevelEnv"])
+    with pytest.raises(CheckpointError, match="env_task_fn = 'level_envs:next_level'"):
+        PPO.from_checkpoint(tmp_path, trust=["level_envs:LevelEnv"])
 
 
 def test_another_number_of_slots_deals_the_tasks_out(tmp_path: Path) -> None:
