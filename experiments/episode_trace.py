@@ -31,7 +31,7 @@ import gymnasium as gym
 import numpy as np
 
 from experiments.errors import ExperimentError
-from trainables.core.spaces import PLAIN, leaf_spaces, leaves_of
+from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of
 from trainables.runtime.episode_log import PlayedStep, Watch
 
 MAX_ELEMENTS = 4096

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.evaluation_summary import Summary
-    from trainables.core.playing import Player
+    from trainables.core.policy.player import Player
     from trainables.runtime.episode_log import EpisodeRecord
 
 NUM_ENVS = 8
@@ -222,7 +222,7 @@ def _environment(
     trust: Collection[str],
 ) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
     """The environment, what it is made with, and what the training's evaluations did."""
-    from trainables.core.config import AlgorithmConfig
+    from trainables.core.config.config import AlgorithmConfig
     from trainables.core.trust import refuse
     from trainables.runtime.needed_trust import TRAINABLE, playing_doubts, register_environment
 

@@ -60,7 +60,7 @@ def export_policy(
     from analysis.records import is_sweep_folder
     from experiments.metrics import canonical_metric
     from experiments.policy_sources import find_policy, objective_of
-    from trainables.core.exported_policy import is_exported
+    from trainables.core.export.exported_policy import is_exported
 
     if format not in FORMATS:
         raise ExperimentError(

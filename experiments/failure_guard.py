@@ -14,7 +14,7 @@ from analysis.failures import cause_of
 from experiments.errors import DoomedError
 from experiments.paths import command_line
 from experiments.trial_info import error_cause
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.feasibility import InfeasibleError
 
 if TYPE_CHECKING:

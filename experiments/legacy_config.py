@@ -1,4 +1,4 @@
-"""Settings in RLlib's files that `trainables.core.compatibility` does not know, as it names them.
+"""Settings in RLlib's files that `config.reference.compatibility` does not know, as it names them.
 
 They are of releases long past, or of frameworks that make no difference here. `modernise` renames
 the former, and leaves the latter out with a warning, so that the file can stay as it is. In a spec
@@ -13,7 +13,7 @@ from experiments.legacy_envs import modernise_env
 from experiments.legacy_notes import leave_out, put
 from experiments.legacy_values import modernise_values
 from search_spaces.documents import Document, KeyPath
-from trainables.core.compatibility import REFUSED
+from trainables.core.config.reference.compatibility import REFUSED
 
 _RENAMED: dict[str, KeyPath] = {
     "learning_starts": ("num_steps_sampled_before_learning_starts",),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
     from mlflow.types import Schema
 
-    from trainables.core.policy import Policy
+    from trainables.core.policy.policy import Policy
 
 MODEL_NAME = "policy"
 _CODE = Path(__file__).with_name("mlflow_policy.py")
@@ -43,7 +43,7 @@ def load_policy(folder: str) -> Policy:
     Raises:
         ValueError: it is none of ours, or damaged.
     """
-    from trainables.core.policy import Policy
+    from trainables.core.policy.policy import Policy
 
     return Policy.load(folder)
 
@@ -52,8 +52,8 @@ def export_mlflow(policy_folder: Path, target: Path) -> Path:
     """Writes an exported policy as the folder of an MLflow model.
 
     `mlflow models predict -m TARGET -i TARGET/serving_input_example.json --env-manager local` and
-    `mlflow.pyfunc.load_model(TARGET)` run it; see `trainables.core.serving` for what goes in and
-    comes out. What `export.json` says of the policy is the model's metadata.
+    `mlflow.pyfunc.load_model(TARGET)` run it; see `trainables.core.export.serving` for what goes in
+    and comes out. What `export.json` says of the policy is the model's metadata.
 
     Args:
         policy_folder: an exported policy.
@@ -251,12 +251,12 @@ def signature_of(policy: Policy) -> tuple[ModelSignature, Any]:
 
     Inputs are observations `[B, *shape]`, outputs actions `[B, …]`, both of the type that the
     environment's spaces have, by name where a space is nested or the policy has a memory (see
-    `trainables.core.serving`); the parameter `explore` samples actions.
+    `trainables.core.export.serving`); the parameter `explore` samples actions.
     """
     from mlflow.models import ModelSignature
     from mlflow.types import DataType, ParamSchema, ParamSpec
 
-    from trainables.core.serving import example_inputs, serve
+    from trainables.core.export.serving import example_inputs, serve
 
     example = example_inputs(policy)
     signature = ModelSignature(

@@ -19,7 +19,7 @@ class PolicyModel(PythonModel):
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the policy."""
-        from trainables.core.policy import Policy
+        from trainables.core.policy.policy import Policy
 
         self.policy = Policy.load(context.artifacts["policy"])
 
@@ -36,13 +36,13 @@ class PolicyModel(PythonModel):
         Args:
             context: Not used.
             model_input: Raw observations `[B, *shape]`; by name where the space is nested or the
-                policy has a memory, see `trainables.core.serving`.
+                policy has a memory, see `trainables.core.export.serving`.
             params: `explore`: whether actions are sampled instead of the most likely ones.
 
         Returns:
             Actions for the environment, `[B, …]`; by name, with the state after them.
         """
-        from trainables.core.serving import serve
+        from trainables.core.export.serving import serve
 
         return serve(self.policy, model_input, bool((params or {}).get("explore", False)))
 

@@ -18,8 +18,8 @@ from experiments.sections import ENV_STEPS
 from experiments.seed_hosts import SeedHosts, seed_folder
 from experiments.seed_report import MEDIAN_SEED, median_seed, seed_report
 from trainables.core.checkpoint import POLICIES, CheckpointError, load_state, save_state
-from trainables.core.settings import ConfigError
-from trainables.restoring import RestoresFolders
+from trainables.core.config.settings import ConfigError
+from trainables.lifecycle.restoring import RestoresFolders
 
 _STATE = "seeds"
 STATE_FILE = f"{_STATE}.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from search_spaces.documents import Document, KeyPath
-from trainables.core.compatibility import ALIASES
+from trainables.core.config.reference.compatibility import ALIASES
 
 # What a section's short form is in its long one: `search: gp` is `search: {algorithm: gp}`.
 _IN_FULL = {"search": "algorithm", "scheduler": "algorithm", "search_space": "base"}

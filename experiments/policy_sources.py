@@ -14,7 +14,7 @@ from experiments.paths import BEST_FOLDER, SPEC_FILE, shown_path
 
 if TYPE_CHECKING:
     from analysis.errors import ResultsError
-    from trainables.core.playing import Player
+    from trainables.core.policy.player import Player
 
 _METRIC, _MODE = "episode_return_mean", "max"
 
@@ -36,10 +36,10 @@ class PolicySource:
     def load(self, trust: Collection[str] = ()) -> Player:
         """The policy; see `load_player`."""
         if not self.is_graph:
-            from trainables.core.policy import Policy
+            from trainables.core.policy.policy import Policy
 
             return Policy.load(self.folder, trust=trust)
-        from trainables.core.exported_policy import load_player
+        from trainables.core.export.exported_policy import load_player
 
         return load_player(self.folder, trust=trust)
 
@@ -67,7 +67,7 @@ def find_policy(folder: Path) -> PolicySource:
     from analysis.best import best_checkpoint
     from analysis.checkpoints import POLICY, is_of_policy
     from trainables.core.checkpoint import CHECKPOINT_FILE
-    from trainables.core.exported_policy import is_exported
+    from trainables.core.export.exported_policy import is_exported
 
     if is_exported(folder):
         return PolicySource(folder, is_graph=True)

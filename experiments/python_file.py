@@ -18,8 +18,8 @@ from experiments.errors import SpecError
 from experiments.legacy_spec import flat_stop
 from search_spaces.documents import Document
 from trainables.core.checkpoint import callable_name
-from trainables.core.config import AlgorithmConfig
-from trainables.core.settings import is_search_domain
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import is_search_domain
 
 _NEEDED = (
     "expected a top-level `config`, e.g. config = PPOConfig().environment('CartPole-v1'), and "

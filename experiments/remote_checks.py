@@ -15,8 +15,8 @@ from search_spaces.documents import Document, KeyPath
 from search_spaces.domains import is_domain
 from search_spaces.loader import known_preset_names, space_names
 from search_spaces.space import SearchSpace
-from trainables.core.compatibility import ALIASES, CONSTANTS
-from trainables.core.settings import VARIABLES, Settings
+from trainables.core.config.reference.compatibility import ALIASES, CONSTANTS
+from trainables.core.config.settings import VARIABLES, Settings
 
 # Texts outside of `config`, which has its own rules; `*` is any key or place of a list. What the
 # schema does not restrict to some words is a label: of a folder in the storage folder, a metric, a

@@ -175,7 +175,7 @@ def check_together(
 
 def _code_check(config_class: Any) -> Callable[[Any], None]:
     """What looks at the code that a config names; of a trainable of one's own there is nothing."""
-    from trainables.core.config import AlgorithmConfig
+    from trainables.core.config.config import AlgorithmConfig
 
     if not issubclass(config_class, AlgorithmConfig):
         return lambda _: None

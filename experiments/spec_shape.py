@@ -23,7 +23,7 @@ from search_spaces.loader import (
     spaces_by_trainable,
 )
 from search_spaces.space import SearchSpace, SpaceKeyError
-from trainables.core.planned import whats_become_of
+from trainables.core.config.reference.planned import whats_become_of
 
 _TAGGED: dict[str, dict[str, type[Section]]] = {"search": SEARCHES, "scheduler": SCHEDULERS}
 _FIELDS = SweepSpec.model_fields

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainables import Policy
-from trainables.core.batch import Rollout
+from trainables.core.data.batch import Rollout
 
 
 def halved(obs: Tensor, by: float = 2.0) -> Tensor:

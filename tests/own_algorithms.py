@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainables import PPO, PPOConfig
-from trainables.core.settings import ConfigError, setting
+from trainables.core.config.settings import ConfigError, setting
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 
 from trainables import PPO
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.runtime.env_runner import EnvRunner
 
 PLACES = "places"

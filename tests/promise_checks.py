@@ -19,12 +19,12 @@ import typer
 import trainables
 from experiments import cli
 from trainables import PPOConfig
-from trainables.core.compatibility import ALIASES, CONSTANTS, METHOD_ALIASES
-from trainables.core.config import AlgorithmConfig
-from trainables.core.learner import Learner
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.reference.compatibility import ALIASES, CONSTANTS, METHOD_ALIASES
+from trainables.core.config.sections import Section
+from trainables.core.config.settings import ConfigError
+from trainables.core.learning.learner import Learner
 from trainables.core.reported_metrics import COMMON, OLDER, TUNES
-from trainables.core.sections import Section
-from trainables.core.settings import ConfigError
 from trainables.registry import get_algorithm
 from trainables.runtime.callbacks import Callbacks
 from trainables.runtime.env_runner import EnvRunner

@@ -8,9 +8,9 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from trainables.core.batch import Rollout
-from trainables.core.records import ObservationLayout
-from trainables.core.replay_config import ReplayBufferConfig
+from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.data.batch import Rollout
+from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.replay import ReplayBuffer
 
 SPACE = gym.spaces.Box(-1, 1e6, (4,), np.float32)

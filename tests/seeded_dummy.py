@@ -9,7 +9,7 @@ from typing import Any
 
 from sweep_dummy import STEPS, Dummy, DummyConfig
 
-from trainables.core.settings import setting
+from trainables.core.config.settings import setting
 
 NAME = "seeded_dummy:Seeded"
 

@@ -10,7 +10,7 @@ import torch
 from placed import AsksForFakeGPUs
 
 from trainables import PPO
-from trainables.core.batch import Rollout
+from trainables.core.data.batch import Rollout
 from trainables.runtime.env_runner import EnvRunner, Episodes
 
 _REPLAY: dict[str, Any] = {

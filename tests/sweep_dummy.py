@@ -13,7 +13,7 @@ from typing import Any
 
 from ray import tune
 
-from trainables.core.settings import ConfigError, Settings, setting
+from trainables.core.config.settings import ConfigError, Settings, setting
 
 NAME = "sweep_dummy:Dummy"
 STEPS = 100  # environment steps that one iteration counts

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from trainables.core.ranks import Ranks
+from trainables.core.learning.ranks import Ranks
 
 T = TypeVar("T")
 

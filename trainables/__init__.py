@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainables.core import not_here
+from trainables.core.config.reference import not_here
 
 if TYPE_CHECKING:
     from trainables.a2c import A2C as A2C
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from trainables.algorithm import Algorithm as Algorithm
     from trainables.appo import APPO as APPO
     from trainables.appo import APPOConfig as APPOConfig
-    from trainables.core.config import AlgorithmConfig as AlgorithmConfig
-    from trainables.core.policy import Policy as Policy
-    from trainables.core.space_preprocessor import get_preprocessor as get_preprocessor
+    from trainables.core.config.config import AlgorithmConfig as AlgorithmConfig
+    from trainables.core.data.space_preprocessor import get_preprocessor as get_preprocessor
+    from trainables.core.policy.policy import Policy as Policy
     from trainables.dqn import DQN as DQN
     from trainables.dqn import DQNConfig as DQNConfig
     from trainables.impala import IMPALA as IMPALA
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {
     "Algorithm": "trainables.algorithm",
-    "AlgorithmConfig": "trainables.core.config",
+    "AlgorithmConfig": "trainables.core.config.config",
     "Callbacks": "trainables.runtime.callbacks",
     "DefaultCallbacks": "trainables.runtime.callbacks",
     "MemoryTrackingCallbacks": "trainables.runtime.memory_tracking",
-    "Policy": "trainables.core.policy",
-    "get_preprocessor": "trainables.core.space_preprocessor",
+    "Policy": "trainables.core.policy.policy",
+    "get_preprocessor": "trainables.core.data.space_preprocessor",
 }
 _ALGORITHMS = ("A2C", "APPO", "DQN", "IMPALA", "PPO", "SAC")
 
@@ -77,7 +77,7 @@ def __getattr__(name: str) -> Any:
 
         algorithm_class = get_algorithm(algorithm)
         return algorithm_class.config_class if name.endswith("Config") else algorithm_class
-    from trainables.core.planned import whats_become_of
+    from trainables.core.config.reference.planned import whats_become_of
 
     words = None if name.startswith("_") else whats_become_of(name)
     told = f": {words}" if words else ""

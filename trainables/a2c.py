@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
-from trainables.core.advantages import (
+from trainables.core.config.default_config import default_config_of
+from trainables.core.config.settings import ConfigError, setting
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.distributions.build import Distribution
+from trainables.core.learning.advantages import (
     AdvantageConfig,
     advantage_scale,
     explained_by_values,
     with_advantages,
 )
-from trainables.core.batch import Batch, Rollout
-from trainables.core.default_config import default_config_of
-from trainables.core.distributions import Distribution
-from trainables.core.learner import LossFn, Metrics
-from trainables.core.modules import ModuleOutput, PolicyModule
-from trainables.core.policy import Policy
-from trainables.core.sequences import num_items, unrolled
-from trainables.core.settings import ConfigError, setting
+from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.sequences import num_items, unrolled
+from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.policy.policy import Policy
 from trainables.runtime.learner_worker import LearnerWorker
 
 _ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"

@@ -22,24 +22,25 @@ from ray import tune
 from ray.tune.tune import _Config
 
 from trainables import registry
-from trainables.checkpointing import Checkpointing
-from trainables.configuring import Configures
-from trainables.core.batch import Rollout
 from trainables.core.checkpoint import resolve_callable
-from trainables.core.compatibility import missing_attribute
-from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.learner import Learner
-from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.reference.compatibility import missing_attribute
+from trainables.core.config.reference.trial_names import with_one_name_each
+from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
+from trainables.core.data.spaces import space_mismatch
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.learner import Learner
+from trainables.core.learning.schedules import Schedule
 from trainables.core.logs import is_debug, logger, set_log_level
-from trainables.core.modules import PolicyModule
-from trainables.core.policy import Policy
+from trainables.core.networks.modules import PolicyModule
+from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import older_names
-from trainables.core.schedules import Schedule
-from trainables.core.settings import ConfigError
-from trainables.core.spaces import space_mismatch
-from trainables.core.trial_names import with_one_name_each
-from trainables.core.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
-from trainables.evaluating import Evaluating
+from trainables.lifecycle.checkpointing import Checkpointing
+from trainables.lifecycle.configuring import Configures
+from trainables.lifecycle.evaluating import Evaluating
+from trainables.lifecycle.stopping import PARTS, running
 from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
 from trainables.runtime.bundles import Bundles, reserved
 from trainables.runtime.endless import EndlessWatch
@@ -61,7 +62,6 @@ from trainables.runtime.remote_learner_group import RemoteLearnerGroup
 from trainables.runtime.tasks import check_tasks
 from trainables.runtime.trial_log import tell_set_up
 from trainables.runtime.video import check_display, check_encoder
-from trainables.stopping import PARTS, running
 
 _STEPS_FOR_AN_EPISODE = 2_000  # that the first result waits at most for the end of an episode
 
@@ -272,7 +272,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         return LearnerConnectors(self.config.learner_connector, self.config.reward_bound, policy)
 
     def module_options(self) -> dict[str, Any]:
-        """What policies are made of: a type in `core.catalog` and its options."""
+        """What policies are made of: a type in `core.networks.catalog` and its options."""
         return {"type": "actor_critic"}
 
     def _set_up_learners(self, seed: int) -> None:

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from trainables.core.advantages import all_rows, explained_by_values
-from trainables.core.batch import Batch, Rollout
-from trainables.core.clock import exact
-from trainables.core.default_config import default_config_of
-from trainables.core.impact import APPOCoefficients, appo_loss, impact_batch
-from trainables.core.learner import LossFn
-from trainables.core.minibatches import consecutive_ids
-from trainables.core.modules import PolicyModule
-from trainables.core.per_module import from_store, to_store
-from trainables.core.policy import Policy
-from trainables.core.ranks import Ranks
-from trainables.core.records import ObservationLayout
-from trainables.core.returns import standard_deviation
-from trainables.core.sequences import unrolled
-from trainables.core.settings import ConfigError, setting
+from trainables.core.config.default_config import default_config_of
+from trainables.core.config.settings import ConfigError, setting
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.per_module import from_store, to_store
+from trainables.core.learning.advantages import all_rows, explained_by_values
+from trainables.core.learning.clock import exact
+from trainables.core.learning.impact import APPOCoefficients, appo_loss, impact_batch
+from trainables.core.learning.learner import LossFn
+from trainables.core.learning.minibatches import consecutive_ids
+from trainables.core.learning.ranks import Ranks
+from trainables.core.learning.returns import standard_deviation
+from trainables.core.learning.sequences import unrolled
+from trainables.core.networks.modules import PolicyModule
+from trainables.core.policy.policy import Policy
 from trainables.impala import (
     IMPALA,
     IMPALACoefficients,

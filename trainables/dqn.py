@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
-from trainables.core.batch import Batch, tree_of
-from trainables.core.default_config import default_config_of
-from trainables.core.learner import LossFn, Metrics
-from trainables.core.model_config import MAX_WIDTH
-from trainables.core.modules import PolicyModule
-from trainables.core.per_worker import mean_value
-from trainables.core.q_network import QNetwork
-from trainables.core.q_sequences import QLogits, SequenceShape, sequence_logits
-from trainables.core.settings import ConfigError, setting
+from trainables.core.config.default_config import default_config_of
+from trainables.core.config.model import MAX_WIDTH
+from trainables.core.config.per_worker import mean_value
+from trainables.core.config.settings import ConfigError, setting
+from trainables.core.data.batch import Batch, tree_of
+from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.q_sequences import QLogits, SequenceShape, sequence_logits
+from trainables.core.networks.modules import PolicyModule
+from trainables.core.networks.q_network import QNetwork
 from trainables.off_policy import OffPolicy, OffPolicyConfig
 
 

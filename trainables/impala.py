@@ -12,20 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from trainables.algorithm import Algorithm
-from trainables.core.batch import Batch, Rollout
-from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.default_config import default_config_of
-from trainables.core.distributions import Distribution
-from trainables.core.fragments import fragment_batch, unrolled_fragments
-from trainables.core.learner import LossFn, Metrics
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.minibatches import consecutive_ids
-from trainables.core.modules import ModuleOutput, PolicyModule
-from trainables.core.policy import Policy
-from trainables.core.ranks import Ranks
-from trainables.core.reference_defaults import is_default
-from trainables.core.returns import VTrace, explained_by_moments, gae, moments, vtrace
-from trainables.core.settings import ConfigError, setting
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.default_config import default_config_of
+from trainables.core.config.reference.defaults import is_default
+from trainables.core.config.settings import ConfigError, setting
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.distributions.build import Distribution
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.fragments import fragment_batch, unrolled_fragments
+from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.minibatches import consecutive_ids
+from trainables.core.learning.ranks import Ranks
+from trainables.core.learning.returns import VTrace, explained_by_moments, gae, moments, vtrace
+from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner_group import Sample
 from trainables.runtime.fragments import FragmentQueue
 from trainables.runtime.learner_worker import LearnerWorker

@@ -12,20 +12,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainables.algorithm import Algorithm
-from trainables.core.batch import Batch, Rollout, tree_columns, tree_of
-from trainables.core.clock import Clock, exact
-from trainables.core.config import AlgorithmConfig
-from trainables.core.learner import CompileOptions, LossFn
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.model import MEMORIES, ModelConfig
+from trainables.core.config.per_worker import mean_value
+from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.settings import ConfigError, Settings, setting
+from trainables.core.data.batch import Batch, Rollout, tree_columns, tree_of
+from trainables.core.data.per_module import from_store, to_store
+from trainables.core.learning.clock import Clock, exact
+from trainables.core.learning.learner import CompileOptions, LossFn
+from trainables.core.learning.q_sequences import SequenceShape, q_sequences
 from trainables.core.logs import is_debug, logger, shapes
-from trainables.core.model_config import MEMORIES, ModelConfig
-from trainables.core.parameter_noise import ParameterNoise
-from trainables.core.per_module import from_store, to_store
-from trainables.core.per_worker import mean_value
-from trainables.core.policy import Policy
-from trainables.core.q_sequences import SequenceShape, q_sequences
-from trainables.core.recurrent_state import state_arrays
-from trainables.core.replay_config import ReplayBufferConfig
-from trainables.core.settings import ConfigError, Settings, setting
+from trainables.core.networks.state import state_arrays
+from trainables.core.policy.explorers.parameter_noise import ParameterNoise
+from trainables.core.policy.policy import Policy
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay import ReplayBuffer
 from trainables.runtime.state_store import StateLayout

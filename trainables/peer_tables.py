@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from trainables import registry
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.reference.name_hints import setting_hint
+from trainables.core.config.reference.other_libraries import SETTINGS
+from trainables.core.config.reference.peer_defaults import RLLIB, RLLIB_VERSION, SB3, SB3_VERSION
 from trainables.core.generated_part import GeneratedPart, row, run_command
-from trainables.core.name_hints import setting_hint
-from trainables.core.other_libraries import SETTINGS
-from trainables.core.peer_defaults import RLLIB, RLLIB_VERSION, SB3, SB3_VERSION
 
 _FOLDER = Path(__file__).parent
 
@@ -62,7 +62,7 @@ def _counterpart(config_class: type[AlgorithmConfig], theirs: str) -> tuple[str,
         return theirs, ""
     found = setting_hint(config_class, theirs)
     if found is None:
-        raise LookupError(f"core/other_libraries.py says nothing of {theirs}")
+        raise LookupError(f"core/config/reference/other_libraries.py says nothing of {theirs}")
     if not found.path:
         return "", found.words
     hint = next((hint for hint in SETTINGS[theirs] if hint.setting == found.path), None)

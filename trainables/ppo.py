@@ -9,24 +9,24 @@ import torch
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
-from trainables.core.advantages import (
+from trainables.core.config.default_config import default_config_of
+from trainables.core.config.settings import setting
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.data.per_module import from_store, to_store
+from trainables.core.distributions.build import Distribution
+from trainables.core.learning.advantages import (
     AdvantageConfig,
     advantage_scale,
     explained_by_values,
     with_advantages,
 )
-from trainables.core.batch import Batch, Rollout
-from trainables.core.default_config import default_config_of
-from trainables.core.distributions import Distribution
-from trainables.core.learner import LossFn, Metrics
-from trainables.core.minibatches import minibatches
-from trainables.core.modules import ModuleOutput
-from trainables.core.per_module import from_store, to_store
-from trainables.core.policy import Policy
-from trainables.core.ranks import ALONE, Ranks
-from trainables.core.rollout_outputs import HOST
-from trainables.core.sequences import num_items, unrolled
-from trainables.core.settings import setting
+from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.minibatches import minibatches
+from trainables.core.learning.outputs import HOST
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.sequences import num_items, unrolled
+from trainables.core.networks.modules import ModuleOutput
+from trainables.core.policy.policy import Policy
 from trainables.runtime.learner_worker import LearnerWorker
 
 

@@ -15,14 +15,14 @@ from ray import tune
 
 from trainables import registry
 from trainables.algorithm import Algorithm
-from trainables.core import compatibility
-from trainables.core.config import AlgorithmConfig
-from trainables.core.exploration_config import ExplorationConfig
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.model import ALIASES, ModelConfig, OptimizerConfig
+from trainables.core.config.reference import compatibility
+from trainables.core.config.reference.defaults import NOT_GIVEN, defaults_of, defaults_of_model
+from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.settings import Setting
 from trainables.core.generated_part import GeneratedPart, row, run_command
-from trainables.core.model_config import ALIASES, ModelConfig, OptimizerConfig
-from trainables.core.reference_defaults import NOT_GIVEN, defaults_of, defaults_of_model
-from trainables.core.replay_config import ReplayBufferConfig
-from trainables.core.settings import Setting
 
 _HEADER = "| Name | Status | Allowed | Default | Meaning |\n|---|---|---|---|---|"
 _METHOD_HEADER = "| Name | Status | Meaning |\n|---|---|---|"

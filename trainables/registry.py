@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from trainables.core.planned import names_not_here, whats_become_of
-from trainables.core.settings import ConfigError
+from trainables.core.config.reference.planned import names_not_here, whats_become_of
+from trainables.core.config.settings import ConfigError
 
 _MODULES = {
     "A2C": "trainables.a2c",

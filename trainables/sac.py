@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from trainables.core.batch import Batch, tree_of
-from trainables.core.default_config import default_config_of
-from trainables.core.distributions import ILLEGAL, LOG_STD_MIN, SquashedGaussian
-from trainables.core.learner import LossFn, Metrics
-from trainables.core.model_config import ModelConfig
-from trainables.core.modules import PolicyModule
-from trainables.core.policy import Policy
-from trainables.core.reference_defaults import yields
-from trainables.core.settings import ConfigError, Settings, setting
-from trainables.core.soft_actor_critic import QFunctions, SoftActorCritic
+from trainables.core.config.default_config import default_config_of
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.reference.defaults import yields
+from trainables.core.config.settings import ConfigError, Settings, setting
+from trainables.core.data.batch import Batch, tree_of
+from trainables.core.distributions.build import ILLEGAL, LOG_STD_MIN, SquashedGaussian
+from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.networks.modules import PolicyModule
+from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
+from trainables.core.policy.policy import Policy
 from trainables.off_policy import OffPolicy, OffPolicyConfig
 
 _OPTIMIZATION_CONFIG = {

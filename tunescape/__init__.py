@@ -54,7 +54,9 @@ def _hint(name: str) -> str:
     """What becomes of a name that is known not to be here, or the one that was probably meant."""
     import difflib
 
-    whats_become_of = importlib.import_module("trainables.core.planned").whats_become_of
+    whats_become_of = importlib.import_module(
+        "trainables.core.config.reference.planned"
+    ).whats_become_of
     words = None if name.startswith("_") else whats_become_of(name)
     if words:
         return f": {words}"

@@ -25,8 +25,8 @@ from typing import Any
 from experiments.benchmarks.gather import HERE, console, keep, table
 from experiments.benchmarks.processes import ENV_RUNNER, descendants, env_runners
 from trainables.algorithm import Algorithm
-from trainables.core.batch import Rollout
-from trainables.core.config import DEFAULT_MODULE_ID
+from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.data.batch import Rollout
 from trainables.registry import get_algorithm
 from trainables.runtime.learner_group import fetched
 

@@ -18,7 +18,7 @@ from off_policy import ActorSettings, Mark, Result
 
 from experiments.benchmarks.processes import cpu_seconds, env_runners
 from experiments.spec import load_spec
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.registry import get_algorithm
 
 RETURN = "episode_return_mean"

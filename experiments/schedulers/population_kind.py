@@ -11,7 +11,7 @@ from experiments.schedulers.kind import PLACE, Parts, SchedulerKind, limit_of
 from experiments.schema import SweepSpec
 from search_spaces.documents import Document, nearest
 from search_spaces.space import Parameter, SearchSpace
-from trainables.core.compatibility import ALIASES
+from trainables.core.config.reference.compatibility import ALIASES
 
 # All of a population share these: a trial goes on in a process that was built for its donor's.
 _SHARED_SECTIONS = ("environment", "env_runners", "learners", "resources")

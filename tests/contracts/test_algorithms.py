@@ -18,7 +18,7 @@ from small_runs import DISCRETE, DISCRETE_ONLY, SMALL, settings_of, suited, with
 
 from experiments.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, name_of
 from trainables.runtime.envs import env_name
 from trainables.runtime.feasibility import placement_problem

@@ -15,9 +15,9 @@ from random_env import with_mask
 from space_strategies import ACTION_LEAVES, nested_spaces
 
 from trainables import A2C, APPO, DQN, IMPALA, PPO, SAC, Algorithm
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
-from trainables.core.spaces import leaf_spaces
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.spaces import leaf_spaces
+from trainables.core.policy.policy import Policy
 
 ENV = "random_env:RandomEnv"
 TINY: dict[str, Any] = {"env": ENV, "num_envs_per_env_runner": 2, "seed": 3}

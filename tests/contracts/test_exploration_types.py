@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from small_runs import settings_of
 
-from trainables.core.exploration_config import OPTIONS
-from trainables.core.settings import ConfigError
+from trainables.core.config.exploration import OPTIONS
+from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 CONTINUOUS, DISCRETE = "Pendulum-v1", "CartPole-v1"

@@ -9,9 +9,12 @@ import pytest
 import yaml
 
 from trainables import PPO, PPOConfig, reference_table
-from trainables.core import compatibility, reference_defaults
-from trainables.core.callback_settings import HOOKS
-from trainables.core.compatibility import (
+from trainables.core.config.callbacks import HOOKS
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.reference import compatibility
+from trainables.core.config.reference import defaults as reference_defaults
+from trainables.core.config.reference.compatibility import (
     ALIASES,
     CONSTANTS,
     METHOD_ALIASES,
@@ -19,9 +22,7 @@ from trainables.core.compatibility import (
     REFUSED,
     SOME_HAVE,
 )
-from trainables.core.config import AlgorithmConfig
-from trainables.core.model_config import ModelConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.env_runner_group import EnvRunnerGroup
 

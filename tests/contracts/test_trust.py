@@ -20,7 +20,7 @@ from forged import forge_config
 from small_runs import settings_of
 
 from trainables import Algorithm
-from trainables.core.settings import CODE, ConfigError, Setting, Settings
+from trainables.core.config.settings import CODE, ConfigError, Setting, Settings
 from trainables.registry import algorithm_names, get_algorithm
 
 PLANTED = "planted_module"

@@ -11,7 +11,7 @@ import ray
 from fake_actors import Unbuildable, Worker
 from ray.exceptions import ActorHandleNotFoundError
 
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.actor_group import ActorDied, ActorGroup, ActorHung, Reply
 from trainables.runtime.actor_process import ActorOptions
 

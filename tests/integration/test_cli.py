@@ -98,7 +98,7 @@ def test_the_best_policy_is_a_model_in_mlflow(trained: tuple[Path, str]) -> None
     from mlflow import pyfunc
     from mlflow.tracking import MlflowClient
 
-    from trainables.core.policy import Policy
+    from trainables.core.policy.policy import Policy
 
     folder, output = trained
     client = MlflowClient(f"sqlite:///{folder}/runs/mlflow.db")

@@ -9,7 +9,7 @@ import pytest
 import ray
 from small_runs import RecordsExploration, settings_of
 
-from trainables.core.per_worker import mean_value, value_of
+from trainables.core.config.per_worker import mean_value, value_of
 from trainables.registry import get_algorithm
 
 

@@ -29,7 +29,7 @@ from analysis.mlflow_source import load_mlflow_sweep
 from analysis.reachable import check_tracking
 from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
 from experiments.mlflow_store import connect
-from trainables.core.policy import Policy
+from trainables.core.policy.policy import Policy
 
 STEPS = "num_env_steps_sampled_lifetime"
 

@@ -17,8 +17,8 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from experiments.mlflow_model import export_mlflow
 from trainables import Policy
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.serving import serve
-from trainables.core.spaces import PLAIN, leaves_of
+from trainables.core.data.spaces import PLAIN, leaves_of
+from trainables.core.export.serving import serve
 
 VECTOR = Box(-1, 1, (4,), np.float32)
 MASKED = Dict({"obs": Box(-1, 1, (3,), np.float32), "action_mask": MultiBinary(4)})

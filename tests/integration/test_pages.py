@@ -20,8 +20,8 @@ import ray
 from experiments import gallery_table, load_spec
 from experiments.spec_files import spec_names
 from trainables import peer_tables
-from trainables.core.compatibility import ALIASES
-from trainables.core.peer_defaults import RLLIB, SB3
+from trainables.core.config.reference.compatibility import ALIASES
+from trainables.core.config.reference.peer_defaults import RLLIB, SB3
 from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, MODULE, TUNES
 from trainables.registry import get_algorithm
 

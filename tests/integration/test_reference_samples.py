@@ -31,10 +31,10 @@ from trainables import (
 )
 from trainables.algorithm import Algorithm
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config import AlgorithmConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError
+from trainables.lifecycle.stopping import StoppedError
 from trainables.runtime.bundles import Bundles
-from trainables.stopping import StoppedError
 
 SMALL: dict[str, Any] = {"train_batch_size": 256, "sgd_minibatch_size": 64, "num_sgd_iter": 1}
 

@@ -141,7 +141,7 @@ def test_evaluate_refuses_the_policy_of_another_algorithm(
 ) -> None:
     from gymnasium.spaces import Box, Discrete
 
-    from trainables.core.policy import Policy
+    from trainables.core.policy.policy import Policy
 
     metadata = {"algorithm": "PPO", "env": "CartPole-v1"}
     Policy(Box(-1, 1, (4,)), Discrete(2), metadata=metadata).save(tmp_path)

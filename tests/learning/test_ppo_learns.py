@@ -10,8 +10,8 @@ import torch
 from learning_runs import greedy_return, greedy_returns, interquartile_mean, train
 
 from trainables import PPO
-from trainables.core.advantages import with_advantages
-from trainables.core.batch import Batch
+from trainables.core.data.batch import Batch
+from trainables.core.learning.advantages import with_advantages
 
 ON_AND_ON = {"gamma": 0.99, "lr": 1e-3}
 """Of a run that goes on past the score: values of 100, a rate that does not fall."""

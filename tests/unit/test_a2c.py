@@ -15,13 +15,13 @@ from torch import Tensor
 
 from trainables import A2C, A2CConfig, Policy
 from trainables.a2c import A2CCoefficients, a2c_loss, a2c_update, make_loss
-from trainables.core.advantages import with_advantages
-from trainables.core.batch import Batch, Rollout
-from trainables.core.distributions import Categorical
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.modules import ModuleOutput
-from trainables.core.ranks import ALONE, Ranks
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.distributions.build import Categorical
+from trainables.core.learning.advantages import with_advantages
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.networks.modules import ModuleOutput
 from trainables.runtime.learner_worker import LearnerWorker
 from trainables.runtime.shares import shares
 

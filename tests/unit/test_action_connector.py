@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_strategies import ACTION_LEAVES, nested_spaces
 
-from trainables.core.action_connector import ActionConnector
-from trainables.core.distributions import Joint, distribution_for
-from trainables.core.settings import ConfigError
-from trainables.core.soft_actor_critic import SoftActorCritic
+from trainables.core.config.settings import ConfigError
+from trainables.core.distributions.build import Joint, distribution_for
+from trainables.core.networks.soft_actor_critic import SoftActorCritic
+from trainables.core.policy.connectors.actions import ActionConnector
 
 Box, Dict, Tuple = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple
 Discrete, MultiDiscrete = gym.spaces.Discrete, gym.spaces.MultiDiscrete

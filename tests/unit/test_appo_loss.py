@@ -13,13 +13,18 @@ import torch
 from torch import Tensor
 
 from trainables.appo import APPO
-from trainables.core.batch import Batch, Rollout
-from trainables.core.distributions import Categorical
-from trainables.core.fragments import fragment_batch
-from trainables.core.impact import APPOCoefficients, appo_loss, impact_batch, surrogate_ratio
-from trainables.core.modules import ModuleOutput
-from trainables.core.policy import Policy
-from trainables.core.returns import gae, vtrace
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.distributions.build import Categorical
+from trainables.core.learning.fragments import fragment_batch
+from trainables.core.learning.impact import (
+    APPOCoefficients,
+    appo_loss,
+    impact_batch,
+    surrogate_ratio,
+)
+from trainables.core.learning.returns import gae, vtrace
+from trainables.core.networks.modules import ModuleOutput
+from trainables.core.policy.policy import Policy
 from trainables.impala import IMPALACoefficients, estimated
 
 ESTIMATES = IMPALACoefficients(

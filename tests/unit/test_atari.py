@@ -11,8 +11,8 @@ import pytest
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables import Policy, PPOConfig
-from trainables.core.atari import is_ale
-from trainables.core.settings import ConfigError
+from trainables.core.config.atari import is_ale
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.atari import AtariGames
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.env_slots import EnvOptions

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainables import PPO, Algorithm, PPOConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 
 
 class Idle(Algorithm):

@@ -10,8 +10,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.policy.policy import Policy
 
 SPACES: list[tuple[Any, str, dict[str, Any]]] = [
     (spaces.Discrete(3), "actor_critic", {}),

@@ -16,8 +16,8 @@ from gymnasium.vector import VectorEnv
 
 from trainables import PPO, Callbacks, DefaultCallbacks, MemoryTrackingCallbacks, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks import CallbackError, CallbackSet
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.envs import EnvOptions, make_vector_env

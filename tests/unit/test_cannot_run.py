@@ -17,7 +17,7 @@ from experiments.runner import run_sweep
 from experiments.spec import make_spec
 from experiments.sweep.sweep import Sweep
 from search_spaces import SpecError
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 SPEC: dict[str, Any] = {"name": "x", "trainable": "sweep_dummy:Dummy"}

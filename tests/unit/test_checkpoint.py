@@ -30,8 +30,8 @@ from trainables.core.checkpoint import (
     policy_folder,
     save_state,
 )
-from trainables.core.settings import ConfigError
-from trainables.core.space_json import space_to_json
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.space_json import space_to_json
 from trainables.core.trust import resolved
 
 Box, Discrete, MultiDiscrete = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete

@@ -15,7 +15,7 @@ from ray.train._internal.session import _TrainingResult
 
 from trainables import PPO, Algorithm, Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.exported_policy import load_player
+from trainables.core.export.exported_policy import load_player
 
 OBS = np.zeros((3, 4), np.float32)
 

@@ -15,10 +15,10 @@ from experiments.evaluate import evaluate_folder
 from tests.connector_cases import OnGrid, Torques, first_two, for_env, halved, parts, rounded
 from trainables import Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.export import export_torch_program
-from trainables.core.features import ACTION_MASK, VECTOR
-from trainables.core.settings import ConfigError
-from trainables.core.spaces import PLAIN
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import ACTION_MASK, VECTOR
+from trainables.core.data.spaces import PLAIN
+from trainables.core.export.torch_program import export_torch_program
 
 Box, Discrete, Dict, Tuple = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.Dict, gym.spaces.Tuple
 PLANE = Box(-1, 1, (4,), np.float32)

@@ -8,8 +8,8 @@ import pickle
 
 import pytest
 
-from trainables.core.compatibility import ALIASES
-from trainables.core.default_config import DefaultConfig
+from trainables.core.config.default_config import DefaultConfig
+from trainables.core.config.reference.compatibility import ALIASES
 from trainables.ppo import DEFAULT_CONFIG, PPO
 from trainables.registry import algorithm_names, get_algorithm
 

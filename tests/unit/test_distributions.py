@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import distributions as td
 
-from trainables.core.distributions import (
+from trainables.core.config.settings import ConfigError
+from trainables.core.distributions.build import (
     Categorical,
     DiagGaussian,
     Distribution,
@@ -17,7 +18,6 @@ from trainables.core.distributions import (
     SquashedGaussian,
     distribution_for,
 )
-from trainables.core.settings import ConfigError
 
 torch.manual_seed(0)
 ROWS = 64

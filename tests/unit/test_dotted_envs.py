@@ -14,7 +14,7 @@ from ray import tune
 from experiments.spec import make_spec
 from search_spaces.documents import Document, SpecError
 from trainables import PPOConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.ppo import PPO
 from trainables.runtime.env_trust import environment_doubts
 from trainables.runtime.envs import is_name_safe, make_vector_env

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from trainables import DQNConfig
-from trainables.core.batch import Batch
-from trainables.core.exploration import EpsilonGreedy
-from trainables.core.features import FeatureSpec
-from trainables.core.q_network import QNetwork
+from trainables.core.data.batch import Batch
+from trainables.core.data.features import FeatureSpec
+from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.networks.q_network import QNetwork
 from trainables.dqn import DQNOptions, dqn_loss, project
 
 PLAIN = DQNOptions(double_q=False, td_error_loss_fn="mse")

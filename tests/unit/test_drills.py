@@ -13,7 +13,7 @@ from experiments.benchmarks.fault_drill import Ledger
 from experiments.benchmarks.memory_soak import slope
 from experiments.benchmarks.processes import cpu_seconds, descendants, memory
 from experiments.benchmarks.scaling import modelled
-from trainables.core.batch import Rollout
+from trainables.core.data.batch import Rollout
 from trainables.ppo import PPO
 
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.core.cnn import ImageEncoder
-from trainables.core.conv_filters import default_filters
-from trainables.core.encoders import ImagesEncoder, VectorEncoder, make_encoder, network
-from trainables.core.features import VECTOR, Features, FeatureSpec, ImageSpec, vector_of
-from trainables.core.model_config import ModelConfig
-from trainables.core.networks import frozen
-from trainables.core.settings import ConfigError
+from trainables.core.config.conv_filters import default_filters
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import VECTOR, Features, FeatureSpec, ImageSpec, vector_of
+from trainables.core.networks.cnn import ImageEncoder
+from trainables.core.networks.encoders import ImagesEncoder, VectorEncoder, make_encoder, network
+from trainables.core.networks.mlp import frozen
 
 
 def model(**settings: Any) -> ModelConfig:

@@ -12,7 +12,7 @@ from fakes import EndlessEnv
 
 from experiments.episode_watch import EpisodeWatch, is_unknown
 from trainables import PPOConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.endless import EndlessWatch, longest_evaluated
 from trainables.runtime.evaluation import evaluate_policy
 

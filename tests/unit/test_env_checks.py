@@ -13,7 +13,7 @@ from fakes import EncodingVectorEnv, EndlessEnv, limited_walk
 from gymnasium import spaces
 
 from trainables import PPOConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.env_checks import check_env
 from trainables.runtime.env_runner import reset_vector_env
 from trainables.runtime.envs import EnvOptions, make_vector_env

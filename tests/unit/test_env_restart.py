@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from trainables import A2CConfig, APPOConfig, DQNConfig, IMPALAConfig, PPOConfig
-from trainables.core.batch import Rollout
-from trainables.core.policy import Policy
-from trainables.core.returns import gae
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
+from trainables.core.learning.returns import gae
+from trainables.core.policy.policy import Policy
 from trainables.runtime.curriculum import TaskSettableEnv
 from trainables.runtime.env_runner import EnvRunner, Episodes
 from trainables.runtime.envs import EnvOptions, make_vector_env

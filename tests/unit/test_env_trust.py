@@ -9,7 +9,7 @@ import pytest
 from ray import tune
 
 from trainables.core.checkpoint import CheckpointError, UntrustedName
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.trust import doubts_of, refuse
 from trainables.runtime.env_trust import environment_doubts
 

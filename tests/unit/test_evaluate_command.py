@@ -28,10 +28,10 @@ from experiments.evaluation_summary import COVERAGE, mean_interval
 from experiments.policy_sources import find_policy
 from trainables import PPO
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.export import export_torch_program
-from trainables.core.export_onnx import export_onnx
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.export.onnx_program import export_onnx
+from trainables.core.export.torch_program import export_torch_program
+from trainables.core.policy.policy import Policy
 from trainables.runtime.envs import make_vector_env
 from trainables.runtime.evaluation import evaluate_policy
 

@@ -16,8 +16,8 @@ from fakes import EndlessEnv
 
 from experiments.episode_watch import is_unknown
 from trainables import PPOConfig
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.policy.policy import Policy
 from trainables.runtime import evaluation_group
 from trainables.runtime.actor_group import ActorDied, ActorHung, Reply
 from trainables.runtime.evaluation_group import EvaluationGroup

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainables import DQNConfig, PPOConfig
-from trainables.core.config import AlgorithmConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError
 
 
 def training() -> PPOConfig:

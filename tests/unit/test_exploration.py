@@ -9,8 +9,8 @@ from fakes import EndlessEnv
 from torch import distributions as td
 
 from trainables import DQN, Policy
-from trainables.core.exploration import EpsilonGreedy
-from trainables.core.schedules import Schedule
+from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.learning.schedules import Schedule
 
 Q = torch.tensor([0.0, 1.0, -1.0, 0.5])
 DRAWS = 200_000

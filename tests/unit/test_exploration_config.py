@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainables import DQNConfig, PPOConfig, SACConfig
-from trainables.core.exploration_config import OPTIONS, ExplorationConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.exploration import OPTIONS, ExplorationConfig
+from trainables.core.config.settings import ConfigError
 
 OU = {"type": "OrnsteinUhlenbeckNoise"}
 REFUSED: list[tuple[dict[str, Any], str]] = [

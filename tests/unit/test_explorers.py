@@ -14,10 +14,10 @@ from fakes import EncodingVectorEnv
 from small_runs import settings_of, without_clocks
 
 from trainables import SAC, Policy, SACConfig
-from trainables.core.distributions import DiagGaussian, SquashedGaussian
-from trainables.core.explorer_catalog import make_explorer
-from trainables.core.explorers import Explorer, normal
-from trainables.core.schedules import Schedule
+from trainables.core.distributions.build import DiagGaussian, SquashedGaussian
+from trainables.core.learning.schedules import Schedule
+from trainables.core.policy.explorers.catalog import make_explorer
+from trainables.core.policy.explorers.explorers import Explorer, normal
 from trainables.runtime.env_runner import EnvRunner
 
 OU: dict[str, Any] = {"type": "OrnsteinUhlenbeckNoise", "base": "mode"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_runs import settings_of
 
-from trainables.core.exported_policy import load_player
+from trainables.core.export.exported_policy import load_player
 from trainables.registry import get_algorithm
 from trainables.runtime.evaluation import evaluate_policy
 

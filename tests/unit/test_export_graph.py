@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.core import export, graph_verification
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.export import export_torch_program
-from trainables.core.exported_policy import ExportedPolicy, is_exported, load_player
-from trainables.core.graph_observations import sampled
-from trainables.core.policy import Policy
-from trainables.core.policy_graph import on_cpu
-from trainables.core.settings import ConfigError
-from trainables.core.spaces import leaves_of
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.spaces import leaves_of
+from trainables.core.export import graph_verification
+from trainables.core.export import torch_program as export
+from trainables.core.export.exported_policy import ExportedPolicy, is_exported, load_player
+from trainables.core.export.graph_observations import sampled
+from trainables.core.export.policy_graph import on_cpu
+from trainables.core.export.torch_program import export_torch_program
+from trainables.core.policy.policy import Policy
 
 Box, Discrete, Dict, Tuple = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.Dict, gym.spaces.Tuple
 VECTOR = Box(-2, 2, (4,), np.float32)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tests.unit.test_export_graph import POLICIES, made, obs_of
-from trainables.core import export_onnx as onnx_export
-from trainables.core.export_onnx import OPSETS, export_onnx, onnx_program
-from trainables.core.exported_policy import ExportedPolicy
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.export import onnx_program as onnx_export
+from trainables.core.export.exported_policy import ExportedPolicy
+from trainables.core.export.onnx_program import OPSETS, export_onnx, onnx_program
+from trainables.core.policy.policy import Policy
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

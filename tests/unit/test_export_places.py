@@ -21,8 +21,8 @@ from experiments.errors import ExperimentError
 from experiments.export_policy import export_policy
 from experiments.policy_sources import find_policy
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.exported_policy import load_player
-from trainables.core.policy import Policy
+from trainables.core.export.exported_policy import load_player
+from trainables.core.policy.policy import Policy
 
 WINNER = 77
 

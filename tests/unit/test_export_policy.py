@@ -19,9 +19,9 @@ from analysis.records import POLICY
 from experiments.cli import app
 from experiments.errors import ExperimentError
 from experiments.export_policy import export_policy
-from trainables.core.export_onnx import export_onnx
-from trainables.core.exported_policy import load_player
-from trainables.core.policy import Policy
+from trainables.core.export.exported_policy import load_player
+from trainables.core.export.onnx_program import export_onnx
+from trainables.core.policy.policy import Policy
 
 TRUST = ["torch.export"]
 OBS = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)

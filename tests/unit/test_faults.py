@@ -9,7 +9,7 @@ import pytest
 
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.actor_group import ActorDied, ActorGroup, Reply
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.faults import FaultTolerance, FaultTolerantActors

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from trainables import Policy
-from trainables.core.connectors import MeanStdFilter, RunningMoments
-from trainables.core.export import export_torch_program
-from trainables.core.exported_policy import ExportedPolicy
+from trainables.core.export.exported_policy import ExportedPolicy
+from trainables.core.export.torch_program import export_torch_program
+from trainables.core.policy.connectors.filter import MeanStdFilter, RunningMoments
 
 Box, Discrete, Dict = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.Dict
 FAR = [(1.7e9, 3.0), (5e6, 0.3), (-1e12, 40.0)]  # centre, standard deviation
@@ -129,7 +129,7 @@ def test_an_exported_graph_resolves_it_too(tmp_path: Path, make: str) -> None:
     learn(policy, rows)
     if make == "onnx":
         pytest.importorskip("onnxruntime")
-        from trainables.core.export_onnx import export_onnx
+        from trainables.core.export.onnx_program import export_onnx
 
         export_onnx(policy, tmp_path)
     else:

@@ -11,10 +11,10 @@ from bad_slots import BadSlotEnv, BadSlotEnvAtOnce
 from fakes import EncodingVectorEnv
 
 from trainables import DQNConfig, PPOConfig
-from trainables.core.batch import Rollout
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.envs import EnvOptions, make_vector_env
 from trainables.runtime.evaluation import evaluate_policy

@@ -15,9 +15,9 @@ from gymnasium.wrappers import FrameStackObservation
 from small_runs import settings_of
 
 from trainables import PPO, Policy, PPOConfig, registry
-from trainables.core.frame_stack import FrameStack, connected_frames
-from trainables.core.replay_config import ReplayBufferConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.frame_stack import FrameStack, connected_frames
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.replay import ReplayBuffer
 

@@ -11,15 +11,15 @@ from thread_ranks import on_ranks
 from torch import Tensor
 
 from trainables import IMPALA, IMPALAConfig
-from trainables.core.batch import Batch, Rollout
-from trainables.core.distributions import Categorical
-from trainables.core.fragments import fragment_batch, unrolled_fragments
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.modules import ModuleOutput
-from trainables.core.policy import Policy
-from trainables.core.ranks import ALONE, Ranks
-from trainables.core.returns import gae, vtrace
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.distributions.build import Categorical
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.fragments import fragment_batch, unrolled_fragments
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.returns import gae, vtrace
+from trainables.core.networks.modules import ModuleOutput
+from trainables.core.policy.policy import Policy
 from trainables.impala import (
     IMPALACoefficients,
     fragments_per_step,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.core.distributions import (
+from trainables.core.config.settings import ConfigError
+from trainables.core.distributions.build import (
     ILLEGAL,
     Categorical,
     DiagGaussian,
@@ -19,8 +20,7 @@ from trainables.core.distributions import (
     SquashedGaussian,
     distribution_for,
 )
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.policy.policy import Policy
 
 Box, Dict, Tuple = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple
 Discrete, MultiBinary = gym.spaces.Discrete, gym.spaces.MultiBinary

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime import known_envs
 from trainables.runtime.envs import make_vector_env
 from trainables.runtime.known_envs import Package, known_creator

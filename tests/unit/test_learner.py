@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.core.learner import Learner
-from trainables.core.schedules import Schedule
+from trainables.core.learning.learner import Learner
+from trainables.core.learning.schedules import Schedule
 
 
 class Two(nn.Module):

@@ -14,10 +14,10 @@ from tests.connector_cases import Counted, doubled
 from tests.fakes import EndlessEnv
 from tests.small_runs import settings_of
 from trainables import Algorithm, DQNConfig, Policy, PPOConfig
-from trainables.core.batch import Rollout
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
+from trainables.core.learning.connectors import LearnerConnectors
 from trainables.registry import get_algorithm
 
 NAME = "tests.connector_cases:"

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from trainables import PPOConfig
-from trainables.core.batch import Batch
-from trainables.core.learner import Learner, LossFn, Metrics
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch
+from trainables.core.learning.learner import Learner, LossFn, Metrics
 
 README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from trainables import PPOConfig
-from trainables.core.batch import Batch
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.learner import Learner
-from trainables.core.policy import Policy
-from trainables.core.rollout_outputs import rollout_outputs
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch
+from trainables.core.learning.learner import Learner
+from trainables.core.learning.outputs import rollout_outputs
+from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.envs import make_vector_env
@@ -85,8 +85,11 @@ def test_a_learner_class_must_be_one_and_is_trusted_by_name(tmp_path: Any) -> No
         make_config().training(learner_class="collections:Counter").build()
     with make_config().training(learner_class=CountingLearner).build() as algo:
         state = algo.get_state()
-        state["config"] = {**state["config"], "learner_class": "trainables.core.learner:Learner"}
+        state["config"] = {
+            **state["config"],
+            "learner_class": "trainables.core.learning.learner:Learner",
+        }
         with pytest.raises(CheckpointError, match="pass trust="):
             PPO.from_state(state)
-        with PPO.from_state(state, trust=["trainables.core.learner:Learner"]) as trusted:
+        with PPO.from_state(state, trust=["trainables.core.learning.learner:Learner"]) as trusted:
             assert type(trusted.learners["default_policy"]) is Learner

@@ -10,8 +10,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from trainables import PPOConfig
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.policy.policy import Policy
 from trainables.runtime.worker_policies import LocalWorker
 
 

@@ -16,7 +16,7 @@ from small_runs import settings_of
 
 from trainables import DQN, PPO, PPOConfig
 from trainables.core import logs
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_other_levels_make_no_line(
     def refuse(data: Any) -> str:
         raise AssertionError("a line was made that nobody sees")
 
-    for module in ("trainables.runtime.env_runner", "trainables.core.learner"):
+    for module in ("trainables.runtime.env_runner", "trainables.core.learning.learner"):
         monkeypatch.setattr(f"{module}.shapes", refuse)
     run(tmp_path, log_level=level)
     assert [r for r in caplog.records if r.levelno < logging.WARNING] == []

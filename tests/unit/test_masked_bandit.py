@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from trainables import DQN, PPO, SAC, Algorithm
-from trainables.core.batch import Batch
-from trainables.core.distributions import Categorical
-from trainables.core.features import ACTION_MASK, VECTOR, FeatureSpec
-from trainables.core.modules import ActorCritic
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch
+from trainables.core.data.features import ACTION_MASK, VECTOR, FeatureSpec
+from trainables.core.distributions.build import Categorical
+from trainables.core.networks.modules import ActorCritic
+from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss
 from trainables.runtime.env_checks import check_env
 from trainables.runtime.evaluation import evaluate_policy

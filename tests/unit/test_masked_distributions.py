@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import distributions as td
 
-from trainables.core.distributions import (
+from trainables.core.distributions.build import (
     ILLEGAL,
     Categorical,
     Distribution,
@@ -16,7 +16,7 @@ from trainables.core.distributions import (
     MultiCategorical,
     mask_logits,
 )
-from trainables.core.exploration import EpsilonGreedy
+from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 
 DRAWS = 100_000
 

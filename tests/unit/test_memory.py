@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.core import attention as attention_module
-from trainables.core.attention import GatedTransformer, num_rows_seen, visible
-from trainables.core.memory import Memory, RecurrentMemory
-from trainables.core.recurrent_state import State
+from trainables.core.networks import attention as attention_module
+from trainables.core.networks.attention import GatedTransformer, num_rows_seen, visible
+from trainables.core.networks.memory import Memory, RecurrentMemory
+from trainables.core.networks.state import State
 
 NUM_INPUTS, WIDTH = 5, 8
 

@@ -10,8 +10,8 @@ import pytest
 
 from trainables import DQNConfig, Policy, PPOConfig, SACConfig, reference_table
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.model_config import ModelConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.settings import ConfigError
 
 
 @pytest.mark.parametrize(

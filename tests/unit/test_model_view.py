@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from trainables import Policy
-from trainables.core.connectors import RunningMoments
-from trainables.core.settings import ConfigError
-from trainables.core.space_preprocessor import get_preprocessor
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.space_preprocessor import get_preprocessor
+from trainables.core.policy.connectors.filter import RunningMoments
 
 Box, Discrete = gym.spaces.Box, gym.spaces.Discrete
 SPACE = Box(-np.inf, np.inf, (4,), np.float32)

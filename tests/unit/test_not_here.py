@@ -16,15 +16,15 @@ import trainables
 import tunescape
 from experiments.cli import app
 from trainables import PPO, PPOConfig, registry
-from trainables.core import compatibility
-from trainables.core.planned import (
+from trainables.core.config.reference import compatibility
+from trainables.core.config.reference.planned import (
     ALGORITHMS_ABSENT,
     ALGORITHMS_PLANNED,
     FEATURES_PLANNED,
     names_not_here,
     whats_become_of,
 )
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 MODULES = {name: name.lower() for name in ALGORITHMS_PLANNED}

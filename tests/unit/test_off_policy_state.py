@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from trainables import DQN, SAC, Algorithm
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 
 TINY: dict[str, Any] = {
     "env": "CartPole-v1",

@@ -13,9 +13,9 @@ import torch
 from small_runs import settings_of
 from torch import Tensor, nn
 
-from trainables.core.batch import Batch
-from trainables.core.learner import Learner, Metrics
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch
+from trainables.core.learning.learner import Learner, Metrics
 from trainables.registry import get_algorithm
 
 README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 import trainables
 from trainables import Algorithm, Policy, PPOConfig
-from trainables.core.modules import ActorCritic
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.networks.modules import ActorCritic
 
 NUM_OFFERS, WIDTH = 5, 3
 README = Path(trainables.__file__).parent / "README.md"

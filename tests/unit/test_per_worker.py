@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from trainables import DQNConfig, SACConfig
-from trainables.core.per_worker import mean_value, of_env_runner, value_of
-from trainables.core.settings import ConfigError
+from trainables.core.config.per_worker import mean_value, of_env_runner, value_of
+from trainables.core.config.settings import ConfigError
 
 
 def dqn(num_env_runners: int, **options: Any) -> DQNConfig:

@@ -14,9 +14,9 @@ import torch
 
 from trainables import Algorithm, Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError, load_state, save_state
-from trainables.core.connectors import RunningMoments
-from trainables.core.export import export_torch_program
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.export.torch_program import export_torch_program
+from trainables.core.policy.connectors.filter import RunningMoments
 
 Box, Discrete, MultiDiscrete = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete
 
@@ -342,7 +342,7 @@ class NoRay:
 
 sys.meta_path.insert(0, NoRay())
 import numpy as np
-from trainables.core.policy import Policy
+from trainables.core.policy.policy import Policy
 from trainables import Policy as same
 
 try:

@@ -13,9 +13,9 @@ import torch
 
 from tests.policy_kinds import KINDS, NUMPY_KINDS, TRUST, DiaryEnv, Step, settings_of
 from trainables import Policy, PPOConfig
-from trainables.core.export import export_torch_program
-from trainables.core.exported_policy import ExportedPolicy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.export.exported_policy import ExportedPolicy
+from trainables.core.export.torch_program import export_torch_program
 
 
 def same(action: Any, other: Any) -> bool:

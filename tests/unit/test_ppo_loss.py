@@ -11,14 +11,14 @@ from fakes import EndlessEnv
 from torch import Tensor
 
 from trainables import PPO, PPOConfig
-from trainables.core.advantages import advantage_scale, with_advantages
-from trainables.core.batch import Batch, Rollout
-from trainables.core.distributions import Categorical
-from trainables.core.learner import Learner
-from trainables.core.minibatches import minibatches, normalized
-from trainables.core.modules import ActorCritic, ModuleOutput
-from trainables.core.policy import Policy
-from trainables.core.sequences import valid_rows
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.distributions.build import Categorical
+from trainables.core.learning.advantages import advantage_scale, with_advantages
+from trainables.core.learning.learner import Learner
+from trainables.core.learning.minibatches import minibatches, normalized
+from trainables.core.learning.sequences import valid_rows
+from trainables.core.networks.modules import ActorCritic, ModuleOutput
+from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, adapted_kl_coeff, ppo_loss
 from trainables.runtime.envs import make_vector_env
 

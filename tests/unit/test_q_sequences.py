@@ -11,14 +11,19 @@ from replay_cases import SPACE, SlowBuffer, Stream
 from torch import Tensor
 
 from trainables import DQN, DQNConfig
-from trainables.core.batch import Batch, tree_of
-from trainables.core.exploration import EpsilonGreedy
-from trainables.core.features import FeatureSpec
-from trainables.core.q_network import QNetwork
-from trainables.core.q_sequences import SequenceShape, q_sequences, sequence_logits, windows
-from trainables.core.records import ObservationLayout
-from trainables.core.replay_config import ReplayBufferConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch, tree_of
+from trainables.core.data.features import FeatureSpec
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.learning.q_sequences import (
+    SequenceShape,
+    q_sequences,
+    sequence_logits,
+    windows,
+)
+from trainables.core.networks.q_network import QNetwork
 from trainables.dqn import DQNOptions, dqn_loss
 from trainables.runtime.replay import ReplayBuffer
 from trainables.runtime.state_store import StateLayout

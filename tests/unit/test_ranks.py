@@ -11,20 +11,20 @@ from thread_ranks import on_ranks
 from torch import Tensor
 
 from trainables import PPOConfig
-from trainables.core.advantages import with_advantages
-from trainables.core.batch import Batch, Rollout
-from trainables.core.learner import Metrics
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.minibatches import (
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.learning.advantages import with_advantages
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.learner import Metrics
+from trainables.core.learning.minibatches import (
     consecutive_ids,
     minibatches,
     row_ids,
     shared_minibatches,
 )
-from trainables.core.modules import PolicyModule
-from trainables.core.policy import Policy
-from trainables.core.ranks import ALONE, Ranks
-from trainables.core.returns import moments
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.returns import moments
+from trainables.core.networks.modules import PolicyModule
+from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO, PPOCoefficients, ppo_loss, ppo_update
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.envs import make_vector_env

@@ -16,9 +16,9 @@ from process_envs import ClockEnv, next_task
 
 import trainables
 from trainables import PPOConfig
-from trainables.core.batch import Rollout
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner import EnvRunner, reset_vector_env
 from trainables.runtime.env_state import get_env_state, set_env_state
 from trainables.runtime.envs import EnvOptions, make_vector_env

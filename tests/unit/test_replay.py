@@ -11,9 +11,9 @@ from fakes import EncodingVectorEnv
 from replay_cases import SPACE, SlowBuffer, Stream, check_windows, fill, make_buffer
 
 from trainables import PPOConfig
-from trainables.core.batch import Rollout
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner import EnvRunner
 
 GAMMA = 0.9

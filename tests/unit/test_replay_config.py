@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from ray import tune
 
-from trainables.core.replay_config import ReplayBufferConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.settings import ConfigError
 
 check = ReplayBufferConfig.check
 

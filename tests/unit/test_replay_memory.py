@@ -27,7 +27,7 @@ def measure(capacity: int, kind: str, num_slots: int = 8) -> dict[str, float]:
     import gymnasium as gym
     from replay_cases import Stream, make_buffer
 
-    from trainables.core.batch import Rollout
+    from trainables.core.data.batch import Rollout
 
     space = gym.spaces.Box(0, 255, (84, 84), np.uint8)
     rng = np.random.default_rng(0)

@@ -11,10 +11,10 @@ from fakes import RecordEnv
 from replay_cases import SPACE, Stream, make_buffer
 
 from trainables import Algorithm, DQNConfig, SACConfig
-from trainables.core.batch import Batch, Rollout, tree_of
 from trainables.core.checkpoint import load_state, save_state
-from trainables.core.records import ObservationLayout
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch, Rollout, tree_of
+from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.observation_store import make_observation_store
 from trainables.runtime.replay import ReplayBuffer
 

@@ -10,9 +10,9 @@ import pytest
 from fakes import EncodingVectorEnv
 
 from trainables import DefaultCallbacks, DQNConfig, PPOConfig
-from trainables.core.batch import Rollout
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.policy import Policy
+from trainables.core.data.batch import Rollout
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.evaluation import evaluate_policy

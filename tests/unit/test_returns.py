@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.core.returns import (
+from trainables.core.learning.returns import (
     discounted_returns,
     explained_by_moments,
     explained_variance,

@@ -15,7 +15,7 @@ from experiments.errors import SpecWarning
 from experiments.schema import SweepSpec
 from experiments.spec import load_spec
 from search_spaces import SpecError
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.envs import make_vector_env
 
 FOLDER = Path(__file__).parents[1] / "rllib_style"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainables import SAC
-from trainables.core.policy import Policy
+from trainables.core.policy.policy import Policy
 
 
 class StillEnv(gym.Env):

@@ -10,9 +10,9 @@ from fakes import EncodingVectorEnv
 from gymnasium.vector import SyncVectorEnv
 
 from trainables import PPOConfig
-from trainables.core.batch import Rollout
-from trainables.core.minibatches import minibatches
-from trainables.core.policy import Policy
+from trainables.core.data.batch import Rollout
+from trainables.core.learning.minibatches import minibatches
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner import EnvRunner, reset_vector_env
 from trainables.runtime.envs import make_vector_env
 

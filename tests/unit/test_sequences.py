@@ -9,13 +9,13 @@ from fakes import EncodingVectorEnv
 from torch import Tensor, nn
 
 from trainables import PPOConfig
-from trainables.core.features import Features
-from trainables.core.minibatches import minibatches
-from trainables.core.modules import ModuleOutput
-from trainables.core.policy import Policy
-from trainables.core.recurrent_state import State, reset_state
-from trainables.core.rollout_outputs import rollout_outputs
-from trainables.core.sequences import chunked, sequence_batch, unrolled, valid_rows
+from trainables.core.data.features import Features
+from trainables.core.learning.minibatches import minibatches
+from trainables.core.learning.outputs import rollout_outputs
+from trainables.core.learning.sequences import chunked, sequence_batch, unrolled, valid_rows
+from trainables.core.networks.modules import ModuleOutput
+from trainables.core.networks.state import State, reset_state
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner import EnvRunner
 
 T, N, LENGTH = 11, 3, 4

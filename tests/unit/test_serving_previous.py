@@ -5,7 +5,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Space
 
 from trainables import Policy
-from trainables.core.serving import example_inputs, serve
+from trainables.core.export.serving import example_inputs, serve
 
 OBSERVATIONS = Box(-1, 1, (3,), np.float32)
 BOTH = {"lstm_use_prev_action": True, "lstm_use_prev_reward": True}

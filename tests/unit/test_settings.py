@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray import tune
 
-from trainables.core.settings import (
+from trainables.core.config.settings import (
     ConfigError,
     Settings,
     contains_search_domain,

@@ -12,8 +12,8 @@ import pytest
 from own_algorithms import SMALL, MyConfig, MyPPO
 
 from trainables import PPO, Algorithm, DQNConfig, PPOConfig
-from trainables.core.settings import ConfigError
-from trainables.stopping import StoppedError
+from trainables.core.config.settings import ConfigError
+from trainables.lifecycle.stopping import StoppedError
 
 OBS = np.zeros(4, np.float32)
 CALLS: dict[str, Callable[[Any, Path], Any]] = {

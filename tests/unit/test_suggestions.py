@@ -15,10 +15,10 @@ from experiments.schema import SweepSpec
 from experiments.spec import SpecError, find_spec, make_spec, spec_names
 from search_spaces.documents import Document
 from search_spaces.loader import known_preset_names, load_space, preset_names, space_names
-from trainables.core.compatibility import ALIASES
-from trainables.core.exploration_config import OPTIONS, ExplorationConfig
-from trainables.core.model_config import MODEL_REFUSED
-from trainables.core.settings import ConfigError
+from trainables.core.config.exploration import OPTIONS, ExplorationConfig
+from trainables.core.config.model import MODEL_REFUSED
+from trainables.core.config.reference.compatibility import ALIASES
+from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 SUGGESTED = re.compile(r"; did you mean (.*)\?$")

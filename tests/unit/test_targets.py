@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.core.clock import Clock, exact
-from trainables.core.learner import Learner
+from trainables.core.learning.clock import Clock, exact
+from trainables.core.learning.learner import Learner
 
 
 def network(seed: int = 0) -> nn.Sequential:

@@ -13,7 +13,7 @@ from gymnasium.wrappers import TimeLimit
 from ray import tune
 
 from trainables import PPOConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.env_slots import EnvContext, EnvOptions
 from trainables.runtime.envs import make_vector_env
 from trainables.runtime.time_limits import limited

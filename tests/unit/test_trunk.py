@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.core.distributions import ILLEGAL, Categorical, DiagGaussian, SquashedGaussian
-from trainables.core.exploration import EpsilonGreedy
-from trainables.core.features import (
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import (
     ACTION_MASK,
     PREV_ACTION,
     PREV_REWARD,
@@ -19,10 +18,11 @@ from trainables.core.features import (
     ImageSpec,
     map_tensors,
 )
-from trainables.core.modules import ActorCritic, PolicyModule
-from trainables.core.q_network import QNetwork
-from trainables.core.settings import ConfigError
-from trainables.core.soft_actor_critic import SoftActorCritic
+from trainables.core.distributions.build import ILLEGAL, Categorical, DiagGaussian, SquashedGaussian
+from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.networks.modules import ActorCritic, PolicyModule
+from trainables.core.networks.q_network import QNetwork
+from trainables.core.networks.soft_actor_critic import SoftActorCritic
 from trainables.dqn import DQNOptions, dqn_loss
 from trainables.sac import discrete_sac_loss
 

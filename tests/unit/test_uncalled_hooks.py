@@ -8,10 +8,7 @@ import pytest
 from torch import nn
 
 from trainables import DQNConfig, PPOConfig
-from trainables.core.learner import Learner
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
-from trainables.core.uncalled_hooks import (
+from trainables.core.config.reference.uncalled_hooks import (
     ALGORITHM,
     CONFIG,
     ENV_RUNNER,
@@ -20,6 +17,9 @@ from trainables.core.uncalled_hooks import (
     POLICY,
     refuse_uncalled,
 )
+from trainables.core.config.settings import ConfigError
+from trainables.core.learning.learner import Learner
+from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO
 from trainables.runtime.callbacks import Callbacks
 from trainables.runtime.env_runner import EnvRunner

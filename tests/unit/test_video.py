@@ -11,7 +11,7 @@ import pytest
 from fakes import EncodingVectorEnv, EndlessEnv
 
 from trainables import PPOConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.envs import EnvOptions, make_vector_env
 from trainables.runtime.sub_environment import SubEnvironment
 from trainables.runtime.video import Video, _as_picture

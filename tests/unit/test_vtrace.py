@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.core.returns import VTrace, gae, vtrace
+from trainables.core.learning.returns import VTrace, gae, vtrace
 
 GAMMA = 0.9
 

@@ -15,10 +15,10 @@ from small_runs import settings_of
 from torch import Tensor
 
 from trainables import DQN, PPOConfig
-from trainables.core.advantages import with_advantages
-from trainables.core.batch import Batch, Rollout
-from trainables.core.policy import Policy
-from trainables.core.sequences import unrolled
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.learning.advantages import with_advantages
+from trainables.core.learning.sequences import unrolled
+from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss
 from trainables.runtime.env_runner import EnvRunner
 from trainables.runtime.env_runner_actor import make_env_runner

@@ -11,7 +11,7 @@ import pytest
 from fakes import CrashingEnv
 
 from trainables import Callbacks, PPOConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.callbacks import CallbackError
 from trainables.runtime.env_slots import EnvContext
 from trainables.runtime.worker_calls import CallsWorkers

@@ -25,8 +25,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from trainables.core.settings import ConfigError
-from trainables.core.space_json import space_from_json, space_to_json
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.space_json import space_from_json, space_to_json
 
 FORMAT_VERSION = 2
 CHECKPOINT_FILE = "checkpoint.json"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from trainables.core.checkpoint import CheckpointError, UntrustedName, resolve_callable
-from trainables.core.settings import CODE, Settings
+from trainables.core.config.settings import CODE, Settings
 
 
 class Doubt(NamedTuple):

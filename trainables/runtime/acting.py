@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.core.playing import Player
-from trainables.core.policy import Acted
-from trainables.core.recurrent_state import reset_state
+from trainables.core.networks.state import reset_state
+from trainables.core.policy.player import Player
+from trainables.core.policy.policy import Acted
 from trainables.runtime.env_runner import check_masks, draw_seed
 from trainables.runtime.finite_rows import Place, check_observations
 

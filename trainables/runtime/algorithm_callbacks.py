@@ -7,7 +7,7 @@ import weakref
 from numbers import Real
 from typing import Any
 
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.runtime.callbacks import Call, CallbackError, CallbackSet
 from trainables.runtime.custom_metrics import CustomMetrics, MetricsLogger
 

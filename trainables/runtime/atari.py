@@ -18,8 +18,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import AtariPreprocessing, TransformObservation
 
-from trainables.core.atari import LIFE_LOSS, PREPROCESS
-from trainables.core.settings import ConfigError
+from trainables.core.config.atari import LIFE_LOSS, PREPROCESS
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.known_envs import register
 from trainables.runtime.time_limits import LIMIT, limited
 

@@ -9,8 +9,8 @@ import ray
 from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.util import get_current_placement_group
 
-from trainables.core.config import AlgorithmConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.feasibility import check_cluster, shown
 
 DRIVER = "driver"

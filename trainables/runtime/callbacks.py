@@ -11,17 +11,17 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainables.core.callback_settings import HOOKS, entries
 from trainables.core.checkpoint import callable_name, resolve_callable
-from trainables.core.config import AlgorithmConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.callbacks import HOOKS, entries
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
-    from trainables.core.batch import Rollout
-    from trainables.core.modules import PolicyModule
-    from trainables.core.policy import Policy
+    from trainables.core.data.batch import Rollout
+    from trainables.core.networks.modules import PolicyModule
+    from trainables.core.policy.policy import Policy
     from trainables.runtime.custom_metrics import MetricsLogger
     from trainables.runtime.env_runner import EnvRunner
     from trainables.runtime.env_runner_group import EnvRunnerGroup

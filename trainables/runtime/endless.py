@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.envs import EnvName, env_name
 
 logger = logging.getLogger("trainables")

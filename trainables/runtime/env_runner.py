@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
-from trainables.core.batch import Rollout
-from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.connectors import RunningMoments
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
+from trainables.core.data.state_shapes import like
 from trainables.core.logs import is_debug, logger, shapes
-from trainables.core.playing import Player
-from trainables.core.policy import Policy
-from trainables.core.recurrent_state import reset_state, stacked_states, state_arrays
-from trainables.core.settings import ConfigError
-from trainables.core.state_shapes import like
+from trainables.core.networks.state import reset_state, stacked_states, state_arrays
+from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.policy.player import Player
+from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.custom_metrics import Logged, MetricsLogger, extend
 from trainables.runtime.env_state import get_env_state, set_env_state

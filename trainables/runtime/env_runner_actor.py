@@ -11,14 +11,14 @@ import ray
 import torch
 from gymnasium.vector import VectorEnv
 
-from trainables.core.batch import Rollout
 from trainables.core.checkpoint import callable_name, resolve_callable
-from trainables.core.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.connectors import RunningMoments
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_uncalled
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
-from trainables.core.uncalled_hooks import ENV_RUNNER, refuse_uncalled
+from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner import EnvRunner, Episodes
 from trainables.runtime.envs import env_name, make_vector_env, training_options
 from trainables.runtime.process_environment import num_threads

@@ -10,11 +10,11 @@ import numpy as np
 import ray
 from gymnasium.vector import VectorEnv
 
-from trainables.core.batch import Rollout
-from trainables.core.config import AlgorithmConfig
-from trainables.core.connectors import RunningMoments
-from trainables.core.per_worker import of_env_runner
-from trainables.core.policy import Policy
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.per_worker import of_env_runner
+from trainables.core.data.batch import Rollout
+from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.policy.policy import Policy
 from trainables.runtime.actor_group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.actor_process import ActorOptions
 from trainables.runtime.bundles import ENV_RUNNERS, Bundles

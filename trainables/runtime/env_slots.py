@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.env_checks import check_env
 from trainables.runtime.env_constructors import (
     CONTEXT_PARAMETERS,

@@ -8,9 +8,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.atari import ENVPOOL_ARGUMENTS, LIFE_LOSS, PREPROCESS, is_envpool
 from trainables.core.checkpoint import UntrustedName
-from trainables.core.settings import CODE
+from trainables.core.config.atari import ENVPOOL_ARGUMENTS, LIFE_LOSS, PREPROCESS, is_envpool
+from trainables.core.config.settings import CODE
 from trainables.core.trust import Doubt
 from trainables.runtime.env_slots import is_of_known_package
 from trainables.runtime.envs import is_name_safe, is_tune_name

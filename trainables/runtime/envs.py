@@ -15,7 +15,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from trainables.core.checkpoint import callable_name, resolve_callable
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime import classic, toys  # noqa: F401  # register environments
 from trainables.runtime.atari import AtariGame
 from trainables.runtime.env_checks import check_vector_env
@@ -27,7 +27,7 @@ from trainables.runtime.time_limits import LIMIT, check_limit, check_vector_clas
 from trainables.runtime.video import Video
 
 if TYPE_CHECKING:
-    from trainables.core.config import AlgorithmConfig
+    from trainables.core.config.config import AlgorithmConfig
 
 __all__ = ["EnvContext", "EnvName", "EnvOptions", "env_name", "make_vector_env"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainables.core.config import DEFAULT_MODULE_ID
+from trainables.core.config.config import DEFAULT_MODULE_ID
 
 AGENT = "agent0"
 """The reference's name of the agent of an environment that has one."""

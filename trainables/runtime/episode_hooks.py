@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config import DEFAULT_MODULE_ID
-from trainables.core.policy import Policy
+from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.custom_metrics import EpisodeMetrics, MetricsLogger
 from trainables.runtime.episode_by_agent import EpisodeByAgent

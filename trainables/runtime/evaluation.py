@@ -13,10 +13,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from trainables.core.playing import Player
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
-from trainables.core.spaces import space_mismatch
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.spaces import space_mismatch
+from trainables.core.policy.player import Player
+from trainables.core.policy.policy import Policy
 from trainables.runtime.acting import SlotActor
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.custom_metrics import MetricsLogger

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 import ray
 
-from trainables.core.config import AlgorithmConfig
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.policy.policy import Policy
 from trainables.runtime.actor_group import ActorGroup, ActorHung, Reply
 from trainables.runtime.actor_process import ActorOptions
 from trainables.runtime.bundles import EVALUATION_ENV_RUNNERS, Bundles

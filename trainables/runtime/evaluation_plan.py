@@ -10,7 +10,7 @@ from itertools import count
 
 import numpy as np
 
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.runtime.evaluation_result import EvaluationResult
 
 logger = logging.getLogger("trainables")

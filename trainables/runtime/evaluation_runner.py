@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.logs import is_debug, logger, set_log_level
-from trainables.core.policy import Policy
+from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks import CallbackSet
 from trainables.runtime.endless import longest_evaluated
 from trainables.runtime.env_runner_actor import runner_device

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trainables.core.playing import SeesObservations
-from trainables.core.spaces import PLAIN
+from trainables.core.data.spaces import PLAIN
+from trainables.core.policy.player import SeesObservations
 from trainables.runtime.envs import EnvName, env_name
 from trainables.runtime.sub_environment import SubEnvironmentError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.records import ObservationLayout
-from trainables.core.rollout_state import rollout_of_state, rollout_state
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.rollout_state import rollout_of_state, rollout_state
 from trainables.runtime.env_runner import Episodes
 from trainables.runtime.env_runner_group import Sample
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.core.graph_observations import Recording
-from trainables.core.graph_verification import NUM_OBSERVATIONS
-from trainables.core.policy import Policy
-from trainables.core.recurrent_state import reset_state
+from trainables.core.export.graph_observations import Recording
+from trainables.core.export.graph_verification import NUM_OBSERVATIONS
+from trainables.core.networks.state import reset_state
+from trainables.core.policy.policy import Policy
 from trainables.runtime.env_runner import reset_with_infos
 from trainables.runtime.envs import EnvName, env_name, make_vector_env
 

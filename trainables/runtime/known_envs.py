@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from trainables.core.atari import present_id
-from trainables.core.settings import ConfigError
+from trainables.core.config.atari import present_id
+from trainables.core.config.settings import ConfigError
 
 logger = logging.getLogger("trainables")
 

@@ -10,13 +10,13 @@ import ray
 import torch
 from torch import Tensor
 
-from trainables.core.config import AlgorithmConfig
-from trainables.core.learner import Learner
-from trainables.core.learner_connectors import LearnerConnectors
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.learner import Learner
+from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.logs import logger, set_log_level
-from trainables.core.policy import Policy
-from trainables.core.ranks import ALONE, Ranks
-from trainables.core.settings import ConfigError
+from trainables.core.policy.policy import Policy
 from trainables.runtime.learner_group import fetched
 from trainables.runtime.learner_worker import LearnerWorker
 from trainables.runtime.process_environment import num_threads

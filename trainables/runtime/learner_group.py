@@ -11,7 +11,7 @@ import ray
 import torch
 from ray.exceptions import ObjectLostError
 
-from trainables.core.learner import Learner
+from trainables.core.learning.learner import Learner
 from trainables.runtime.learner_worker import LearnerWorker
 
 logger = logging.getLogger("trainables")

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from trainables.core.config import AlgorithmConfig
-from trainables.core.learner import Learner
-from trainables.core.learner_connectors import LearnerConnectors
-from trainables.core.policy import Policy
-from trainables.core.ranks import ALONE, Ranks
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.learner import Learner
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.policy.policy import Policy
 
 
 class LearnerWorker:

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.known_envs import register
 
 _MISSION = "mission"

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from trainables.core.callback_settings import HOOKS, entries
 from trainables.core.checkpoint import resolve_callable
-from trainables.core.config import CONNECTOR_SETTINGS, AlgorithmConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.callbacks import HOOKS, entries
+from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.callbacks import callbacks_type, hook_call
 from trainables.runtime.env_runner_actor import check_runner_class
 

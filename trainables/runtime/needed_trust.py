@@ -14,9 +14,9 @@ from typing import Any
 import gymnasium as gym
 
 from trainables.core.checkpoint import load_part, resolve_callable
-from trainables.core.config import AlgorithmConfig
-from trainables.core.policy_options import checked_options
-from trainables.core.settings import CODE, ConfigError
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import CODE, ConfigError
+from trainables.core.policy.policy_options import checked_options
 from trainables.core.trust import Doubt, doubts_of
 from trainables.runtime.env_slots import is_of_known_package
 from trainables.runtime.env_trust import ENVIRONMENT, environment_doubts

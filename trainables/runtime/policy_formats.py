@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.export import export_torch_program
-from trainables.core.export_onnx import export_onnx
-from trainables.core.graph_observations import Recording
-from trainables.core.policy import Policy
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
+from trainables.core.export.graph_observations import Recording
+from trainables.core.export.onnx_program import export_onnx
+from trainables.core.export.torch_program import export_torch_program
+from trainables.core.policy.policy import Policy
 from trainables.core.trust import refuse
 from trainables.runtime.env_trust import environment_doubts
 from trainables.runtime.graph_recording import recorded

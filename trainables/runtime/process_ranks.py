@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from trainables.core.ranks import Ranks
+from trainables.core.learning.ranks import Ranks
 from trainables.runtime.process_environment import ProcessEnvironment
 
 LOOPBACK = "127.0.0.1"

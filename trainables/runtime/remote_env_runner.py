@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.core.batch import Rollout
-from trainables.core.recurrent_state import reset_state, state_arrays
+from trainables.core.data.batch import Rollout
+from trainables.core.networks.state import reset_state, state_arrays
 from trainables.runtime.env_runner import EnvRunner, Episodes, Recording, check_masks
 from trainables.runtime.remote_envs import RemoteVectorEnv
 from trainables.runtime.sub_environment import RESTARTS

@@ -13,8 +13,8 @@ import ray
 import torch
 from ray.exceptions import RayError
 
-from trainables.core.config import AlgorithmConfig
-from trainables.core.policy import Policy
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.policy.policy import Policy
 from trainables.runtime.actor_group import ActorFailure, ActorGroup, ActorHung, Reply
 from trainables.runtime.actor_process import ActorOptions
 from trainables.runtime.bundles import LEARNERS, Bundles

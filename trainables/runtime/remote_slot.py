@@ -12,7 +12,7 @@ from typing import Any
 
 import cloudpickle
 
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.env_slots import SlotMaker
 from trainables.runtime.remote_worker import ProcessError
 from trainables.runtime.sub_environment import SubEnvironmentError

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from trainables.core.settings import ConfigError
+from trainables.core.config.settings import ConfigError
 from trainables.runtime.curriculum import can_set_task, set_task
 from trainables.runtime.env_state import get_slot_state, set_slot_state
 from trainables.runtime.sub_environment import (

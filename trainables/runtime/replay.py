@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.batch import Batch, Rollout, tree_columns
-from trainables.core.records import ObservationLayout
-from trainables.core.replay_config import ReplayBufferConfig
-from trainables.core.settings import ConfigError
+from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Batch, Rollout, tree_columns
+from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.priorities import Priorities, importance_weights
 from trainables.runtime.ring import Ring
 from trainables.runtime.state_store import StateLayout

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.batch import Rollout
-from trainables.core.records import ObservationLayout
+from trainables.core.data.batch import Rollout
+from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.observation_store import make_observation_store
 from trainables.runtime.state_store import StateLayout, StateStore
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainables.core.batch import Rollout
+from trainables.core.data.batch import Rollout
 
 
 class StateLayout(NamedTuple):

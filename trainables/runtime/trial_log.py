@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from trainables.core.config import AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.logs import logger
-from trainables.core.policy import Policy
+from trainables.core.policy.policy import Policy
 from trainables.runtime.bundles import Bundles
 from trainables.runtime.envs import env_name
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.batch import Rollout
-from trainables.core.records import ObservationLayout
-from trainables.core.rollout_state import rollout_of_state, rollout_state
+from trainables.core.data.batch import Rollout
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.rollout_state import rollout_of_state, rollout_state
 
 _BY_ROW = tuple(
     field.name

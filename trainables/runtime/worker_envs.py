@@ -9,7 +9,7 @@ from trainables.runtime.env_slots import EnvContext
 from trainables.runtime.tasks import each_env
 
 if TYPE_CHECKING:
-    from trainables.core.config import AlgorithmConfig
+    from trainables.core.config.config import AlgorithmConfig
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from trainables.core.config import DEFAULT_MODULE_ID
-from trainables.core.policy import Policy
+from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.policy.policy import Policy
 
 if TYPE_CHECKING:
-    from trainables.core.config import AlgorithmConfig
+    from trainables.core.config.config import AlgorithmConfig
 
 T = TypeVar("T")
 

@@ -1,0 +1,101 @@
+"""Settings of the environment, and of what happens to rewards and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from trainables.core.config.settings import CODE, FOLDER, MEMORY, Settings, setting
+
+
+@dataclass(kw_only=True)
+class EnvironmentSettings(Settings):
+    """Settings of the environment, and of what happens to rewards and actions."""
+
+    env: str | type | Callable[..., Any] | None = setting(
+        None,
+        "environment",
+        "gymnasium id, name given to tune.register_env, class, callable, 'module:name' or "
+        "'package.module.Class', or 'envpool:' and an EnvPool id",
+        risk=CODE,
+    )
+    env_config: dict[str, Any] = setting(
+        {},
+        "environment",
+        "what the environment is made with: keyword arguments, or an EnvContext; "
+        "max_episode_steps truncates the episodes of environments of every kind",
+        risk="what the environment is made with",
+    )
+    observation_space: gym.Space | None = setting(
+        None, "environment", "overrides the environment's own observation space", harmless=True
+    )
+    action_space: gym.Space | None = setting(
+        None, "environment", "overrides the environment's own action space", harmless=True
+    )
+    clip_rewards: bool | float | list[float] | None = setting(
+        None,
+        "environment",
+        "what the learner sees of a reward: True its sign, c clipped to [-c, c], [a, b] to [a, b]; "
+        "None: the sign for Atari games, else False, as it is",
+    )
+    normalize_actions: bool = setting(
+        True,
+        "environment",
+        "learn in [-1, 1] and stretch to the bounds of a bounded Box (then clip)",
+    )
+    clip_actions: bool = setting(
+        False, "environment", "clip Box actions to the environment's bounds without stretching"
+    )
+    is_atari: bool | None = setting(
+        None,
+        "environment",
+        "preprocess an Atari game (84x84 grey, four frames an action, lost lives end training "
+        "episodes); None: if the id is 'ALE/…'; True is for EnvPool's; False: the game as it is",
+    )
+    frame_stack: int | None = setting(
+        None,
+        "environment",
+        "how many of the last observations are seen as one, k: images in k times the channels, "
+        "vectors side by side; stored once each. None: 4 for Atari games, else 1",
+        ge=1,
+        le=1024,
+        fixed="it is what the networks are built of",
+        harmless=(1, 64),
+        risk=MEMORY,
+    )
+    action_mask_key: str = setting(
+        "action_mask",
+        "environment",
+        "key of a Dict observation that says which discrete actions are allowed (1) or not (0)",
+        harmless=True,
+    )
+    env_task_fn: str | Callable[..., Any] | None = setting(
+        None,
+        "environment",
+        "curriculum: called with the last result, a slot's environment and its EnvContext after "
+        "each iteration; what it returns goes to the environment's set_task. 'module:name' or a "
+        "callable",
+        risk=CODE,
+    )
+    disable_env_checking: bool = setting(
+        False, "environment", "leave out the check of custom environments at set-up"
+    )
+    render_env: bool = setting(
+        False,
+        "environment",
+        "show the first slot in a window (of env runner 1 with actors)",
+        risk="a window that would be opened",
+    )
+    record_env: bool | str = setting(
+        False,
+        "environment",
+        "write mp4 videos of the first slot (of env runner 1 with actors) and of evaluations: True "
+        "into videos/ in the trial's folder, or a folder",
+        risk=FOLDER,
+    )
+    video_interval: int = setting(
+        100, "environment", "every how many episodes of the first slot record_env records", ge=1
+    )

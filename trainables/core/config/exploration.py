@@ -1,0 +1,243 @@
+"""The settings inside the `exploration_config` dict: a type of exploration and its options."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from trainables.core.config.reference.planned import FEATURES_PLANNED
+from trainables.core.config.settings import ConfigError, Settings, is_search_domain, setting
+
+_NOISE = (
+    "base",
+    "random_timesteps",
+    "initial_scale",
+    "final_scale",
+    "scale_timesteps",
+    "scale_schedule",
+)
+# The options of each type.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "StochasticSampling": ("random_timesteps",),
+    "Random": (),
+    "EpsilonGreedy": (
+        "initial_epsilon",
+        "final_epsilon",
+        "warmup_timesteps",
+        "epsilon_timesteps",
+        "epsilon_schedule",
+    ),
+    "SoftQ": ("temperature",),
+    "GaussianNoise": (*_NOISE, "stddev"),
+    "OrnsteinUhlenbeckNoise": (*_NOISE, "ou_theta", "ou_sigma", "ou_base_scale", "ou_dt"),
+    "ParameterNoise": ("random_timesteps", "initial_stddev", "target_distance"),
+}
+# Types that differ between env runners have the options of the plain ones.
+OPTIONS |= {
+    f"PerWorker{kind}": OPTIONS[kind]
+    for kind in ("EpsilonGreedy", "GaussianNoise", "OrnsteinUhlenbeckNoise")
+}
+# A schedule, and what it stands for.
+_SCHEDULES: dict[str, tuple[str, ...]] = {
+    "epsilon_schedule": OPTIONS["EpsilonGreedy"][:4],
+    "scale_schedule": ("initial_scale", "final_scale", "scale_timesteps"),
+}
+_AT_START = "it only counts at the start of a run"
+
+
+@dataclass
+class ExplorationConfig(Settings):
+    """Settings of what `explore=True` does, given as `exploration_config={"type": …, …}`.
+
+    Names and formulas are the reference's. Noise on actions is in units of the space that they are
+    learned in: [-1, 1] for a squashed Gaussian.
+    """
+
+    what: ClassVar[str] = "exploration_config setting"
+
+    type: str | None = setting(
+        None,
+        "exploration",
+        "how to explore; None: EpsilonGreedy (DQN), StochasticSampling (others). PerWorker…: with "
+        "a constant 0.4^(1 + 7 (i - 1) / (N - 1)), for env runner i of N, in the place of epsilon "
+        "or scale; as the plain type with num_env_runners = 0",
+        choices=OPTIONS,
+        fixed="what a donor has learned, it has learned with its own type of exploration",
+    )
+    random_timesteps: int | None = setting(
+        None,
+        "exploration",
+        "environment steps of uniform actions at the start; None: as many as SAC's random_warmup "
+        "asks for, else 0 (all but Random, EpsilonGreedy, SoftQ)",
+        ge=0,
+        fixed=_AT_START,
+    )
+    initial_epsilon: float = setting(
+        1.0, "exploration", "probability of a uniform action at first (EpsilonGreedy)", ge=0, le=1
+    )
+    final_epsilon: float = setting(
+        0.05, "exploration", "and in the end (EpsilonGreedy)", ge=0, le=1
+    )
+    warmup_timesteps: int = setting(
+        0, "exploration", "environment steps before epsilon moves (EpsilonGreedy)", ge=0
+    )
+    epsilon_timesteps: int = setting(
+        10_000, "exploration", "environment steps that epsilon moves for (EpsilonGreedy)", ge=1
+    )
+    epsilon_schedule: float | list[Any] | None = setting(
+        None,
+        "exploration",
+        "epsilon itself, instead of the four options before (EpsilonGreedy)",
+        ge=0,
+        le=1,
+        schedule=True,
+    )
+    temperature: float = setting(
+        1.0, "exploration", "tau of softmax(Q / tau), which actions are drawn from (SoftQ)", gt=0
+    )
+    base: str = setting(
+        "sample",
+        "exploration",
+        "what noise is added to: an action drawn from the policy, or its most likely one, as in "
+        "the reference (GaussianNoise, OrnsteinUhlenbeckNoise)",
+        choices=("sample", "mode"),
+    )
+    stddev: float = setting(
+        0.1, "exploration", "standard deviation of the noise (GaussianNoise)", ge=0
+    )
+    ou_theta: float = setting(
+        0.15, "exploration", "pull of the process x towards 0 (OrnsteinUhlenbeckNoise)", gt=0
+    )
+    ou_sigma: float = setting(
+        0.2, "exploration", "standard deviation of its steps (OrnsteinUhlenbeckNoise)", ge=0
+    )
+    ou_base_scale: float = setting(
+        0.1,
+        "exploration",
+        "the noise is base scale x scale x width of the actions' range (2 where they are "
+        "squashed) x x (OrnsteinUhlenbeckNoise)",
+        ge=0,
+    )
+    ou_dt: float = setting(
+        1.0,
+        "exploration",
+        "time that passes in one step: x <- x - theta x dt + sigma sqrt(dt) N(0, 1) "
+        "(OrnsteinUhlenbeckNoise)",
+        gt=0,
+    )
+    initial_scale: float = setting(
+        1.0, "exploration", "factor of the noise at first (both noises on actions)", ge=0
+    )
+    final_scale: float = setting(
+        0.02, "exploration", "and in the end (both noises on actions)", ge=0
+    )
+    scale_timesteps: int = setting(
+        10_000,
+        "exploration",
+        "environment steps, after random_timesteps, that it moves for (both noises on actions)",
+        ge=1,
+    )
+    scale_schedule: float | list[Any] | None = setting(
+        None,
+        "exploration",
+        "the factor itself, instead of the three options before (both noises on actions)",
+        ge=0,
+        schedule=True,
+    )
+    initial_stddev: float = setting(
+        0.1,
+        "exploration",
+        "standard deviation of the noise on each parameter at first; it adapts (ParameterNoise)",
+        gt=0,
+        fixed="it is where an adapted value starts, and a clone goes on with its donor's",
+    )
+    target_distance: float | None = setting(
+        None,
+        "exploration",
+        "what it adapts to: the distance of noisy actions from those without noise, in [-1, 1]; "
+        "for discrete actions their divergence in nats. None: 0.2; that of epsilon-greedy with "
+        "epsilon 0.1 (ParameterNoise)",
+        gt=0,
+    )
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked values of a dict; search domains pass.
+
+        Raises:
+            ConfigError: for an unknown name, a value that is not allowed, or an option that the
+                type has not.
+        """
+        kind = values.get("type")
+        if isinstance(kind, str) and kind in FEATURES_PLANNED:
+            raise ConfigError(
+                f"exploration_config: type = {kind!r} is not supported yet "
+                f"({FEATURES_PLANNED[kind]})"
+            )
+        if isinstance(kind, str) and kind not in OPTIONS:
+            near = difflib.get_close_matches(kind, OPTIONS, n=1, cutoff=0.4)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(
+                f"exploration_config: type = {kind!r} is unknown; known: {', '.join(OPTIONS)}{hint}"
+            )
+        checked = super().check(values)
+        if isinstance(kind, str):
+            for name in checked:
+                if name != "type" and name not in OPTIONS[kind]:
+                    raise _no_option(kind, name)
+        for schedule, parts in _SCHEDULES.items():
+            given = [name for name in parts if name in checked]
+            if given and checked.get(schedule) is not None:
+                raise ConfigError(
+                    f"exploration_config: {schedule} is given, and so is {given[0]}, which it "
+                    "stands for; give one of them"
+                )
+        theta, dt = checked.get("ou_theta", cls.ou_theta), checked.get("ou_dt", cls.ou_dt)
+        if not is_search_domain(theta) and not is_search_domain(dt) and theta * dt >= 2:
+            raise ConfigError(
+                f"exploration_config: ou_theta = {theta:g} x ou_dt = {dt:g} is not allowed: the "
+                "process diverges; allowed: less than 2"
+            )
+        return checked
+
+    @classmethod
+    def scheduled_options(cls) -> tuple[str, ...]:
+        """The options by which epsilon, or the factor of the noise, changes in a run."""
+        return tuple(name for s, parts in _SCHEDULES.items() for name in (s, *parts))
+
+    @property
+    def epsilon(self) -> float | list[Any]:
+        """Epsilon as a schedule over environment steps."""
+        if self.epsilon_schedule is not None:
+            return self.epsilon_schedule
+        return _ramp(
+            self.initial_epsilon, self.final_epsilon, self.warmup_timesteps, self.epsilon_timesteps
+        )
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether it adds noise to actions."""
+        return self.type is not None and "scale_schedule" in OPTIONS[self.type]
+
+    @property
+    def scale(self) -> float | list[Any]:
+        """The factor of the noise as a schedule over environment steps."""
+        if self.scale_schedule is not None:
+            return self.scale_schedule
+        start = self.random_timesteps or 0
+        return _ramp(self.initial_scale, self.final_scale, start, self.scale_timesteps)
+
+
+def _ramp(first: float, last: float, start: int, length: int) -> list[Any]:
+    return [[0, first], *([[start, first]] if start else []), [start + length, last]]
+
+
+def _no_option(kind: str, name: str) -> ConfigError:
+    having = [other for other, options in OPTIONS.items() if name in options]
+    own = f"its options: {', '.join(OPTIONS[kind])}" if OPTIONS[kind] else "it has none"
+    return ConfigError(
+        f"exploration_config: {name!r} is no option of {kind!r} ({own}); it belongs to "
+        f"{', '.join(having)}"
+    )

@@ -1,0 +1,103 @@
+"""Config classes of one's own: which algorithm they build, and fields that are plain ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import Any, Self
+
+from trainables.core.config.settings import ConfigError, Settings
+
+
+@dataclass
+class BuildsAlgorithm(Settings):
+    """Part of `AlgorithmConfig`: its first parameter, the class that `build` makes.
+
+    It is no setting: neither a search nor a checkpoint gives it.
+    """
+
+    algo_class: Any = dataclasses.field(default=None, repr=False, metadata={"setting": None})
+
+    def __new__(cls, *args: Any, **values: Any) -> Self:
+        """Refuse a class whose own defaults would be passed over."""
+        config_class: Any = cls
+        _check_defaults(config_class)
+        return super().__new__(cls, *args, **values)
+
+
+class StaysHere:
+    """The class of a running algorithm, in its config, which goes to actors without it.
+
+    There it is not needed, and a script's own class would go with all that it refers to.
+    """
+
+    def __init__(self, algorithm: Any):
+        self._algorithm = algorithm
+
+    def get(self) -> Any:
+        """The class.
+
+        Raises:
+            ConfigError: in another process than the algorithm's.
+        """
+        if self._algorithm is None:
+            raise ConfigError(
+                "this config is of an algorithm in another process, and its algo_class stayed "
+                "there: set algo_class anew"
+            )
+        return self._algorithm
+
+    def __copy__(self) -> StaysHere:
+        return self
+
+    def __reduce__(self) -> Any:
+        return StaysHere, (None,)
+
+
+@functools.cache
+def _check_defaults(config_class: type[Settings]) -> None:
+    """Check once that each value that a class gives a setting is a field: others have no effect.
+
+    Raises:
+        ConfigError: naming the class and the setting.
+    """
+    for base in config_class.__mro__:
+        own = vars(base)
+        fields = own.get("__annotations__", {}) if "__dataclass_params__" in own else {}
+        for name in config_class.settings().keys() & own.keys() - fields.keys():
+            raise ConfigError(
+                f"{name} = {own[name]!r} in class {base.__name__} has no effect: put @dataclass "
+                f"above the class, and write a type, `{name}: … = {own[name]!r}`"
+            )
+
+
+def checked_algorithm(config_class: type, given: Any) -> Any:
+    """An `Algorithm` subclass that a config of this class can be for.
+
+    Raises:
+        ConfigError: if it is something else, such as an environment, or takes another config.
+    """
+    needed = getattr(given, "config_class", None) if isinstance(given, type) else None
+    if needed is None:
+        env = repr(given) if isinstance(given, str) else getattr(given, "__name__", repr(given))
+        name = config_class.__name__
+        raise ConfigError(
+            f"{name}({env}): its first parameter is algo_class, a subclass of Algorithm; an "
+            f"environment is {name}().environment({env}) or {name}(env={env})"
+        )
+    if not (issubclass(config_class, needed) or issubclass(needed, config_class)):
+        raise ConfigError(
+            f"{config_class.__name__} cannot be for algo_class = {given.__name__}, which takes a "
+            f"{needed.__name__}: write {needed.__name__}({given.__name__})"
+        )
+    return given
+
+
+def how_to_declare(config_class: type, name: str) -> str:
+    """How a class of one's own declares a setting that it only assigns; "" for our classes."""
+    if config_class.__module__.startswith("trainables."):
+        return ""
+    if any(name in vars(base).get("__annotations__", {}) for base in config_class.__mro__):
+        return f"; put @dataclass above class {config_class.__name__} for its fields to be settings"
+    return f"; a setting of your own is a field of a @dataclass: `{name}: float = 0.1`"

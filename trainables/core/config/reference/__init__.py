@@ -1,0 +1,1 @@
+"""Names and defaults of other libraries, and what becomes of them here."""

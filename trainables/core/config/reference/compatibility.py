@@ -1,0 +1,547 @@
+"""Names of the reference API that are not settings of their own here, each with what becomes of it.
+
+- `ALIASES`: an older name for a setting.
+- `CONSTANTS`: accepted only with the value that is always so here.
+- `PLANNED`: a feature that is not there yet; using it raises.
+- `REFUSED`: what will not come, with the reason; using it raises.
+
+A value that the reference has by default uses nothing: `core.config.reference.defaults` has those.
+
+The table in `trainables/README.md` is generated from this module and the config classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from trainables.core.config.callbacks import HOOKS
+from trainables.core.config.reference.other_libraries import METHODS
+from trainables.core.config.reference.planned import MULTI_AGENT, OFFLINE
+
+ALIASES: dict[str, str] = {
+    "num_workers": "num_env_runners",
+    "num_rollout_workers": "num_env_runners",
+    "num_envs_per_worker": "num_envs_per_env_runner",
+    "num_cpus_per_worker": "num_cpus_per_env_runner",
+    "num_gpus_per_worker": "num_gpus_per_env_runner",
+    "custom_resources_per_worker": "custom_resources_per_env_runner",
+    "worker_cls": "env_runner_cls",
+    "max_requests_in_flight_per_sampler_worker": "max_requests_in_flight_per_env_runner",
+    "validate_workers_after_construction": "validate_env_runners_after_construction",
+    "ignore_worker_failures": "ignore_env_runner_failures",
+    "recreate_failed_workers": "restart_failed_env_runners",
+    "num_consecutive_worker_failures_tolerance": "num_consecutive_env_runner_failures_tolerance",
+    "worker_health_probe_timeout_s": "env_runner_health_probe_timeout_s",
+    "worker_restore_timeout_s": "env_runner_restore_timeout_s",
+    "num_cpus_for_driver": "num_cpus_for_main_process",
+    "num_cpus_for_local_worker": "num_cpus_for_main_process",
+    "num_gpus": "num_gpus_per_learner",
+    "num_gpus_per_learner_worker": "num_gpus_per_learner",
+    "num_cpus_per_learner_worker": "num_cpus_per_learner",
+    "num_learner_workers": "num_learners",
+    "_fake_gpus": "fake_gpus",
+    "train_batch_size": "train_batch_size_per_learner",
+    "num_sgd_iter": "num_epochs",
+    "sgd_minibatch_size": "minibatch_size",
+    "mini_batch_size_per_learner": "minibatch_size",
+    "lambda": "lambda_",
+    "lr_schedule": "lr",
+    "entropy_coeff_schedule": "entropy_coeff",
+    "model_config": "model",
+    "evaluation_num_episodes": "evaluation_duration",
+    "evaluation_num_workers": "evaluation_num_env_runners",
+    "min_iter_time_s": "min_time_s_per_iteration",
+    "timesteps_per_iteration": "min_sample_timesteps_per_iteration",
+    "monitor": "record_env",
+    "callbacks": "callbacks_class",
+    "metrics_smoothing_episodes": "metrics_num_episodes_for_smoothing",
+    "shuffle_sequences": "shuffle_batch_per_epoch",
+    "custom_eval_function": "custom_evaluation_function",
+    "_train_batch_size_per_learner": "train_batch_size_per_learner",
+    "_is_atari": "is_atari",
+    "_learner_class": "learner_class",
+    "_learner_connector": "learner_connector",
+    "_env_to_module_connector": "env_to_module_connector",
+    "_module_to_env_connector": "module_to_env_connector",
+    **{f"callbacks_{hook}": hook for hook in HOOKS},  # as the reference keeps them in its own dicts
+}
+
+# The section of an older name where it is another than its setting's.
+ALIAS_SECTIONS: dict[str, str] = {
+    "max_requests_in_flight_per_sampler_worker": "training",
+    "worker_cls": "debugging",
+}
+
+METHOD_ALIASES: dict[str, str] = {"rollouts": "env_runners"}
+
+
+class Constant(NamedTuple):
+    """A name that is accepted with one value only."""
+
+    section: str
+    value: Any
+    why: str
+    later: bool = False  # whether other values are planned
+
+
+CONSTANTS: dict[str, Constant] = {
+    "framework": Constant("framework", "torch", "everything here is PyTorch"),
+    "enable_async_evaluation": Constant(
+        "evaluation", True, "actors that evaluate never wait for each other"
+    ),
+    "create_env_on_local_worker": Constant(
+        "env_runners", False, "with env-runner actors the main process samples nothing"
+    ),
+    "create_env_on_driver": Constant(
+        "env_runners", False, "with env-runner actors the main process samples nothing"
+    ),
+    "create_local_env_runner": Constant(
+        "env_runners", True, "the main process has the spaces and plays without actors"
+    ),
+    "gym_env_vectorize_mode": Constant(
+        "env_runners", "sync", "remote_worker_envs=True steps every slot in a process of its own"
+    ),
+    "merge_env_runner_states": Constant(
+        "env_runners", "training_only", "filter statistics of training env runners are merged"
+    ),
+    "broadcast_env_runner_states": Constant(
+        "env_runners", True, "filter statistics go to all env runners with the weights"
+    ),
+    "evaluation_force_reset_envs_before_iteration": Constant(
+        "evaluation", True, "an evaluation plays whole episodes"
+    ),
+    "enable_connectors": Constant("env_runners", True, "a Policy holds the connectors"),
+    "use_worker_filter_stats": Constant(
+        "env_runners", True, "filter statistics of all env runners are merged"
+    ),
+    "update_worker_filter_stats": Constant(
+        "env_runners", True, "filter statistics go to all env runners with the weights"
+    ),
+    "synchronize_filter": Constant(
+        "env_runners", True, "filter statistics of all env runners are merged"
+    ),
+    "synchronize_filters": Constant(
+        "env_runners", True, "filter statistics of all env runners are merged"
+    ),
+    "preprocessor_pref": Constant(
+        "env_runners",
+        "deepmind",
+        "Atari games are preprocessed so, unless is_atari is False; of others the space decides",
+    ),
+    "num_aggregation_workers": Constant(
+        "training", 0, "the learner puts fragments side by side itself: they are columns already"
+    ),
+    "num_aggregator_actors_per_learner": Constant(
+        "learners", 0, "the learner puts fragments side by side itself: they are columns already"
+    ),
+    "minibatch_buffer_size": Constant(
+        "training",
+        1,
+        "passes over a train batch follow each other; replay_proportion brings fragments back",
+    ),
+    "compress_observations": Constant("env_runners", False, "rollouts cross processes zero-copy"),
+    "sample_async": Constant(
+        "env_runners", False, "the algorithm decides: IMPALA and APPO sample asynchronously"
+    ),
+    "keep_per_episode_custom_metrics": Constant(
+        "reporting",
+        False,
+        "results are flat numbers, which every logger takes; on_episode_end can write the others",
+    ),
+    "enable_rl_module_and_learner": Constant("api_stack", True, "there is one API stack"),
+    "enable_env_runner_and_connector_v2": Constant("api_stack", True, "there is one API stack"),
+    "_enable_learner_api": Constant("training", True, "a Learner does every update"),
+    "_enable_new_api_stack": Constant("experimental", True, "there is one API stack"),
+    "_disable_preprocessor_api": Constant(
+        "experimental", False, "observations are preprocessed by the Policy"
+    ),
+    "_disable_action_flattening": Constant("experimental", True, "actions are stored as they are"),
+    "_disable_execution_plan_api": Constant("experimental", True, "`training_step` is the loop"),
+    "_disable_initialize_loss_from_dummy_batch": Constant(
+        "experimental", True, "no loss is run on dummy data"
+    ),
+}
+
+
+class Planned(NamedTuple):
+    """A name whose feature comes later."""
+
+    section: str
+    feature: str
+
+
+class Refused(NamedTuple):
+    """A name that will not come."""
+
+    section: str
+    why: str
+
+
+def _planned(section: str, feature: str, names: str) -> dict[str, Planned]:
+    return {name: Planned(section, feature) for name in names.split()}
+
+
+def _refused(section: str, why: str, names: str) -> dict[str, Refused]:
+    return {name: Refused(section, why) for name in names.split()}
+
+
+PLANNED: dict[str, Planned] = {
+    **_planned(
+        "evaluation",
+        "offline evaluation",
+        "off_policy_estimation_methods ope_split_batch_by_episode",
+    ),
+    **_planned(
+        "offline_data",
+        OFFLINE,
+        "input_ input_config actions_in_input_normalized input_evaluation postprocess_inputs "
+        "shuffle_buffer_size output output_config output_compress_columns output_max_file_size "
+        "offline_sampling dataset_num_iters_per_learner input offline_data_class input_read_method "
+        "input_read_method_kwargs input_read_schema input_read_episodes input_read_sample_batches "
+        "input_read_batch_size input_filesystem input_filesystem_kwargs input_compress_columns "
+        "input_spaces_jsonable materialize_data materialize_mapped_data map_batches_kwargs "
+        "iter_batches_kwargs ignore_final_observation prelearner_class prelearner_buffer_class "
+        "prelearner_buffer_kwargs prelearner_module_synch_period "
+        "prelearner_use_recorded_module_states output_max_rows_per_file "
+        "output_write_remaining_data output_write_method output_write_method_kwargs "
+        "output_filesystem output_filesystem_kwargs output_write_episodes",
+    ),
+    **_planned(
+        "evaluation",
+        OFFLINE,
+        "offline_evaluation_interval num_offline_eval_runners offline_evaluation_type "
+        "offline_eval_runner_class offline_loss_for_module_fn offline_evaluation_duration "
+        "offline_evaluation_parallel_to_training offline_evaluation_timeout_s "
+        "num_cpus_per_offline_eval_runner num_gpus_per_offline_eval_runner "
+        "custom_resources_per_offline_eval_runner restart_failed_offline_eval_runners "
+        "ignore_offline_eval_runner_failures max_num_offline_eval_runner_restarts "
+        "offline_eval_runner_restore_timeout_s max_requests_in_flight_per_offline_eval_runner "
+        "validate_offline_eval_runners_after_construction "
+        "offline_eval_runner_health_probe_timeout_s offline_eval_rl_module_inference_only "
+        "broadcast_offline_eval_runner_states offline_eval_batch_size_per_runner "
+        "dataset_num_iters_per_eval_runner",
+    ),
+    **_planned(
+        "callbacks",
+        OFFLINE,
+        "callbacks_on_offline_eval_runners_recreated callbacks_on_evaluate_offline_start "
+        "callbacks_on_evaluate_offline_end",
+    ),
+    **_planned(
+        "multi_agent",
+        MULTI_AGENT,
+        "policies policy_map_capacity policy_map_cache policy_mapping_fn policies_to_train "
+        "observation_fn count_steps_by replay_mode algorithm_config_overrides_per_module "
+        "policy_states_are_swappable multiagent _per_module_overrides",
+    ),
+    **_planned("checkpointing", MULTI_AGENT, "checkpoint_trainable_policies_only"),
+    **_planned(
+        "framework",
+        "torch.compile with other algorithms than DQN and SAC",
+        "torch_compile_learner torch_compile_learner_dynamo_mode "
+        "torch_compile_learner_dynamo_backend",
+    ),
+    **_planned(
+        "framework",
+        "torch.compile beyond the learner's loss",
+        "torch_compile_learner_what_to_compile "
+        "torch_compile_worker torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode",
+    ),
+}
+
+# Settings of `.training()` that only algorithms have which are not there yet.
+SETTINGS_OF_PLANNED: dict[str, str] = {
+    "MARWIL": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
+    "moving_average_sqd_adv_norm_start vf_coeff",
+    "BC": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
+    "moving_average_sqd_adv_norm_start vf_coeff",
+    "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight "
+    "deterministic_backup",
+}
+
+
+# Settings of `.training()` that some algorithms have and others do not.
+ALGORITHMS_HAVE: dict[str, str] = {
+    "A2C": "use_critic use_gae lambda_ vf_loss_coeff entropy_coeff normalize_advantages "
+    "advantage_std_floor microbatch_size",
+    "PPO": "use_critic use_gae lambda_ use_kl_loss kl_coeff kl_target clip_param vf_loss_coeff "
+    "vf_clip_param entropy_coeff normalize_advantages advantage_std_floor",
+    "APPO": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold use_gae lambda_ "
+    "clip_param use_kl_loss kl_coeff kl_target vf_loss_coeff entropy_coeff tau "
+    "target_network_update_freq target_worker_clipping circular_buffer_num_batches "
+    "circular_buffer_iterations_per_batch replay_proportion replay_buffer_num_slots "
+    "store_buffer_in_checkpoints learner_queue_size learner_queue_timeout broadcast_interval "
+    "opt_type decay momentum epsilon _separate_vf_optimizer _lr_vf",
+    "DQN": "target_network_update_freq replay_buffer_config store_buffer_in_checkpoints epsilon "
+    "adam_epsilon num_steps_sampled_before_learning_starts tau num_atoms v_min v_max noisy sigma0 "
+    "dueling hiddens double_q n_step training_intensity td_error_loss_fn "
+    "categorical_distribution_temperature burn_in_len",
+    "IMPALA": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold lambda_ "
+    "vf_loss_coeff entropy_coeff replay_proportion replay_buffer_num_slots learner_queue_size "
+    "learner_queue_timeout broadcast_interval opt_type decay momentum epsilon "
+    "_separate_vf_optimizer _lr_vf",
+    "SAC": "twin_q q_model_config policy_model_config tau initial_alpha target_entropy n_step "
+    "store_buffer_in_checkpoints replay_buffer_config training_intensity optimization_config "
+    "actor_lr critic_lr alpha_lr target_network_update_freq _deterministic_loss "
+    "num_steps_sampled_before_learning_starts random_warmup",
+}
+
+
+def _algorithms_of_names(names_of: dict[str, str]) -> dict[str, str]:
+    """The algorithms of each name, as a list in words."""
+    algorithms: dict[str, list[str]] = {}
+    for algorithm, names in names_of.items():
+        for name in names.split():
+            algorithms.setdefault(name, []).append(algorithm)
+    return {name: ", ".join(having) for name, having in algorithms.items()}
+
+
+SOME_HAVE = _algorithms_of_names(ALGORITHMS_HAVE)
+PLANNED |= {
+    name: Planned("training", f"with {having}")
+    for name, having in _algorithms_of_names(SETTINGS_OF_PLANNED).items()
+    if name not in SOME_HAVE
+}
+
+_TF = "TensorFlow only; everything here is PyTorch"
+_CONNECTORS = "own connectors stand before or behind the policy's, which are always there"
+
+_TIME_LIMIT = (
+    "use env_config={'max_episode_steps': N}, a time limit for environments of every kind: the "
+    "episode is truncated after N steps"
+)
+
+REFUSED: dict[str, Refused] = {
+    **_refused(
+        "framework",
+        _TF,
+        "eager_tracing eager_max_retraces tf_session_args local_tf_session_args",
+    ),
+    **_refused("env_runners", _TF, "enable_tf1_exec_eagerly"),
+    **_refused("experimental", _TF, "_tf_policy_handles_more_than_one_loss"),
+    **_refused(
+        "environment",
+        "the gym package has ended; port the environment to gymnasium",
+        "auto_wrap_old_gym_envs",
+    ),
+    **_refused(
+        "env_runners",
+        f"{_TIME_LIMIT}, and values bootstrap from it",
+        "horizon no_done_at_end",
+    ),
+    **_refused(
+        "env_runners",
+        f"{_TIME_LIMIT}, and the environment is reset",
+        "soft_horizon",
+    ),
+    **_refused(
+        "env_runners",
+        "rollouts are columns [T, N], not per-episode objects",
+        "sample_collector episode_lookback_horizon episodes_to_numpy",
+    ),
+    **_refused(
+        "env_runners",
+        "filter statistics go to all env runners with the weights",
+        "use_env_runner_state_server env_runner_state_server_max_concurrency "
+        "sync_filters_on_rollout_workers_timeout_s _dont_auto_sync_env_runner_states",
+    ),
+    **_refused(
+        "env_runners",
+        "an algorithm samples its environment",
+        "_is_online _env_runners_only",
+    ),
+    **_refused("env_runners", _CONNECTORS, "add_default_connectors_to_env_to_module_pipeline"),
+    **_refused("env_runners", _CONNECTORS, "add_default_connectors_to_module_to_env_pipeline"),
+    **_refused("training", _CONNECTORS, "add_default_connectors_to_learner_pipeline"),
+    **_refused(
+        "fault_tolerance",
+        "restarts are bounded by num_consecutive_env_runner_failures_tolerance",
+        "max_num_env_runner_restarts max_num_worker_restarts "
+        "delay_between_env_runner_restarts_s delay_between_worker_restarts_s",
+    ),
+    **_refused(
+        "resources",
+        "give them to env runners with custom_resources_per_env_runner",
+        "custom_resources_for_main_process custom_resources_per_learner",
+    ),
+    **_refused(
+        "evaluation",
+        "give evaluation_duration as a number, or 'auto' beside training",
+        "evaluation_auto_duration_min_env_steps_per_sample "
+        "evaluation_auto_duration_max_env_steps_per_sample",
+    ),
+    **_refused(
+        "evaluation",
+        "an evaluation waits evaluation_sample_timeout_s for its actors",
+        "evaluation_unhealthy_workers_timeout_s evaluation_error_after_n_consecutive_skips",
+    ),
+    **_refused(
+        "evaluation", "evaluation_config says what differs in an evaluation", "in_evaluation"
+    ),
+    **_refused("evaluation", "use custom_evaluation_function", "custom_async_evaluation_function"),
+    **_refused(
+        "env_runners",
+        "time/… metrics are plain seconds of the iteration, not averages",
+        "sampler_perf_stats_ema_coef",
+    ),
+    **_refused(
+        "reporting",
+        "episodes arrive with the rollouts; nothing is collected apart",
+        "metrics_episode_collection_timeout_s collect_metrics_timeout",
+    ),
+    **_refused("reporting", "results are flat numbers", "stats_cls_lookup log_gradients"),
+    **_refused(
+        "callbacks", "make the environment so in its own class", "callbacks_on_environment_created"
+    ),
+    **_refused("debugging", "Tune's callbacks log results", "logger_creator logger_config"),
+    **_refused(
+        "debugging", "measure with the repository's experiments/benchmarks instead", "fake_sampler"
+    ),
+    **_refused(
+        "training",
+        "a batch is columns, not a multi-agent batch: override the algorithm's `prepare`",
+        "before_learn_on_batch",
+    ),
+    **_refused(
+        "training",
+        "a batch is moved to the GPU in one piece, by the learner itself",
+        "num_gpu_loader_threads num_multi_gpu_tower_stacks simple_optimizer",
+    ),
+    **_refused(
+        "training",
+        "samples are taken as they arrive, and awaited for learner_queue_timeout at most",
+        "timeout_s_sampler_manager",
+    ),
+    **_refused(
+        "training",
+        "there are no aggregation workers: the learner puts fragments side by side itself",
+        "timeout_s_aggregator_manager max_requests_in_flight_per_aggregator_worker "
+        "max_requests_in_flight_per_aggregator_actor",
+    ),
+    **_refused(
+        "learners",
+        "learners work in step, each on one part of a batch",
+        "max_requests_in_flight_per_learner torch_ddp_kwargs",
+    ),
+    **_refused("training", "the algorithm always learns", "_skip_learners"),
+    **_refused("training", "override `training_step`", "after_train_step"),
+    **_refused("training", "give a subclass of Learner as learner_class", "learner_config_dict"),
+    **_refused(
+        "training",
+        "override `Learner.update_step`",
+        "torch_skip_nan_gradients _torch_grad_scaler_class",
+    ),
+    **_refused(
+        "training", "lr takes a schedule, [[env step, value], …]", "_torch_lr_scheduler_classes"
+    ),
+    **_refused("training", "use learner_queue_size", "simple_queue_size"),
+    **_refused(
+        "training", "priorities follow from the learner's errors", "worker_side_prioritization"
+    ),
+    **_refused(
+        "training", "with a memory it is max_seq_len and burn_in_len", "replay_sequence_length"
+    ),
+    **_refused("training", "spaces decide how observations are read", "use_state_preprocessor"),
+    **_refused("exploration", "use exploration_config", "_prior_exploration_config"),
+    **_refused("experimental", "a config is always checked", "_validate_config"),
+    **_refused("checkpointing", "checkpoints are JSON and safetensors", "_use_msgpack_checkpoints"),
+    **_refused("experimental", "there is one API stack", "_enable_rl_module_api"),
+    **_refused("rl_module", "use model", "_model_config"),
+    **_refused(
+        "rl_module",
+        "use model={'custom_model': 'module:Class'}",
+        "_rl_module_spec",
+    ),
+    **_refused(
+        "training",
+        "use target_network_update_freq",
+        "target_update_frequency",
+    ),
+    **_refused(
+        "training",
+        "there is none with circular_buffer_num_batches=1 and "
+        "circular_buffer_iterations_per_batch=1",
+        "use_circular_buffer",
+    ),
+    **_refused(
+        "training",
+        "PyTorch's Beta sampler takes no generator, so a run could not be repeated",
+        "_use_beta_distribution",
+    ),
+    **_refused(
+        "training", "give it with the networks: model={'vf_share_layers': …}", "vf_share_layers"
+    ),
+    **_refused("rl_module", "use model={'custom_model': 'module:Class'}", "rl_module_spec"),
+}
+
+
+def _initializers() -> list[str]:
+    """The reference's names of initial weights: of each kind of layer, with a config each."""
+    layers = [
+        "fcnet_weights",
+        "fcnet_bias",
+        "post_fcnet_weights",
+        "post_fcnet_bias",
+        "conv_kernel",
+        "conv_bias",
+        "conv_transpose_kernel",
+        "conv_transpose_bias",
+        "lstm_weights",
+        "lstm_bias",
+    ]
+    return [f"{layer}_initializer{end}" for layer in layers for end in ("", "_config")]
+
+
+# The dict given as `model`: what will not be a setting of ModelConfig.
+MODEL_REFUSED: dict[str, str] = {
+    "custom_action_dist": "the action space decides; squash_actions and free_log_std vary it",
+    **dict.fromkeys(
+        ("post_fcnet_hiddens", "post_fcnet_activation"),
+        "fcnet_hiddens and fcnet_activation are those behind the convolutions",
+    ),
+    "no_final_linear": "every network ends in a linear layer of the width that is needed",
+    "dim": "give it with the game: env_config={'img_height': 84, 'img_width': 84}",
+    "grayscale": "give it with the game: env_config={'grayscale': True}",
+    "framestack": "use frame_stack of .environment(): 4 is True, 1 is False",
+    "zero_mean": "images of bytes are divided by 255 on the device; scale_images turns it off",
+    "_time_major": "sequences are always time-major",
+    "custom_preprocessor": "use env_to_module_connector of .env_runners()",
+    "encoder_latent_dim": "it is the last of fcnet_hiddens",
+    "always_check_shapes": "shapes are always checked",
+    "_use_default_native_models": "there is one set of networks",
+    "_disable_preprocessor_api": "observations are preprocessed by the Policy",
+    "_disable_action_flattening": "actions are stored as they are",
+    "log_std_clip_param": "log sigma is clamped to fixed bounds",
+    **dict.fromkeys(_initializers(), "fcnet_initializer is that of all layers"),
+}
+
+# Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.
+METHODS_PLANNED: dict[str, str] = {
+    "add_policy": MULTI_AGENT,
+    "remove_policy": MULTI_AGENT,
+    "get_multi_agent_setup": MULTI_AGENT,
+    "multiagent": MULTI_AGENT,
+}
+METHODS_REFUSED: dict[str, str] = {
+    "import_policy_model_from_h5": _TF,
+    "import_model": _TF,
+    "get_default_policy_class": "there is one Policy class; an algorithm chooses its module",
+    "train_buffered": "call train(): Tune's result buffer (TUNE_RESULT_BUFFER_LENGTH) is broken "
+    "in this version of Ray",
+    "save_to_object": "a checkpoint is a folder: save(dir)",
+    "restore_from_object": "a checkpoint is a folder: restore(dir)",
+    "delete_checkpoint": "a checkpoint is a folder: delete it, or let Tune keep the best",
+}
+
+
+def missing_attribute(owner: type, name: str) -> AttributeError:
+    """The error for an attribute that is not there, with the reason where there is one."""
+    if name in METHODS_PLANNED:
+        reason = f"is not supported yet ({METHODS_PLANNED[name]})"
+    elif name in METHODS_REFUSED:
+        reason = f"is not supported: {METHODS_REFUSED[name]}"
+    elif name in METHODS:
+        reason = f"does not exist: {METHODS[name]}"
+    else:
+        reason = "does not exist"
+    return AttributeError(f"{owner.__name__}.{name} {reason}")

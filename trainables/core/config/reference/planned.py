@@ -1,0 +1,72 @@
+"""What is not there yet, or will not come, by the names that people look for it under.
+
+One table: imports, Tune's registry, specs, the command line and settings all answer from it.
+"""
+
+from __future__ import annotations
+
+from trainables.core.config.reference.other_libraries import ALGORITHMS
+
+# Algorithms that come later.
+ALGORITHMS_PLANNED: dict[str, str] = {
+    "BC": "behaviour cloning",
+    "MARWIL": "imitation weighted by advantages",
+    "CQL": "conservative Q-learning",
+    "IQL": "implicit Q-learning",
+    "DreamerV3": "learning in a world model",
+}
+
+# What else comes later, by the names of classes and modules, or of types of exploration.
+INTRINSIC_REWARDS = "intrinsic rewards"
+MULTI_AGENT = "multi-agent training"
+OFFLINE = "offline data"
+FEATURES_PLANNED: dict[str, str] = {
+    **dict.fromkeys(("Curiosity", "ICM", "RND"), INTRINSIC_REWARDS),
+    **dict.fromkeys(("MultiAgentEnv", "MultiAgentBatch", "PolicySpec"), MULTI_AGENT),
+    **dict.fromkeys(("JsonReader", "JsonWriter", "DatasetReader", "OfflineData"), OFFLINE),
+}
+
+# Algorithms that will not come and that nothing here comes near to, each with the reason. Those
+# that something comes near to are in `other_libraries.ALGORITHMS`.
+ALGORITHMS_ABSENT: dict[str, str] = {
+    **dict.fromkeys(
+        ("QMIX", "VDN", "MADDPG", "MAPPO", "AlphaStar"),
+        f"{MULTI_AGENT} is planned, and not there yet",
+    ),
+    **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, which is planned"),
+    **dict.fromkeys(("CRR", "DT", "TD3BC", "AWAC"), "nearest: CQL, which is planned"),
+    **dict.fromkeys(
+        ("AlphaZero", "MuZero", "LeelaChessZero"), "no algorithm searches a tree of actions"
+    ),
+    **dict.fromkeys(("MAML", "MBMPO"), "no algorithm learns over a distribution of tasks"),
+    **dict.fromkeys(("BanditLinUCB", "BanditLinTS", "Bandit"), "no algorithm is for bandits alone"),
+    "SlateQ": "no algorithm is for slates",
+}
+
+
+def whats_become_of(name: str) -> str | None:
+    """What becomes of an algorithm or feature that is not here, a sentence; None if unheard of.
+
+    Args:
+        name: As people write it: `BC`, `dreamer_v3`, `QR-DQN`, `BCConfig`.
+    """
+    for called in (name, name.removesuffix("Config")):
+        for known, what in (ALGORITHMS_PLANNED | FEATURES_PLANNED).items():
+            if _letters(known) == _letters(called):
+                return f"{known} ({what}) is planned, and not there yet"
+        for known, why in ALGORITHMS_ABSENT.items():
+            if _letters(known) == _letters(called):
+                return f"{known} is not in Tunescape: {why}"
+        for known, ours in ALGORITHMS.items():
+            if _letters(known) == _letters(called):
+                return f"{known} is not in Tunescape; nearest: {ours}"
+    return None
+
+
+def names_not_here() -> list[str]:
+    """The names of algorithms of other libraries that are not here."""
+    return [*ALGORITHMS_PLANNED, *ALGORITHMS_ABSENT, *ALGORITHMS]
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()

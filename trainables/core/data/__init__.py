@@ -1,0 +1,1 @@
+"""Columns of experience, spaces, and observations as networks take them."""

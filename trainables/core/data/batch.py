@@ -1,0 +1,173 @@
+"""Rollouts and batches: experience as columns, never per-episode objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.data.features import Features
+
+Batch = dict[str, Tensor]
+"""Columns by name, each `[B, ...]`: what a loss sees."""
+
+
+@dataclass
+class Rollout:
+    """Experience of one module: arrays `[T, N, ...]`, a column per fragment of one slot's time.
+
+    Environments reset on the step after an episode's end (gymnasium's NEXT_STEP), so `obs[t+1]` is
+    always the true successor of `(obs[t], actions[t])`. The row after an end holds the final
+    observation; its action is ignored by the environment and it is not `valid`.
+
+    Attributes:
+        obs: Raw observations as `ObservationLayout` stores them, `[T+1, N, ...]`.
+        actions: Actions as the distribution sampled them, `[T, N, ...]`.
+        rewards: `[T, N]`, float32; 0 on rows that are not valid.
+        terminated: A terminal state was reached, `[T, N]`, bool.
+        truncated: The episode was cut, e.g. by a time limit, `[T, N]`, bool.
+        logp: Log-probability of the action under the policy that took it, `[T, N]`; 0 for
+            algorithms that do without.
+        valid: Train on this row, `[T, N]`, bool.
+        continues: The return recursion runs on from row t to row t+1, `[T, N]`, bool.
+        weights_version: Version of the weights that acted, `[N]`, int64.
+        follows: This column goes on where the same column of the previous rollout ended, `[N]`,
+            bool. False after a reset that no row shows: new episodes, a restored run.
+        states: Recurrent states before the rows 0, `state_stride`, 2 `state_stride`, … of the
+            columns, `[S, N, ...]` by name, zeros where the row begins an episode; None of a
+            feed-forward policy.
+        state_stride: Rows from one stored state to the next.
+    """
+
+    obs: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    logp: np.ndarray
+    valid: np.ndarray
+    continues: np.ndarray
+    weights_version: np.ndarray
+    follows: np.ndarray
+    states: dict[str, np.ndarray] | None = None
+    state_stride: int = 0
+
+    @property
+    def is_first(self) -> np.ndarray:
+        """Rows that begin an episode amid their column, `[T+1, N]`, bool.
+
+        The row after one that only resets. Row 0 is none: the state stored with it says all.
+        """
+        return np.concatenate([np.zeros_like(self.valid[:1]), ~self.valid])
+
+    @property
+    def num_env_steps(self) -> int:
+        """Environment steps in it: rows that only reset do not count."""
+        return int(self.valid.sum())
+
+    def without_steps(self) -> Rollout:
+        """One of the same shape of which no row is valid: nobody stepped."""
+        nothing = np.zeros_like(self.valid)
+        return replace(
+            self,
+            rewards=np.zeros_like(self.rewards),
+            terminated=nothing,
+            truncated=nothing,
+            valid=nothing,
+            continues=nothing,
+            follows=np.zeros_like(self.follows),
+        )
+
+    def slots(self, first: int, last: int) -> Rollout:
+        """The columns of some slots, those from `first` to before `last`."""
+        part = slice(first, last)
+        columns: dict[str, Any] = {
+            field.name: getattr(self, field.name)[:, part]
+            for field in fields(Rollout)
+            if field.name not in ("weights_version", "follows", "states", "state_stride")
+        }
+        if self.states is not None:
+            columns["states"] = {name: state[:, part] for name, state in self.states.items()}
+        return replace(
+            self,
+            **columns,
+            weights_version=self.weights_version[part],
+            follows=self.follows[part],
+        )
+
+    @staticmethod
+    def concatenate(rollouts: Sequence[Rollout]) -> Rollout:
+        """Put rollouts side by side. Shorter ones are padded with rows that are not valid."""
+        if len(rollouts) == 1:
+            return rollouts[0]
+        length = max(len(rollout.rewards) for rollout in rollouts)
+        columns: dict[str, Any] = {
+            "states": _concatenated_states([rollout.states for rollout in rollouts]),
+            "state_stride": rollouts[0].state_stride,
+        }
+        for field in fields(Rollout):
+            if field.name in columns:
+                continue
+            parts = [getattr(rollout, field.name) for rollout in rollouts]
+            if field.name in ("weights_version", "follows"):
+                columns[field.name] = np.concatenate(parts)
+                continue
+            rows = length + 1 if field.name == "obs" else length
+            is_zero = field.name == "rewards"
+            padded = [_pad(part, rows, is_zero) for part in parts]
+            columns[field.name] = np.concatenate(padded, axis=1)
+        return Rollout(**columns)
+
+
+def _concatenated_states(
+    states: Sequence[dict[str, np.ndarray] | None],
+) -> dict[str, np.ndarray] | None:
+    present = [state for state in states if state is not None]
+    if not present:
+        return None
+    count = max(len(part) for state in present for part in state.values())
+    return {
+        name: np.concatenate([_pad(state[name], count) for state in present], axis=1)
+        for name in present[0]
+    }
+
+
+def _pad(column: np.ndarray, rows: int, is_zero: bool = False) -> np.ndarray:
+    """Repeat the last row (a real observation, so that no network sees nonsense) up to `rows`.
+
+    Flags are false in what is put behind, and numbers 0 if so asked.
+    """
+    missing = rows - len(column)
+    if missing == 0:
+        return column
+    if is_zero or column.dtype == bool:
+        padding = np.zeros((missing, *column.shape[1:]), column.dtype)
+    else:
+        padding = np.repeat(column[-1:], missing, axis=0)
+    return np.concatenate([column, padding])
+
+
+def as_tensor(array: np.ndarray, device: torch.device) -> Tensor:
+    """An array as a tensor: shares memory on the CPU unless it is read-only (object store)."""
+    if not array.flags.writeable:
+        array = array.copy()
+    return torch.from_numpy(array).to(device)
+
+
+def tree_columns(name: str, tree: Features) -> Batch:
+    """A tree of tensors as columns of a batch: `name`, or `name/…` for the entries of a dict."""
+    if isinstance(tree, Tensor):
+        return {name: tree}
+    return {f"{name}/{key}": part for key, part in tree.items()}
+
+
+def tree_of(batch: Batch, name: str) -> Features:
+    """The tree of tensors that `tree_columns` made columns of."""
+    if name in batch:
+        return batch[name]
+    prefix = f"{name}/"
+    return {k.removeprefix(prefix): v for k, v in batch.items() if k.startswith(prefix)}

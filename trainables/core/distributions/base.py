@@ -1,0 +1,158 @@
+"""What every action distribution can do, and the constant that stands for a masked action.
+
+A `Distribution` knows an action space; what it is given is the network's output `inputs`,
+`[..., num_inputs]`. No `torch.distributions` objects: they cost more than the networks here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.config.settings import ConfigError
+
+ILLEGAL = torch.finfo(torch.float32).min
+"""The logit or action value of a masked action. Finite, so that nothing computed of it is NaN."""
+
+# Log-probabilities of several actions are summed: bounded, so that the sum stays finite.
+_LEAST_LOGP = -1e30
+
+
+class Distribution(ABC):
+    """Distribution over the actions of one space.
+
+    Inputs that equal `ILLEGAL` belong to masked actions: these have probability 0, are never drawn
+    and get no gradient; entropies and divergences stay finite.
+
+    Attributes:
+        num_inputs: Width of the network output that parametrises it.
+        num_encoded: Width of encoded actions.
+        num_mask: Entries of a mask over its actions; 0: none of them can be masked.
+        log_std_inputs: Which inputs are logarithms of standard deviations.
+        action_shape: Shape of one action.
+        action_dtype: dtype of stored actions.
+    """
+
+    num_inputs: int
+    num_encoded: int
+    num_mask: int = 0
+    log_std_inputs: Sequence[int] = ()
+    action_shape: tuple[int, ...]
+    action_dtype: torch.dtype
+
+    @abstractmethod
+    def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw one action for each row, `[..., *action_shape]`."""
+
+    @abstractmethod
+    def mode(self, inputs: Tensor) -> Tensor:
+        """The most likely action of each row."""
+
+    @abstractmethod
+    def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        """Log-probability (or density) of each row's action, `[...]`."""
+
+    @abstractmethod
+    def entropy(self, inputs: Tensor) -> Tensor:
+        """Entropy of each row in nats, `[...]`."""
+
+    @abstractmethod
+    def kl(self, inputs: Tensor, other: Tensor) -> Tensor:
+        """KL(p || q) of each row in nats, p given by `inputs` and q by `other`, `[...]`."""
+
+    @abstractmethod
+    def encode(self, actions: Tensor) -> Tensor:
+        """Stored actions as what a network can see, `[..., num_encoded]`, float32.
+
+        Discrete actions are one-hot, continuous ones what they are before they are stretched to
+        the bounds of their space.
+        """
+
+    def logp_and_entropy(self, inputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Both at once, where that shares work."""
+        return self.logp(inputs, actions), self.entropy(inputs)
+
+    def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw one action for each row uniformly over those the inputs do not mask."""
+        raise ConfigError(f"{type(self).__name__} is over a space without a uniform distribution")
+
+    def mask(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        """Inputs under which only allowed actions have a probability.
+
+        Args:
+            inputs: `[..., num_inputs]`.
+            mask: Whether each action is allowed, `[..., num_mask]`, bool. Where a choice allows
+                nothing, it counts as if it allowed everything: see `allows_something`.
+        """
+        raise ConfigError(f"{type(self).__name__} is over a space whose actions cannot be masked")
+
+    def allows_something(self, mask: Tensor) -> Tensor:
+        """Rows of a mask `[..., num_mask]` in which every choice has an allowed action, `[...]`."""
+        raise ConfigError(f"{type(self).__name__} is over a space whose actions cannot be masked")
+
+
+def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
+    """Logits or action values `[..., n]` with `ILLEGAL` where the mask `[..., n]` is False.
+
+    A row that allows nothing counts as one that allows everything. That happens only where no
+    action follows, e.g. on the last observation of an episode: whoever acts looks before.
+    """
+    return logits.masked_fill(~(mask | ~mask.any(-1, keepdim=True)), ILLEGAL)
+
+
+def sum_logps(logps: Tensor) -> Tensor:
+    """Sum over the last axis `[..., k]` that is finite even if several are `ILLEGAL`."""
+    return logps.clamp_min(_LEAST_LOGP).sum(-1)
+
+
+class BoundDistribution:
+    """A distribution with its inputs, as the reference's `policy.dist_class(logits)` gives it."""
+
+    def __init__(self, distribution: Distribution, inputs: Tensor):
+        self.distribution, self.inputs = distribution, inputs
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draw actions."""
+        return self.distribution.sample(self.inputs, generator)
+
+    def deterministic_sample(self) -> Tensor:
+        """The most likely actions."""
+        return self.distribution.mode(self.inputs)
+
+    def logp(self, actions: Any) -> Tensor:
+        """Log-probabilities of actions, `[...]` of the rows.
+
+        Args:
+            actions: One for each row, or one for all of them: a tensor, an array or a list.
+
+        Raises:
+            ConfigError: if their shape is another one.
+        """
+        return self.distribution.logp(self.inputs, self._as_rows(actions))
+
+    def _as_rows(self, actions: Any) -> Tensor:
+        """Actions as a tensor `[..., *action_shape]` beside the inputs."""
+        if not isinstance(actions, Tensor):
+            actions = torch.as_tensor(np.asarray(actions))
+        actions = actions.to(self.inputs.device, self.distribution.action_dtype)
+        shape = (*self.inputs.shape[:-1], *self.distribution.action_shape)
+        try:
+            return torch.broadcast_to(actions, shape)
+        except RuntimeError:
+            raise ConfigError(
+                f"actions of shape {tuple(actions.shape)} are not allowed; allowed: {shape}, one "
+                f"for each row, or {self.distribution.action_shape}"
+            ) from None
+
+    def entropy(self) -> Tensor:
+        """Entropies in nats."""
+        return self.distribution.entropy(self.inputs)
+
+    def kl(self, other: BoundDistribution) -> Tensor:
+        """KL divergence to another distribution of the same kind, in nats."""
+        return self.distribution.kl(self.inputs, other.inputs)

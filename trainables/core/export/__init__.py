@@ -1,0 +1,1 @@
+"""Policies as programs that run without this package."""

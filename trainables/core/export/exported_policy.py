@@ -1,0 +1,369 @@
+"""`ExportedPolicy`: an exported graph that acts as the policy did that it was made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError
+from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import PREV_REWARD
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.space_json import space_from_json
+from trainables.core.data.spaces import check_observation, tree_of_leaves
+from trainables.core.distributions.build import distribution_for
+from trainables.core.export.description import description_file, read_description
+from trainables.core.export.graph_names import (
+    DIST_INPUTS,
+    PREVIOUS_REWARD,
+    STATE,
+    VALUES,
+    action_names,
+    observation_names,
+)
+from trainables.core.export.onnx_program import ONNX_FILE, onnx_program
+from trainables.core.export.policy_graph import TensorSpec
+from trainables.core.export.torch_program import TORCH_FILE, torch_program
+from trainables.core.networks.state import State, state_arrays
+from trainables.core.policy.action_arguments import AnyState, like_given, named_state
+from trainables.core.policy.compute_actions import Computed
+from trainables.core.policy.connectors.actions import single_action
+from trainables.core.policy.policy import Acted, Policy
+
+TRUSTED_FORMAT = "torch.export"
+"""What `trust` must name for a `model.pt2`: PyTorch runs what such a file says."""
+
+Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+class ExportedPolicy:
+    """A graph, its names and spaces; acts greedily. A `Player`, as `Policy` is one.
+
+    Args:
+        run: The graph: arrays by name to arrays by name.
+        description: What the JSON file beside it says.
+
+    Attributes:
+        observation_space: Of one environment.
+        action_space: Of one environment.
+        observations: How observations become rows.
+        metadata: Where the policy comes from.
+        has_state: Whether acting needs a state.
+        explorer: Keeps nothing: a graph does not explore.
+        device: Where states lie.
+    """
+
+    def __init__(self, run: Run, description: dict[str, Any]):
+        self._run = run
+        self.description = description
+        self.observation_space = space_from_json(description["observation_space"])
+        self.action_space = space_from_json(description["action_space"])
+        self.metadata: dict[str, Any] = dict(description["metadata"])
+        self.device = torch.device("cpu")
+        specs = [
+            TensorSpec(s["name"], tuple(s["shape"]), s["dtype"]) for s in description["inputs"]
+        ]
+        self._next: dict[str, str] = dict(description["states"])
+        self._states = [spec for spec in specs if spec.name in self._next]
+        self.has_state = bool(self._states)
+        self.observations = GraphObservations(
+            self.observation_space,
+            [PREV_REWARD] if any(spec.name == PREVIOUS_REWARD for spec in specs) else [],
+            description["action_mask"],
+            self.action_space,
+        )
+        self.explorer = NoExploration()
+        self._action_names = action_names(self.action_space)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, trust: Collection[str] = ()) -> ExportedPolicy:
+        """Load an exported graph.
+
+        Args:
+            path: A folder with `policy.onnx` or `model.pt2` (ONNX, if it has both), or the file.
+            trust: `["torch.export"]` for a `model.pt2`, which PyTorch unpickles: it runs what such
+                a file says. ONNX needs no trust.
+
+        Raises:
+            CheckpointError: if it is missing, damaged, of an unknown format, or not trusted.
+            ConfigError: if onnxruntime is needed and not installed.
+
+        Example:
+            >>> policy = ExportedPolicy.load("cartpole_onnx")
+            >>> action = policy.compute_single_action(obs)
+        """
+        file = _graph_file(Path(path))
+        if file is None:
+            raise CheckpointError(
+                f"{path} is no exported policy: it has no {ONNX_FILE} and no {TORCH_FILE}"
+            )
+        description = read_description(file)
+        is_onnx = file.suffix == Path(ONNX_FILE).suffix
+        if not is_onnx and TRUSTED_FORMAT not in trust:
+            raise CheckpointError(
+                f"{file} is read by torch.export.load, which runs what the file says; if you "
+                f"trust it, pass trust=[{TRUSTED_FORMAT!r}] (on the command line: --trust "
+                f"{TRUSTED_FORMAT}); the format onnx needs no trust"
+            )
+        try:
+            return cls(onnx_program(file) if is_onnx else torch_program(file), description)
+        except ConfigError as error:
+            raise CheckpointError(f"exported policy {file} cannot be used: {error}") from error
+        except Exception as error:  # of whatever the values in a file can be
+            raise CheckpointError(f"exported policy {file} is damaged: {error!r}") from error
+
+    # ------------------------------------------------------------------ acting
+
+    def initial_state(self, batch_size: int) -> State:
+        """The state at an episode's start, `[B, …]` by name: zeros."""
+        return {
+            spec.name.removeprefix(STATE): torch.from_numpy(spec.zeros(batch_size))
+            for spec in self._states
+        }
+
+    def get_initial_state(self) -> dict[str, np.ndarray]:
+        """The state to begin an episode with, for `compute_single_action`."""
+        return {name: part[0] for name, part in state_arrays(self.initial_state(1)).items()}
+
+    def act(
+        self,
+        obs: np.ndarray,
+        explore: bool,
+        generator: torch.Generator | None = None,
+        state: State | None = None,
+        slots: Any = None,
+    ) -> Acted:
+        """Act on rows `[N, *shape]`; see `Policy.act`.
+
+        Returns:
+            The actions are the environment's alone: how a distribution stores them is not known.
+
+        Raises:
+            ConfigError: if it is to explore.
+        """
+        _refuse_exploring(explore)
+        outputs = self._outputs(obs, state or {})
+        after = self._state_of(outputs)
+        inputs = torch.from_numpy(outputs[DIST_INPUTS])
+        return Acted(inputs.new_empty(len(obs), 0), self._actions_of(outputs), inputs, after)
+
+    def thoughts(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
+        """`action_dist_inputs` and `vf_preds` of rows, with the state before them."""
+        outputs = self._outputs(rows, state)
+        return {name: outputs[name] for name in (DIST_INPUTS, VALUES)}
+
+    def compute_actions(
+        self,
+        obs: Any,
+        state: AnyState = None,
+        *,
+        prev_reward: Any = None,
+        explore: bool | None = False,
+        full_fetch: bool = False,
+    ) -> Any:
+        """Actions for a batch of observations; see `Policy.compute_actions`.
+
+        Args:
+            obs: Raw observations `[B, *shape]`, or a tree of them.
+            state: `[B, …]` by name, or a list in the order of `initial_state`; None begins an
+                episode. The action before is a part of it. It comes back in the same form.
+            prev_reward: What the action before gave, `[B]`, for policies that look at it.
+            explore: True is refused.
+            full_fetch: Also return the state and a dict with `action_dist_inputs` and `vf_preds`.
+                Policies with a state always do.
+        """
+        before = named_state(state, self.initial_state(1))
+        result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=True)
+        if not isinstance(result, Computed):
+            return result
+        return result._replace(state=like_given(state, result.state))
+
+    def compute_single_action(
+        self,
+        obs: Any,
+        state: AnyState = None,
+        *,
+        prev_reward: float | None = None,
+        explore: bool | None = False,
+        full_fetch: bool = False,
+    ) -> Any:
+        """The action for one observation; see `compute_actions`."""
+        named = named_state(state, self.initial_state(1))
+        before = {name: np.asarray(part)[None] for name, part in named.items()}
+        result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=False)
+        if not isinstance(result, Computed):
+            return single_action(self.action_space, result)
+        after = {name: part[0] for name, part in result.state.items()}
+        return Computed(
+            single_action(self.action_space, result.actions),
+            like_given(state, after),
+            {name: part[0] for name, part in result.extra.items()},
+        )
+
+    def _compute(
+        self,
+        obs: Any,
+        state: Mapping[str, Any] | None,
+        prev_reward: Any,
+        explore: bool | None,
+        full_fetch: bool,
+        *,
+        batched: bool,
+    ) -> Any:
+        rows = self.observations.checked_rows(obs, prev_reward, batched=batched)
+        impossible = self.observations.without_action(rows)
+        if impossible is not None and impossible.any():
+            row, mask = int(impossible.argmax()), self.observations.mask_path
+            raise ConfigError(f"observation {row}: {mask!r} allows no action")
+        before = self._checked_state(state, len(rows))
+        _refuse_exploring(bool(explore))
+        outputs = self._outputs(rows, before)
+        actions = self._actions_of(outputs)
+        if not (full_fetch or self.has_state):
+            return actions
+        extra = {name: outputs[name] for name in (DIST_INPUTS, VALUES)}
+        return Computed(actions, state_arrays(self._state_of(outputs)), extra)
+
+    def _checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
+        initial = self.initial_state(batch_size)
+        given = {name: torch.as_tensor(np.array(part)) for name, part in (state or {}).items()}
+        if not given:
+            return initial
+        shapes = [{n: tuple(p.shape) for n, p in side.items()} for side in (given, initial)]
+        if shapes[0] != shapes[1]:
+            raise ConfigError(f"state {shapes[0]} does not fit the exported policy's {shapes[1]}")
+        return {name: part.to(initial[name]) for name, part in given.items()}
+
+    def _outputs(self, rows: np.ndarray, state: State) -> dict[str, np.ndarray]:
+        inputs = self.observations.inputs(rows)
+        inputs |= {f"{STATE}{name}": part.numpy() for name, part in state.items()}
+        return self._run(inputs)
+
+    def _state_of(self, outputs: dict[str, np.ndarray]) -> State:
+        return {
+            old.removeprefix(STATE): torch.from_numpy(outputs[new])
+            for old, new in self._next.items()
+        }
+
+    def _actions_of(self, outputs: dict[str, np.ndarray]) -> Any:
+        leaves = {path: _plain(outputs[name]) for path, name in self._action_names.items()}
+        return tree_of_leaves(self.action_space, leaves)
+
+
+def _refuse_exploring(explore: bool) -> None:
+    if explore:
+        raise ConfigError(
+            "explore = True is not possible with an exported graph, which takes the most "
+            "likely actions; allowed: False, or the policy's own folder (format policy)"
+        )
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array with numpy's usual type of its kind: onnxruntime's integers are `longlong`."""
+    return array.view(np.dtype(array.dtype.name))
+
+
+class GraphObservations:
+    """From observations to rows, and from rows to a graph's inputs.
+
+    Args:
+        space: Of one observation.
+        extras: What is stored beside it: numbers by name.
+        mask_path: The leaf that masks actions, or None.
+        action_space: What it is a mask of.
+
+    Attributes:
+        space: The same.
+        layout: How observations are stored.
+        mask_path: The same.
+    """
+
+    def __init__(self, space: Any, extras: list[str], mask_path: str | None, action_space: Any):
+        self.space, self.mask_path = space, mask_path
+        self.layout = ObservationLayout(space, dict.fromkeys(extras, 1))
+        self._sees_reward = PREV_REWARD in extras
+        self._names = observation_names(space)
+        self._distribution = None if mask_path is None else distribution_for(action_space)
+
+    def extras(self, actions: Tensor | None, rewards: Any, is_first: Any) -> dict[str, Any] | None:
+        """What is stored beside observations: the reward that led to them, 0 at a start."""
+        if not self._sees_reward or actions is None:
+            return None
+        return {PREV_REWARD: np.where(is_first, 0, rewards)[:, None]}
+
+    def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
+        """Nothing: connectors inside the graph may make numbers of what is none."""
+        return None
+
+    def without_action(self, obs: np.ndarray) -> np.ndarray | None:
+        """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
+        if self._distribution is None:
+            return None
+        mask = torch.from_numpy(obs[self.mask_path].reshape(len(obs), -1) != 0)
+        return (~self._distribution.allows_something(mask)).numpy()
+
+    def checked_rows(self, obs: Any, prev_reward: Any, *, batched: bool) -> np.ndarray:
+        """Observations as stored rows, `[B, *shape]`."""
+        if prev_reward is not None and not self._sees_reward:
+            raise ConfigError(
+                f"prev_reward = {prev_reward!r} has no effect: this policy does not look at it"
+            )
+        check_observation(self.space, obs, batched=batched)
+        beside: dict[str, Any] = {}
+        if prev_reward is not None:
+            beside[PREV_REWARD] = np.reshape(np.asarray(prev_reward, np.float32), (-1, 1))
+        return self.layout.rows(obs, beside, batched=batched)
+
+    def inputs(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """A graph's inputs by name, but the state."""
+        leaves = self.layout.leaves(rows)
+        named = {name: np.array(leaves[path]) for path, name in self._names.items()}
+        if self._sees_reward:
+            named[PREVIOUS_REWARD] = np.array(leaves[PREV_REWARD][:, 0])
+        return named
+
+
+class NoExploration:
+    """Nothing is kept for slots."""
+
+    def start(self, num_slots: int) -> dict[str, Tensor]:
+        """Nothing."""
+        return {}
+
+    def restart(self, slots: dict[str, Tensor], begins: np.ndarray) -> None:
+        """Nothing is forgotten."""
+
+
+def is_exported(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder or file is an exported graph, and not a policy or checkpoint."""
+    return _graph_file(Path(path)) is not None
+
+
+def load_player(path: AnyCheckpoint, *, trust: Collection[str] = ()) -> Policy | ExportedPolicy:
+    """What acts: the policy of a folder or checkpoint, or an exported graph.
+
+    Args:
+        path: What `tunescape export` wrote in any format but mlflow, or a checkpoint.
+        trust: See `Policy.load` and `ExportedPolicy.load`.
+    """
+    with local_folder(path) as folder:
+        return (ExportedPolicy if is_exported(folder) else Policy).load(folder, trust=trust)
+
+
+def _graph_file(path: Path) -> Path | None:
+    """The file of an exported graph; None if a path is none, or holds a policy itself."""
+    if path.is_file() and path.suffix in {Path(ONNX_FILE).suffix, Path(TORCH_FILE).suffix}:
+        return path
+    if (path / "policy.json").is_file() or (path / CHECKPOINT_FILE).is_file():
+        return None
+    for file in (path / ONNX_FILE, path / TORCH_FILE):
+        if file.is_file() or description_file(file).is_file():
+            return file
+    return None

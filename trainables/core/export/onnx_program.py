@@ -1,0 +1,153 @@
+"""A policy as an ONNX graph: `policy.onnx`, which runs wherever onnxruntime does."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainables.core.config.settings import ConfigError
+from trainables.core.export.description import graph_description, write_description
+from trainables.core.export.graph_observations import Recording
+from trainables.core.export.graph_verification import verified
+from trainables.core.export.torch_program import TracedGraph
+from trainables.core.policy.policy import Policy
+
+ONNX_FILE = "policy.onnx"
+OPSETS = range(18, 24)
+"""Opset versions that can be asked for; PyTorch's exporter writes 18, and converts to others."""
+
+
+def export_onnx(
+    policy: Policy,
+    folder: str | os.PathLike[str],
+    opset: int | None = None,
+    recordings: list[Recording] | None = None,
+) -> Path:
+    """Write `policy.onnx`, weights included, and `policy.onnx.json`, which describes it.
+
+    Inputs and outputs have the names of `graph_names`, with a dynamic batch, and the dtypes of the
+    spaces: images of bytes are bytes. The graph is checked by ONNX, and against the policy by
+    onnxruntime before it takes its place, see `verified`.
+
+    Args:
+        policy: What is exported.
+        folder: Made if missing.
+        opset: Version of the operators, one of `OPSETS`; None: the exporter's own, 18.
+        recordings: Of an environment, to check the graph on besides what is sampled.
+
+    Returns:
+        The file.
+
+    Raises:
+        ConfigError: if a library is missing, the policy cannot be exported, or the graph acts
+            otherwise than it.
+    """
+    onnx = _libraries()
+    opset = OPSETS.start if opset is None else opset
+    if opset not in OPSETS:
+        raise ConfigError(
+            f"onnx opset = {opset!r} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}"
+        )
+    traced = TracedGraph(policy)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    work = folder / f".new-{ONNX_FILE}"
+    try:
+        _convert(traced, opset, work)
+        onnx.checker.check_model(str(work), full_check=True)
+        report = verified(policy, traced.graph, onnx_program(work), recordings)
+        versions = {
+            "torch": torch.__version__,
+            "onnx": onnx.__version__,
+            "onnxruntime": _libraries("onnxruntime").__version__,
+            "opset": opset,
+        }
+        description = graph_description(policy, traced.graph, traced.outputs, report, versions)
+        write_description(folder / ONNX_FILE, description, work)
+    finally:
+        work.unlink(missing_ok=True)
+    return folder / ONNX_FILE
+
+
+def onnx_program(path: str | os.PathLike[str]) -> Any:
+    """A graph's file as a function of arrays by name, by onnxruntime.
+
+    Raises:
+        ConfigError: if onnxruntime is not installed, or does not take the file.
+    """
+    runtime = _libraries("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
+    try:
+        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise ConfigError(f"onnxruntime does not take {Path(path).name}: {error}") from error
+    names = [output.name for output in session.get_outputs()]
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(names, session.run(names, inputs), strict=True))
+
+    return run
+
+
+def _libraries(name: str = "onnx") -> Any:
+    """A library of the extra `onnx`; all of them must be there.
+
+    Raises:
+        ConfigError: naming what is missing.
+    """
+    from importlib import import_module
+
+    try:
+        for needed in ("onnxscript", "onnxruntime") if name == "onnx" else ():
+            import_module(needed)
+        return import_module(name)
+    except ImportError as error:
+        raise ConfigError(
+            f"ONNX needs the library {error.name!r}, which is not installed: "
+            "pip install 'tunescape[onnx]'"
+        ) from None
+
+
+def _convert(traced: TracedGraph, opset: int, path: Path) -> None:
+    try:
+        with _quiet():
+            made = torch.onnx.export(
+                traced.program, (traced.example,), dynamo=True, verbose=False, opset_version=opset
+            )
+            assert made is not None
+            graph = made.model.graph
+            names = [spec.name for spec in traced.graph.inputs]
+            for value, name in zip(graph.inputs, names, strict=True):
+                value.name = name
+            for value, spec in zip(graph.outputs, traced.outputs, strict=True):
+                value.name = spec.name
+            made.save(path, external_data=False)
+    except Exception as error:  # of the exporter, about operators that ONNX does not have
+        raise ConfigError(
+            "the policy cannot be written as ONNX; allowed for it: the format torch "
+            f"({type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]})"
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter reports on itself, and on libraries that nobody asked for."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

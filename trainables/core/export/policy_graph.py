@@ -1,0 +1,161 @@
+"""A policy as one graph: everything between raw observations and actions for the environment."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.core.data.features import PREV_ACTION, PREV_REWARD
+from trainables.core.data.spaces import PLAIN, tree_of_leaves
+from trainables.core.export.graph_names import (
+    DIST_INPUTS,
+    NEXT_STATE,
+    PREVIOUS_REWARD,
+    STATE,
+    VALUES,
+    action_names,
+    check_names,
+    observation_names,
+)
+from trainables.core.networks.state import State
+from trainables.core.policy.policy import Policy
+
+Named = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of a graph.
+
+    Attributes:
+        name: See `graph_names`.
+        shape: Without the batch.
+        dtype: As NumPy calls it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def zeros(self, batch_size: int) -> np.ndarray:
+        """A batch of zeros."""
+        return np.zeros((batch_size, *self.shape), self.dtype)
+
+    @classmethod
+    def of(cls, name: str, tensor: Any) -> TensorSpec:
+        """Of a batch, a tensor or an array."""
+        return cls(name, tuple(tensor.shape[1:]), str(tensor.dtype).removeprefix("torch."))
+
+
+class PolicyGraph(nn.Module):
+    """Greedy actions, their distribution's inputs, values and the next state; see `graph_names`.
+
+    Args:
+        policy: Its weights are copied.
+
+    Attributes:
+        inputs: What it takes, in order.
+        states: What of that is the state, in order.
+        state_pairs: The input and the output of each state.
+        action_names: The output of each leaf of the action, by path.
+
+    Raises:
+        ConfigError: if names of leaves stand for other inputs, too.
+    """
+
+    def __init__(self, policy: Policy):
+        super().__init__()
+        if policy.device.type != "cpu":
+            policy = on_cpu(policy)
+        # A copy: the learner's parameters are views of one vector, which would go along whole.
+        self.module = copy.deepcopy(policy.module).eval()
+        self.module.set_noise(None)
+        self._policy = policy
+        layout = policy.observations.layout
+        self._extras = [n for n in layout.leaves(layout.zeros((1,))) if n not in layout.leaf_spaces]
+        self._obs_names = observation_names(policy.observation_space)
+        self.action_names = action_names(policy.action_space)
+        specs = [
+            TensorSpec(self._obs_names[path], leaf.shape or (), str(leaf.dtype))
+            for path, leaf in layout.leaf_spaces.items()
+        ]
+        if PREV_REWARD in self._extras:
+            specs.append(TensorSpec(PREVIOUS_REWARD, (), "float32"))
+        state = dict(policy.initial_state(1))
+        if PREV_ACTION in self._extras:
+            state[PREV_ACTION] = torch.zeros(1, policy.distribution.num_encoded)
+        self.states = [TensorSpec.of(f"{STATE}{name}", part) for name, part in state.items()]
+        self.inputs = specs + self.states
+        self.state_pairs = {s.name: s.name.replace(STATE, NEXT_STATE, 1) for s in self.states}
+        following = self.state_pairs.values()
+        outputs = [*self.action_names.values(), DIST_INPUTS, VALUES, *following]
+        check_names([spec.name for spec in self.inputs], outputs)
+
+    def forward(self, inputs: Named) -> Named:
+        """Outputs `[B, …]` by name, of inputs `[B, …]` by name."""
+        policy = self._policy
+        state = {spec.name.removeprefix(STATE): inputs[spec.name] for spec in self.states}
+        features, memory, frames = policy.observations.look(
+            self._stored(inputs, state.pop(PREV_ACTION, None)), state
+        )
+        if policy.is_recurrent:
+            output, memory = policy.unroll_one(self.module, features, memory)
+        else:
+            output, memory = self.module(features), {}
+        actions = policy.distribution.mode(output.dist_inputs)
+        after: State = memory | frames
+        if PREV_ACTION in self._extras:
+            after[PREV_ACTION] = policy.distribution.encode(policy.actions.told(actions))
+        made = self._for_env(actions)
+        return (
+            {name: made[path] for path, name in self.action_names.items()}
+            | {DIST_INPUTS: output.dist_inputs, VALUES: output.values}
+            | {new: after[old.removeprefix(STATE)] for old, new in self.state_pairs.items()}
+        )
+
+    def arrays(self, rows: np.ndarray, states: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The inputs by name.
+
+        Args:
+            rows: Observations as `ObservationLayout` stores them, `[B, *shape]`.
+            states: By input; those that are not given begin an episode.
+        """
+        leaves = self._policy.observations.layout.leaves(rows)
+        named = {name: leaves[path] for path, name in self._obs_names.items()}
+        if PREV_REWARD in self._extras:
+            named[PREVIOUS_REWARD] = leaves[PREV_REWARD][:, 0]
+        for spec in self.states:
+            named[spec.name] = states.get(spec.name, spec.zeros(len(rows)))
+        return {name: np.array(array) for name, array in named.items()}  # whole, and writable
+
+    def _stored(self, inputs: Named, prev_action: Tensor | None) -> Any:
+        """Observations by path, with what is stored beside them."""
+        obs = {path: inputs[name] for path, name in self._obs_names.items()}
+        if prev_action is not None:
+            obs[PREV_ACTION] = prev_action
+        if PREV_REWARD in self._extras:
+            obs[PREV_REWARD] = inputs[PREVIOUS_REWARD].unsqueeze(-1)
+        return obs[PLAIN] if self._policy.observations.layout.is_plain else obs
+
+    def _for_env(self, actions: Tensor) -> Mapping[str, Tensor]:
+        """What the environment is given of stored actions, by path."""
+        made = self._policy.actions.tensors(actions)
+        connectors = self._policy.module_to_env
+        if connectors is None:
+            return made
+        return connectors.tensors(tree_of_leaves(connectors.space, made))
+
+
+def on_cpu(policy: Policy) -> Policy:
+    """A copy of a policy that computes on the CPU."""
+    twin = Policy(
+        policy.observation_space, policy.action_space, **policy.options, metadata=policy.metadata
+    )
+    twin.set_state(policy.get_state())
+    return twin

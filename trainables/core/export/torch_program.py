@@ -1,0 +1,116 @@
+"""A policy as a program that runs without this project: `model.pt2`, for `torch.export.load`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainables.core.config.settings import ConfigError
+from trainables.core.export.description import graph_description, write_description
+from trainables.core.export.graph_observations import Recording, sampled
+from trainables.core.export.graph_verification import verified
+from trainables.core.export.policy_graph import Named, PolicyGraph, TensorSpec
+from trainables.core.policy.policy import Policy
+
+TORCH_FILE = "model.pt2"
+
+
+class TracedGraph:
+    """A policy's graph as a program, and what goes in and out of it.
+
+    Args:
+        policy: What is exported.
+
+    Attributes:
+        graph: The module.
+        program: Of it, with a dynamic batch: a dict of tensors `[B, …]` to another one.
+        example: Inputs, a batch of three.
+        outputs: What it gives, in order.
+
+    Raises:
+        ConfigError: if a connector or a custom model cannot be traced.
+    """
+
+    def __init__(self, policy: Policy):
+        self.policy, self.graph = policy, PolicyGraph(policy)
+        rows = sampled(policy, 1, 3).rows[0]
+        self.example: Named = {
+            name: torch.from_numpy(array) for name, array in self.graph.arrays(rows, {}).items()
+        }
+        # Not 1, which would be taken for a constant.
+        batch = torch.export.Dim("batch", min=1)
+        shapes = ({name: {0: batch} for name in self.example},)
+        with torch.no_grad(), warnings.catch_warnings():
+            # PyTorch's LSTM and GRU hold their weights in a list, too, which is not exported.
+            warnings.filterwarnings("ignore", "The tensor attributes .*_flat_weights", UserWarning)
+            try:
+                made = self.graph(self.example)
+                self.outputs = [TensorSpec.of(name, part) for name, part in made.items()]
+                self.program: Any = torch.export.export(
+                    self.graph, (self.example,), dynamic_shapes=shapes
+                )
+            except ConfigError:
+                raise
+            except Exception as error:  # of the tracer, about anything a user's code does
+                raise ConfigError(
+                    "the policy cannot be exported as a graph: a connector or custom model does "
+                    "what depends on the values or the number of rows "
+                    f"({type(error).__name__}: {_first_line(error)})"
+                ) from error
+
+
+def export_torch_program(
+    policy: Policy, folder: str | os.PathLike[str], recordings: list[Recording] | None = None
+) -> Path:
+    """Write `model.pt2`, for `torch.export.load`, and `model.pt2.json`, which describes it.
+
+    The program takes a dict of tensors and gives one; see `graph_names`. It is read again and
+    checked against the policy before it takes its place, see `verified`.
+
+    Args:
+        policy: What is exported.
+        folder: Made if missing.
+        recordings: Of an environment, to check the program on besides what is sampled.
+
+    Returns:
+        The file.
+
+    Raises:
+        ConfigError: if the policy cannot be exported, or the program acts otherwise than it.
+    """
+    traced = TracedGraph(policy)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / TORCH_FILE
+    work = folder / f".new-{TORCH_FILE}"
+    try:
+        torch.export.save(traced.program, work)
+        report = verified(policy, traced.graph, torch_program(work), recordings)
+        description = graph_description(
+            policy, traced.graph, traced.outputs, report, {"torch": torch.__version__}
+        )
+        write_description(path, description, work)
+    finally:
+        work.unlink(missing_ok=True)
+    return path
+
+
+def torch_program(path: str | os.PathLike[str]) -> Any:
+    """A `model.pt2` as a function of arrays by name. PyTorch runs what the file says: trust it."""
+    module = torch.export.load(path).module()
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            made = module({name: torch.from_numpy(array) for name, array in inputs.items()})
+        return {name: part.numpy() for name, part in made.items()}
+
+    return run
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0]

@@ -1,0 +1,186 @@
+"""Advantages of fresh rollouts, for policy gradients that learn from what their policy sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError, setting
+from trainables.core.data.batch import Batch, Rollout, as_tensor, tree_columns
+from trainables.core.data.features import map_tensors
+from trainables.core.data.frame_stack import FRAMES
+from trainables.core.learning.minibatches import normalized, row_ids
+from trainables.core.learning.outputs import HOST, rollout_outputs
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.returns import (
+    discounted_returns,
+    explained_variance,
+    gae,
+    root_mean_square,
+    standard_deviation,
+)
+from trainables.core.learning.sequences import sequence_batch, sequences_kept, valid_rows
+from trainables.core.policy.policy import Policy
+
+
+@dataclass(kw_only=True)
+class AdvantageConfig(AlgorithmConfig):
+    """Settings of an algorithm that learns from advantages of one rollout after the other."""
+
+    use_critic: bool = setting(
+        True,
+        "training",
+        "subtract a learned value function; False: plain returns",
+        fixed="without it the value function is not trained",
+    )
+    use_gae: bool = setting(
+        True, "training", "generalised advantage estimation; False: returns minus values"
+    )
+    lambda_: float = setting(0.95, "training", "GAE lambda", ge=0, le=1)
+    advantage_std_floor: float = setting(
+        0.01,
+        "training",
+        "least standard deviation that normalize_advantages divides by, as a fraction of the root "
+        "mean square of the train batch's value targets: where less is left, as in a task that is "
+        "solved, it is mostly the value function's error. 0: none, for rewards that differ little "
+        "beside a constant",
+        ge=0,
+    )
+
+    def validate(self) -> None:
+        super().validate()
+        self.validate_train_batch_size_vs_rollout_fragment_length()
+        steps = self.get_rollout_fragment_length(self.num_env_runners)
+        if steps < 2:  # of one step a slot may have nothing but a row that resets
+            raise ConfigError(
+                f"a train batch of {self.total_train_batch_size} steps over {self.num_slots} slots "
+                f"is {steps} for each; at least 2 are needed: raise train_batch_size_per_learner "
+                "or lower num_envs_per_env_runner"
+            )
+        if self.use_gae and not self.use_critic:
+            raise ConfigError("use_gae = True needs a value function: set use_critic=True")
+
+
+@torch.no_grad()
+def with_advantages(
+    rollout: Rollout,
+    policy: Policy,
+    config: AdvantageConfig,
+    ranks: Ranks = ALONE,
+    *,
+    dist_inputs: bool = False,
+    rows_at_once: int | None = None,
+) -> Batch:
+    """The rows of a rollout that are trained on, with advantages and value targets.
+
+    Args:
+        rollout: `[T, N]`.
+        policy: The policy that sampled it; its filter statistics are still the same.
+        config: gamma, lambda and what estimator to use.
+        ranks: Who has the rows of other slots.
+        dist_inputs: Whether the parameters of the action distributions are needed.
+        rows_at_once: Rows that are on the policy's device at the same time, see `rollout_outputs`.
+
+    Returns:
+        Columns `[B, …]` in host memory, B the number of valid rows: features, actions, logp,
+        advantages, values, value_targets, and dist_inputs if asked for; with other ranks also ids,
+        see `row_ids`. Of a recurrent policy sequences, see `sequence_batch`.
+    """
+    tensor = {
+        name: as_tensor(getattr(rollout, name), HOST)
+        for name in ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_first")
+    }
+    features, output = rollout_outputs(
+        policy, rollout, rows_at_once, dist_inputs=dist_inputs, values=config.use_critic
+    )
+    rewards, terminated, continues = (tensor[k] for k in ("rewards", "terminated", "continues"))
+    if config.use_critic:
+        values, next_values = output.values[:-1], output.values[1:]
+        lambda_ = config.lambda_ if config.use_gae else 1.0
+        advantages = gae(rewards, values, next_values, terminated, continues, config.gamma, lambda_)
+    else:
+        values = torch.zeros_like(rewards)
+        # Without a critic there is nothing to bootstrap from where a fragment or episode is cut.
+        advantages = discounted_returns(rewards, values, terminated, continues, config.gamma)
+    features = map_tensors(lambda part: part[:-1], features)
+    columns = {
+        "actions": tensor["actions"],
+        "logp": tensor["logp"],
+        "advantages": advantages,
+        "values": values,
+        "value_targets": advantages + values,
+    }
+    if dist_inputs:
+        columns["dist_inputs"] = output.dist_inputs[:-1]
+    valid = tensor["valid"]
+    if policy.is_recurrent:
+        columns |= {"valid": valid, "is_first": tensor["is_first"][:-1]}
+        batch = sequence_batch(columns, features, _states(rollout), rollout.state_stride)
+        kept = sequences_kept(valid, rollout.state_stride)
+    else:
+        columns |= tree_columns("features", features)
+        rows = valid.flatten().nonzero().squeeze(1)
+        # Losses of rows do not depend on order, so invalid ones are left out rather than masked.
+        batch = {name: part.flatten(0, 1).index_select(0, rows) for name, part in columns.items()}
+        kept = valid
+    if ranks.size > 1:
+        batch["ids"] = row_ids(kept, ranks)
+    return batch
+
+
+class AdvantageScale(NamedTuple):
+    """How the advantages of a train batch deviate, over the valid rows of all ranks.
+
+    Attributes:
+        rows: The advantages, `[M]`.
+        std: Their standard deviation; 0 of fewer than two.
+        least_std: The least deviation that they are divided by.
+    """
+
+    rows: Tensor
+    std: float
+    least_std: float
+
+    def normalized(self, advantages: Tensor) -> Tensor:
+        """Advantages in the scale in which all rows have mean 0 and standard deviation 1."""
+        return normalized(advantages, self.rows, self.least_std)
+
+
+def advantage_scale(batch: Batch, config: AdvantageConfig, ranks: Ranks = ALONE) -> AdvantageScale:
+    """The scale of a batch of `with_advantages`.
+
+    Args:
+        batch: Without the column `ids`.
+        config: `advantage_std_floor`.
+        ranks: Who has other rows.
+    """
+    rows, targets = all_rows(batch, ranks, "advantages", "value_targets")
+    least_std = config.advantage_std_floor * root_mean_square(targets)
+    return AdvantageScale(rows, standard_deviation(rows), least_std)
+
+
+def all_rows(batch: Batch, ranks: Ranks, *names: str) -> list[Tensor]:
+    """Columns of the rows that are trained on, `[M, …]`, of all ranks."""
+    rows = valid_rows(batch)
+    return [torch.cat(ranks.gather(rows[name])) for name in names]
+
+
+def explained_by_values(batch: Batch, ranks: Ranks = ALONE) -> float:
+    """How well values fit their targets, over the valid rows of all ranks: 1 is perfect.
+
+    Args:
+        batch: Rows or sequences with the columns `values` and `value_targets`.
+        ranks: Who has other rows.
+    """
+    values, targets = all_rows(batch, ranks, "values", "value_targets")
+    return explained_variance(values, targets).item()
+
+
+def _states(rollout: Rollout) -> dict[str, Tensor]:
+    """The recurrent states before the sequences, `[S, N, …]` by name."""
+    states = rollout.states or {}
+    return {name: as_tensor(part, HOST) for name, part in states.items() if name != FRAMES}

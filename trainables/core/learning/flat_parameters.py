@@ -1,0 +1,106 @@
+"""Parameters of a network in one contiguous vector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from trainables.core.config.settings import ConfigError
+
+_ALIGNED = 16  # numbers of 4 bytes in a line of a processor's cache
+
+
+class FlatParameters:
+    """Makes parameters and their gradients views into two vectors.
+
+    The networks here are so small that an update costs mostly per-tensor overhead: zeroing,
+    clipping and stepping one vector instead of a dozen tensors takes a tenth off a PPO update, and
+    a target network follows by one operation.
+
+    The network must not be moved to another device afterwards: that would cut the views.
+
+    Args:
+        parameters: Of one device and dtype.
+        gradient: Where their gradients are, `[P]` of zeros; None makes it.
+
+    Attributes:
+        vector: The parameters, `[P]`.
+        gradient: Their gradients, `[P]`: `vector.grad`, always there.
+        parameters: The network's own; views into `vector`.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], gradient: Tensor | None = None):
+        # Those that end at an odd place come last: a network whose matrices are not aligned in
+        # memory rounds otherwise than a loaded copy of it, by kernels that depend on it.
+        self.parameters = sorted(parameters, key=lambda p: p.numel() % _ALIGNED != 0)
+        self.vector = nn.Parameter(torch.cat([p.detach().flatten() for p in self.parameters]))
+        if gradient is None:
+            gradient = torch.zeros_like(self.vector)
+        self.gradient = self.vector.grad = gradient
+        self._gradients: list[Tensor] = []
+        offset = 0
+        for parameter in self.parameters:
+            part = slice(offset, offset + parameter.numel())
+            parameter.data = self.vector.data[part].view_as(parameter)
+            parameter.grad = self.gradient[part].view_as(parameter)
+            self._gradients.append(parameter.grad)
+            offset += parameter.numel()
+        self._places = [parameter.data_ptr() for parameter in self.parameters]
+
+    def collect_gradients(self) -> None:
+        """Take in gradients that are no views, which `zero_grad` and `p.grad = …` leave behind.
+
+        Where a parameter has none, it is 0.
+
+        Raises:
+            ConfigError: if the parameters themselves are no views any more: to step the vector
+                would change nothing.
+        """
+        for parameter, gradient in zip(self.parameters, self._gradients, strict=True):
+            theirs = parameter.grad
+            if theirs is gradient:
+                continue
+            if theirs is None:
+                gradient.zero_()
+            else:
+                gradient.copy_(theirs.detach())
+            parameter.grad = gradient
+        theirs = self.vector.grad
+        if theirs is not self.gradient:
+            if theirs is not None:
+                self.gradient.copy_(theirs.detach())
+            self.vector.grad = self.gradient
+        if [parameter.data_ptr() for parameter in self.parameters] != self._places:
+            raise ConfigError(
+                "learner_class: parameters of the network were moved or replaced after the learner "
+                "was made, so that its steps would not change them; do so before"
+            )
+
+
+def flat_groups(
+    by_group: Mapping[str, Iterable[nn.Parameter]],
+) -> tuple[Tensor, dict[str, FlatParameters]]:
+    """The gradient of groups of parameters in one vector `[P]`, and each group as a part of it."""
+    parameters = {name: list(group) for name, group in by_group.items()}
+    sizes = [sum(p.numel() for p in group) for group in parameters.values()]
+    first = next(p for group in parameters.values() for p in group)
+    gradient = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
+    parts = gradient.split(sizes)
+    return gradient, {
+        name: FlatParameters(group, part)
+        for (name, group), part in zip(parameters.items(), parts, strict=True)
+    }
+
+
+def collect_gradients(groups: Iterable[FlatParameters]) -> None:
+    """`FlatParameters.collect_gradients` of each."""
+    for flat in groups:
+        flat.collect_gradients()
+
+
+def zero_gradients(groups: Iterable[FlatParameters], gradient: Tensor) -> None:
+    """Set the gradient of all groups to 0, in place: theirs are views into it."""
+    collect_gradients(groups)
+    gradient.zero_()

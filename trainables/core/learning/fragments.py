@@ -1,0 +1,74 @@
+"""Rollouts as whole fragments, for losses that look along time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from trainables.core.data.batch import Batch, Rollout, as_tensor, tree_columns, tree_of
+from trainables.core.data.features import Features, map_tensors
+from trainables.core.data.frame_stack import FRAMES
+from trainables.core.learning.outputs import HOST
+from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.policy.policy import Policy
+
+_ROWS = ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_first")
+
+
+@torch.no_grad()
+def fragment_batch(rollout: Rollout, policy: Policy) -> Batch:
+    """The fragments of a rollout as items of a batch, each with all of its time.
+
+    Args:
+        rollout: `[T, N]`.
+        policy: The policy that learns from it.
+
+    Returns:
+        Columns `[N, T, ...]` in host memory; `is_first` and the features have a row more, of the
+        last successors. Of a policy with a memory also its states before the first rows,
+        `[N, ...]`.
+    """
+    rows = {name: as_tensor(getattr(rollout, name), HOST) for name in _ROWS}
+    features = policy.features(policy.observations.seen(rollout))
+    rows |= tree_columns("features", map_tensors(lambda part: part.to(HOST), features))
+    columns = {name: column.transpose(0, 1) for name, column in rows.items()}
+    states = {
+        name: as_tensor(state[0], HOST)
+        for name, state in (rollout.states or {}).items()
+        if name != FRAMES
+    }
+    return columns | tree_columns("state", states)
+
+
+def unrolled_fragments(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
+    """What a module says of fragments, from their first state on.
+
+    Args:
+        module: With a memory or without.
+        batch: Columns `[N, T, ...]` of `fragment_batch`.
+
+    Returns:
+        Outputs `[T+1, N, ...]`, also of the last successors, and the other columns `[T, N, ...]`.
+    """
+    # Also the rows at episodes' ends: a truncated step bootstraps from the one behind it.
+    is_first = batch["is_first"].transpose(0, 1)
+    output, _ = module.unroll(time_major_features(batch), states_of(batch), is_first)
+    return output, time_major_rows(batch)
+
+
+def states_of(batch: Batch) -> dict[str, Tensor]:
+    """The states before the fragments' first rows, `[N, ...]` by name; {} without a memory."""
+    states = tree_of(batch, "state")
+    assert isinstance(states, dict)
+    return states
+
+
+def time_major_features(batch: Batch) -> Features:
+    """The features of fragments, `[T+1, N, ...]`."""
+    return map_tensors(lambda part: part.transpose(0, 1), tree_of(batch, "features"))
+
+
+def time_major_rows(batch: Batch) -> Batch:
+    """The columns of fragments besides features and states, `[T, N, ...]`."""
+    own = {n: c for n, c in batch.items() if n.partition("/")[0] not in ("features", "state")}
+    return {name: column.transpose(0, 1) for name, column in own.items()}

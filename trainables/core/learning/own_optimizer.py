@@ -1,0 +1,61 @@
+"""Optimisers of one's own: what `Learner.make_optimizer` may return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainables.core.config.settings import ConfigError
+
+
+def check_optimizer(optimizer: Any, vectors: Sequence[Tensor], owner: str) -> None:
+    """See that a learner can step by an optimiser, set its rates, and store it.
+
+    Args:
+        optimizer: What `make_optimizer` returned.
+        vectors: The parameters of each group, `[P]`.
+        owner: The learner's class, for messages.
+
+    Raises:
+        ConfigError: saying what is wrong with it.
+    """
+    what = f"{owner}.make_optimizer returned {type(optimizer).__name__}"
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ConfigError(f"{what}; allowed: a torch.optim.Optimizer")
+    held = [group["params"] for group in optimizer.param_groups]
+    is_same = len(held) == len(vectors) and all(
+        len(parameters) == 1 and parameters[0] is vector
+        for parameters, vector in zip(held, vectors, strict=True)
+    )
+    if not is_same:
+        raise ConfigError(
+            f"{what} of other parameters than it was given; allowed: its `groups`, in their order: "
+            "the parameters of each are one vector, of which the network's are views"
+        )
+    if any("lr" not in group for group in optimizer.param_groups):
+        raise ConfigError(f"{what}, which has no learning rate: the setting lr would do nothing")
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise ConfigError(
+            f"{what}, whose step needs a closure; allowed: one that steps by the gradient there is"
+        )
+
+
+def check_storable(optimizer: torch.optim.Optimizer, state: Mapping[Any, Any]) -> None:
+    """See that a checkpoint can hold the state of an optimiser.
+
+    Raises:
+        ConfigError: naming what it cannot hold.
+    """
+    for of_parameter in state.values():
+        for name, value in of_parameter.items():
+            if not isinstance(value, (Tensor, int, float, str, type(None))):
+                raise ConfigError(
+                    f"make_optimizer: {type(optimizer).__name__} keeps {name!r} as "
+                    f"{type(value).__name__}, which a checkpoint cannot hold; allowed: tensors and "
+                    "numbers"
+                )

@@ -1,0 +1,1 @@
+"""Networks, and the modules that algorithms are made of."""

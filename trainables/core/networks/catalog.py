@@ -1,0 +1,58 @@
+"""The modules that a policy can be made of, by the name that its folder keeps."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+from trainables.core.checkpoint import resolve_callable
+from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
+from trainables.core.config.settings import ConfigError
+from trainables.core.networks.modules import ActorCritic, PolicyModule
+from trainables.core.networks.q_network import QNetwork
+from trainables.core.networks.soft_actor_critic import SoftActorCritic
+
+MODULES: dict[str, type[PolicyModule]] = {
+    "actor_critic": ActorCritic,
+    "q_network": QNetwork,
+    "soft_actor_critic": SoftActorCritic,
+}
+
+
+class ModuleChoice(NamedTuple):
+    """A module's class, and what it is made with besides features and distribution."""
+
+    module_class: type[PolicyModule]
+    model: dict[str, Any]
+    options: dict[str, Any]
+
+
+def chosen_module(module: dict[str, Any], model: dict[str, Any]) -> ModuleChoice:
+    """What a policy is made of.
+
+    Args:
+        module: `{"type": a name in MODULES, **options}`.
+        model: The `model` dict of the config. Its `custom_model` may be a subclass of the named
+            module, which then takes its place, with `custom_model_config` as further options. Any
+            other custom model takes the place of the encoder, see `make_encoder`.
+
+    Raises:
+        ConfigError: if there is no such module, or the custom one is of another algorithm.
+    """
+    options = dict(module)
+    name = options.pop("type")
+    if name not in MODULES:
+        raise ConfigError(f"module type {name!r} is unknown; known: {', '.join(MODULES)}")
+    base, named = MODULES[name], model.get("custom_model")
+    custom = resolve_callable(named) if isinstance(named, str) else named
+    if not (inspect.isclass(custom) and issubclass(custom, PolicyModule)):
+        return ModuleChoice(base, model, options)
+    if not issubclass(custom, base):
+        raise ConfigError(
+            f"custom_model = {custom.__qualname__!r} is not allowed; allowed: a subclass of "
+            f"{base.__name__}, or a torch.nn.Module that takes the place of the encoder"
+        )
+    refuse_uncalled(custom, MODULE)
+    own = model.get("custom_model_config", {})
+    rest = {k: v for k, v in model.items() if k not in ("custom_model", "custom_model_config")}
+    return ModuleChoice(custom, rest, {**options, **own})

@@ -1,0 +1,194 @@
+"""From features to one vector: hidden layers over the vector part and a CNN for each image."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainables.core.checkpoint import resolve_callable
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import VECTOR, Features, FeatureSpec
+from trainables.core.networks.cnn import ImageEncoder
+from trainables.core.networks.mlp import mlp
+
+
+class Encoder(nn.Module, ABC):
+    """Features with any leading dimensions to `[..., width]`.
+
+    Attributes:
+        width: Of the output.
+    """
+
+    width: int
+
+    @abstractmethod
+    def forward(self, features: Features) -> Tensor:
+        """`[..., width]`."""
+
+
+class VectorEncoder(nn.Sequential, Encoder):
+    """Layers over the vector part; its parameters have the layers' own names, `0.weight`.
+
+    Args:
+        layers: From `num_features` to `width`.
+        width: Of the output.
+    """
+
+    def __init__(self, layers: nn.Sequential, width: int):
+        super().__init__(*layers)
+        self.width = width
+
+    def forward(self, features: Features) -> Tensor:
+        # By its name: `features[VECTOR]` is there whenever there is a vector at all.
+        return super().forward(features[VECTOR] if isinstance(features, dict) else features)
+
+
+class ImagesEncoder(Encoder):
+    """A CNN for each image; their outputs and the vector together go through the hidden layers.
+
+    With images alone, the hidden layers follow the convolutions: the network of Mnih et al. (2015)
+    has one of 512 units.
+
+    Args:
+        spec: What features look like, with at least one image.
+        settings: Of the networks.
+        generator: Random stream of the initial weights.
+    """
+
+    def __init__(
+        self, spec: FeatureSpec, settings: ModelConfig, generator: torch.Generator | None = None
+    ):
+        super().__init__()
+        self._names = list(spec.images)
+        self._has_vector = spec.num_features > 0
+        images = [
+            ImageEncoder(name, image, settings, generator) for name, image in spec.images.items()
+        ]
+        self.images = nn.ModuleList(images)
+        num_inputs = spec.num_features + sum(image.width for image in images)
+        self.hidden, self.width = _hidden_layers(num_inputs, settings, generator)
+
+    def forward(self, features: Features) -> Tensor:
+        assert isinstance(features, dict)
+        pairs = zip(self.images, self._names, strict=True)
+        parts = [encoder(features[name]) for encoder, name in pairs]
+        if self._has_vector:
+            parts.append(features[VECTOR])
+        return self.hidden(parts[0] if len(parts) == 1 else torch.cat(parts, -1))
+
+
+class CustomEncoder(Encoder):
+    """A user's module in the place of an encoder.
+
+    Args:
+        model: With `width` and `forward(features) -> [..., width]`.
+    """
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+        self.width = model.width  # type: ignore[assignment]
+
+    def forward(self, features: Features) -> Tensor:
+        encoded = self.model(features)
+        if encoded.shape[-1] != self.width:
+            raise ConfigError(
+                f"custom_model {type(self.model).__qualname__} gave {tuple(encoded.shape)}, but "
+                f"its width is {self.width}"
+            )
+        return encoded
+
+
+def make_encoder(
+    spec: FeatureSpec, settings: ModelConfig, generator: torch.Generator | None = None
+) -> Encoder:
+    """The encoder of what a specification describes, or the `custom_model` of the settings.
+
+    Raises:
+        ConfigError: if settings of images are given and there are none, or if a custom model
+            cannot be made.
+    """
+    if settings.custom_model is not None:
+        return _custom_encoder(spec, settings, generator)
+    if spec.images:
+        return ImagesEncoder(spec, settings, generator)
+    if spec.num_features == 0:
+        raise ConfigError("the observation holds nothing that a network could see")
+    for name in ("conv_filters", "conv_activation", "scale_images"):
+        value = getattr(settings, name)
+        if value != ModelConfig.settings()[name].default:
+            raise ConfigError(
+                f"model setting {name} = {value!r} has no effect: the observation has no image"
+            )
+    return VectorEncoder(*_hidden_layers(spec.num_features, settings, generator))
+
+
+def network(
+    spec: FeatureSpec,
+    settings: ModelConfig,
+    num_outputs: int,
+    output_gain: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> nn.Sequential:
+    """An encoder with a linear layer behind it, from features to `[..., num_outputs]`."""
+    encoder = make_encoder(spec, settings, generator)
+    output = mlp(
+        encoder.width,
+        [],
+        settings.fcnet_activation,
+        num_outputs=num_outputs,
+        output_gain=output_gain,
+        initializer=settings.fcnet_initializer,
+        generator=generator,
+    )
+    if isinstance(encoder, VectorEncoder):
+        return VectorEncoder(nn.Sequential(*encoder, *output), num_outputs)
+    return nn.Sequential(encoder, *output)
+
+
+def _hidden_layers(
+    num_inputs: int, settings: ModelConfig, generator: torch.Generator | None
+) -> tuple[nn.Sequential, int]:
+    """The layers that `fcnet_hiddens` describes, and the width of their output."""
+    hiddens = settings.fcnet_hiddens
+    layers = mlp(
+        num_inputs,
+        hiddens,
+        settings.fcnet_activation,
+        initializer=settings.fcnet_initializer,
+        generator=generator,
+    )
+    return layers, hiddens[-1] if hiddens else num_inputs
+
+
+def _custom_encoder(
+    spec: FeatureSpec, settings: ModelConfig, generator: torch.Generator | None
+) -> CustomEncoder:
+    named: Any = settings.custom_model
+    make = resolve_callable(named) if isinstance(named, str) else named
+    what = f"custom_model = {getattr(named, '__qualname__', named)!r}"
+    if not (inspect.isclass(make) and issubclass(make, nn.Module)):
+        raise ConfigError(f"{what} is not allowed; allowed: a class of torch.nn.Module")
+    refuse_uncalled(make, MODULE)
+    try:
+        inspect.signature(make).bind(spec, **settings.custom_model_config)
+    except TypeError as error:
+        raise ConfigError(
+            f"{what} is made with the specification of the features and custom_model_config = "
+            f"{settings.custom_model_config!r}: {error}"
+        ) from None
+    # Layers draw their weights from the global stream: it is seeded for them, and left as it was.
+    with torch.random.fork_rng(devices=[]):
+        seed = torch.randint(2**62, (), generator=generator)
+        torch.manual_seed(int(seed))
+        model = make(spec, **settings.custom_model_config)
+    width = getattr(model, "width", None)
+    if not isinstance(width, int) or width < 1:
+        raise ConfigError(f"{what}: its attribute width is {width!r}; allowed: int, >= 1")
+    return CustomEncoder(model)

@@ -1,0 +1,99 @@
+"""Multilayer perceptrons."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import linear
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "tanh": nn.Tanh,
+    "relu": nn.ReLU,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "leaky_relu": nn.LeakyReLU,
+    "linear": nn.Identity,
+}
+
+
+def mlp(
+    num_inputs: int,
+    hiddens: list[int],
+    activation: str,
+    *,
+    num_outputs: int | None = None,
+    output_gain: float = 1.0,
+    initializer: str = "orthogonal",
+    generator: torch.Generator | None = None,
+) -> nn.Sequential:
+    """Layers `num_inputs -> hiddens… (-> num_outputs)`, an activation after each hidden one.
+
+    Args:
+        num_inputs: Width of the input.
+        hiddens: Widths of the hidden layers.
+        activation: One of `ACTIVATIONS` in core.config.model.
+        num_outputs: Width of a last linear layer; None leaves it out.
+        output_gain: Gain of the last layer's orthogonal initialisation.
+        initializer: "orthogonal" (gain sqrt(2), zero biases) or "default" (PyTorch's).
+        generator: Random stream of the initial weights.
+    """
+    layers: list[nn.Module] = []
+    widths = [num_inputs, *hiddens]
+    for fan_in, fan_out in pairwise(widths):
+        layers.append(linear_layer(fan_in, fan_out, math.sqrt(2), initializer, generator))
+        if activation != "linear":
+            layers.append(activation_layer(activation))
+    if num_outputs is not None:
+        layers.append(linear_layer(widths[-1], num_outputs, output_gain, initializer, generator))
+    return nn.Sequential(*layers)
+
+
+def frozen(network: nn.Sequential, x: Any) -> Tensor:
+    """The network's output where gradients flow to `x`, but not to its parameters.
+
+    Half of the backward pass is not done at all, and no gradient has to be thrown away.
+
+    Args:
+        network: Its first layer may be an encoder.
+        x: What the first layer takes.
+    """
+    for layer in network:
+        if isinstance(layer, nn.Linear):
+            x = linear(x, layer.weight.detach(), layer.bias.detach())
+        elif parameters := dict(layer.named_parameters()):  # an encoder
+            detached = {name: parameter.detach() for name, parameter in parameters.items()}
+            x = functional_call(layer, detached, (x,))
+        else:
+            x = layer(x)
+    return x
+
+
+def activation_layer(activation: str) -> nn.Module:
+    """The layer of an activation's name."""
+    return _ACTIVATIONS[activation]()
+
+
+def linear_layer(
+    fan_in: int,
+    fan_out: int,
+    gain: float = 1.0,
+    initializer: str = "orthogonal",
+    generator: torch.Generator | None = None,
+) -> nn.Linear:
+    """A linear layer with weights of the given initialisation; see `mlp`."""
+    layer = nn.utils.skip_init(nn.Linear, fan_in, fan_out)
+    if initializer == "orthogonal":
+        nn.init.orthogonal_(layer.weight, gain, generator=generator)
+        nn.init.zeros_(layer.bias)
+    else:
+        bound = 1 / math.sqrt(fan_in)
+        nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return layer

@@ -1,0 +1,246 @@
+"""What a policy needs of its networks, and the actor-critic of on-policy algorithms."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import Features, FeatureSpec, action_mask_of
+from trainables.core.distributions.build import (
+    LOG_STD_MIN,
+    Distribution,
+    distribution_for,
+    is_squashed,
+)
+from trainables.core.networks.mlp import mlp
+from trainables.core.networks.state import State
+from trainables.core.networks.trunk import Trunk, make_trunk
+
+
+class ModuleOutput(NamedTuple):
+    """What a module says of observations.
+
+    Attributes:
+        dist_inputs: Parameters of the action distribution, `[..., num_inputs]`.
+        values: V(obs), `[...]`.
+    """
+
+    dist_inputs: Tensor
+    values: Tensor
+
+
+class PolicyModule(nn.Module, ABC):
+    """Networks that a `Policy` acts with.
+
+    A subclass is made with `(spec, distribution, model, generator, **options)`: what the features
+    look like, the distribution of the actions, the `model` dict of the config, the random stream of
+    the initial weights, and options of its own.
+
+    With a memory (`is_recurrent`) it sees sequences, by `unroll`; the methods that take features
+    alone raise.
+    """
+
+    is_noisy = False  # whether its parameters are perturbed to explore
+    is_recurrent = False  # whether it has a memory
+
+    @classmethod
+    @abstractmethod
+    def distribution_of(
+        cls, space: gym.Space, model: dict[str, Any], **options: Any
+    ) -> Distribution:
+        """The distribution over an action space that the outputs parametrise.
+
+        Raises:
+            ConfigError: if the space is not supported.
+        """
+
+    @abstractmethod
+    def dist_inputs(self, features: Features) -> Tensor:
+        """Distribution inputs of features `[..., …]`: all that acting needs."""
+
+    @abstractmethod
+    def value(self, features: Features) -> Tensor:
+        """State values, `[...]`."""
+
+    def forward(self, features: Features) -> ModuleOutput:
+        """Distribution inputs and values of features `[..., …]`."""
+        return ModuleOutput(self.dist_inputs(features), self.value(features))
+
+    def initial_state(self, batch_size: int) -> State:
+        """The recurrent state at an episode's start: zeros, `[batch_size, …]` by name."""
+        return {}
+
+    def unroll(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[ModuleOutput, State]:
+        """Run over sequences; without a memory, over rows of which each is by itself.
+
+        Args:
+            features: `[L, B, …]`.
+            state: Before the first row, `[B, …]`.
+            is_first: Whether a row begins an episode, `[L, B]` bool: the state is reset before it.
+            ends_unseen: Outputs of the rows before those that begin an episode may be anything:
+                nobody looks at them. It saves time.
+
+        Returns:
+            Outputs `[L, B, …]`, and the state after the last row.
+        """
+        return self(features), {}
+
+    def set_noise(self, generator: torch.Generator | None) -> None:
+        """Draw new noise for the parameters, or None: act without. For noisy modules only."""
+
+    def acting_parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters that `dist_inputs` depends on; others may be among them."""
+        return self.parameters()
+
+
+class ActorCritic(PolicyModule):
+    """Policy and value function, with separate or shared hidden layers and memories."""
+
+    _order: Tensor
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        distribution: Distribution,
+        model: dict[str, Any],
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__()
+        settings = ModelConfig(**ModelConfig.check(model))
+        check_mask(spec, distribution)
+        self._distribution = distribution
+        if settings.initial_log_std < LOG_STD_MIN and is_squashed(distribution):
+            raise ConfigError(
+                f"model: initial_log_std = {settings.initial_log_std:g} is not allowed; allowed "
+                f"with squash_actions: at least {LOG_STD_MIN:g}, where log sigma is clamped"
+            )
+        log_stds = list(distribution.log_std_inputs)
+        self._free_log_std = bool(log_stds) and settings.free_log_std
+        num_outputs = distribution.num_inputs - (len(log_stds) if self._free_log_std else 0)
+
+        self.encoder = make_trunk(spec, settings, generator)
+        self.is_recurrent = isinstance(self.encoder, Trunk)
+        self.policy_head = self._head(num_outputs, 0.01, settings, generator)
+        if self._free_log_std:
+            self.log_std = nn.Parameter(torch.full((len(log_stds),), settings.initial_log_std))
+            # Of every input: its place among the head's outputs with log sigma behind them.
+            outputs = [i for i in range(distribution.num_inputs) if i not in set(log_stds)]
+            order = np.argsort(outputs + log_stds)
+            self.register_buffer("_order", torch.from_numpy(order), persistent=False)
+            self._is_in_order = bool((order == np.arange(len(order))).all())
+        elif log_stds:
+            with torch.no_grad():
+                self.policy_head.get_parameter("0.bias")[log_stds] += settings.initial_log_std
+        self._shares_layers = settings.vf_share_layers
+        if not self._shares_layers:
+            self.value_encoder = make_trunk(spec, settings, generator)
+        self.value_head = self._head(1, 1.0, settings, generator)
+
+    def _head(
+        self,
+        num_outputs: int,
+        gain: float,
+        settings: ModelConfig,
+        generator: torch.Generator | None,
+    ) -> nn.Sequential:
+        return mlp(
+            self.encoder.width,
+            [],
+            settings.fcnet_activation,
+            num_outputs=num_outputs,
+            output_gain=gain,
+            initializer=settings.fcnet_initializer,
+            generator=generator,
+        )
+
+    @classmethod
+    def distribution_of(
+        cls, space: gym.Space, model: dict[str, Any], **options: Any
+    ) -> Distribution:
+        return distribution_for(space, squash=bool(model.get("squash_actions", False)))
+
+    def forward(self, features: Features) -> ModuleOutput:
+        hidden = self.encoder(features)
+        value_hidden = hidden if self._shares_layers else self.value_encoder(features)
+        return self._output(hidden, value_hidden, features)
+
+    def dist_inputs(self, features: Features) -> Tensor:
+        return self.inputs_of(self.encoder(features), features)
+
+    def value(self, features: Features) -> Tensor:
+        encoder = self.encoder if self._shares_layers else self.value_encoder
+        return self.value_head(encoder(features)).squeeze(-1)
+
+    def initial_state(self, batch_size: int) -> State:
+        return {
+            f"{prefix}{name}": value
+            for prefix, trunk in self._memories()
+            for name, value in trunk.initial_state(batch_size).items()
+        }
+
+    def unroll(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[ModuleOutput, State]:
+        if not self.is_recurrent:
+            return self(features), {}
+        hidden: list[Tensor] = []
+        after: State = {}
+        for prefix, trunk in self._memories():
+            own = {name: state[f"{prefix}{name}"] for name in trunk.state_names}
+            outputs, own = trunk.unroll(features, own, is_first, ends_unseen)
+            hidden.append(outputs)
+            after |= {f"{prefix}{name}": value for name, value in own.items()}
+        return self._output(hidden[0], hidden[-1], features), after
+
+    def _memories(self) -> list[tuple[str, Trunk]]:
+        """Trunks with a memory, and what the names of their state begin with."""
+        if not isinstance(self.encoder, Trunk):
+            return []
+        if self._shares_layers:
+            return [("", self.encoder)]
+        assert isinstance(self.value_encoder, Trunk)
+        return [("policy.", self.encoder), ("value.", self.value_encoder)]
+
+    def _output(self, hidden: Tensor, value_hidden: Tensor, features: Features) -> ModuleOutput:
+        values = self.value_head(value_hidden).squeeze(-1)
+        return ModuleOutput(self.inputs_of(hidden, features), values)
+
+    def inputs_of(self, hidden: Tensor, features: Features) -> Tensor:
+        """Distribution inputs `[..., num_inputs]` of what the trunk made of features.
+
+        A subclass that computes them otherwise, e.g. of vectors that describe the actions, passes
+        its own through `masked`.
+        """
+        outputs = self.policy_head(hidden)
+        if self._free_log_std:
+            log_std = self.log_std.expand(*outputs.shape[:-1], -1)
+            outputs = torch.cat([outputs, log_std], -1)
+            if not self._is_in_order:
+                outputs = outputs[..., self._order]
+        return self.masked(outputs, features)
+
+    def masked(self, inputs: Tensor, features: Features) -> Tensor:
+        """Distribution inputs under which only actions are drawn that the features' mask allows."""
+        mask = action_mask_of(features)
+        return inputs if mask is None else self._distribution.mask(inputs, mask)
+
+
+def check_mask(spec: FeatureSpec, distribution: Distribution) -> None:
+    """Refuse an action mask that is not of the actions.
+
+    Raises:
+        ConfigError: naming what a mask of these actions has.
+    """
+    if spec.num_mask and spec.num_mask != distribution.num_mask:
+        allowed = f"{distribution.num_mask} of the actions" if distribution.num_mask else "no mask"
+        raise ConfigError(f"the action mask has {spec.num_mask} entries; allowed: {allowed}")

@@ -1,0 +1,174 @@
+"""Action values of a discrete action space, with the extensions of Rainbow (arXiv 1710.02298)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import torch
+from torch import Tensor, nn
+
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import Features, FeatureSpec, action_mask_of
+from trainables.core.distributions.build import ILLEGAL, Distribution
+from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.networks.mlp import activation_layer, linear_layer
+from trainables.core.networks.modules import ModuleOutput, PolicyModule, check_mask
+from trainables.core.networks.noisy import NoisyLinear
+from trainables.core.networks.state import State
+from trainables.core.networks.trunk import Trunk, make_trunk
+
+
+class QNetwork(PolicyModule):
+    """Q(s, .), or the distribution of each return over fixed atoms (Bellemare et al., 2017).
+
+    Args:
+        spec: What features look like.
+        distribution: `EpsilonGreedy`.
+        model: The `model` dict of the config.
+        generator: Random stream of the initial weights.
+        dueling: A value and an advantage head, `Q = V + A - mean A` (Wang et al., 2016).
+        hiddens: Widths of the hidden layers of each head.
+        noisy: The heads' layers are noisy (Fortunato et al., 2018).
+        sigma0: Initial noise, see `NoisyLinear`.
+        num_atoms: Atoms of the return's distribution; 1 learns its mean alone.
+        v_min: Lowest atom.
+        v_max: Highest atom.
+        temperature: See `EpsilonGreedy`.
+
+    Attributes:
+        atoms: Returns, `[num_atoms]`.
+    """
+
+    atoms: Tensor
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        distribution: Distribution,
+        model: dict[str, Any],
+        generator: torch.Generator | None = None,
+        *,
+        dueling: bool = False,
+        hiddens: Sequence[int] = (),
+        noisy: bool = False,
+        sigma0: float = 0.5,
+        num_atoms: int = 1,
+        v_min: float = -10.0,
+        v_max: float = 10.0,
+        temperature: float = 0.0,
+    ):
+        super().__init__()
+        settings = ModelConfig(**ModelConfig.check(model))
+        activation, initializer = settings.fcnet_activation, settings.fcnet_initializer
+        check_mask(spec, distribution)
+        self._is_masked = spec.num_mask > 0
+        self.num_actions, self.num_atoms, self.is_noisy = distribution.num_inputs, num_atoms, noisy
+        self.encoder = make_trunk(spec, settings, generator)
+        self.is_recurrent = isinstance(self.encoder, Trunk)
+        if noisy:
+            layer: Any = partial(NoisyLinear, sigma0=sigma0, generator=generator)
+        else:
+            layer = partial(linear_layer, initializer=initializer, generator=generator)
+
+        def head(num_outputs: int) -> nn.Sequential:
+            layers: list[nn.Module] = []
+            width = self.encoder.width
+            for hidden in hiddens:
+                layers += [layer(width, hidden), activation_layer(activation)]
+                width = hidden
+            return nn.Sequential(*layers, layer(width, num_outputs))
+
+        self.advantage = head(self.num_actions * num_atoms)
+        self.state_value = head(num_atoms) if dueling else None
+        self.register_buffer("atoms", torch.linspace(v_min, v_max, num_atoms), persistent=False)
+        self._noisy_layers = [m for m in self.modules() if isinstance(m, NoisyLinear)]
+
+    @classmethod
+    def distribution_of(
+        cls, space: gym.Space, model: dict[str, Any], **options: Any
+    ) -> Distribution:
+        if not isinstance(space, gym.spaces.Discrete):
+            raise ConfigError(
+                f"action space {space} is not supported by Q-learning, which compares the values "
+                "of all actions; supported: Discrete; PPO takes every space, SAC Boxes of floats"
+            )
+        return EpsilonGreedy(int(space.n), options.get("temperature", 0.0))
+
+    def logits(self, features: Features) -> Tensor:
+        """`[..., A, num_atoms]`: of the return's distribution, or Q itself if there is one atom.
+
+        Those of an action that the mask forbids are `ILLEGAL`.
+        """
+        return self.logits_of(self.encoder(features), features)
+
+    def logits_of(self, hidden: Tensor, features: Features) -> Tensor:
+        """`logits` of what the encoder made of features."""
+        shape = (*hidden.shape[:-1], -1, self.num_atoms)
+        advantage = self.advantage(hidden).view(shape)
+        mask = action_mask_of(features)
+        legal = None if mask is None else _legal(mask).unsqueeze(-1)  # [..., A, 1]
+        if self.state_value is None:
+            logits = advantage
+        else:
+            value = self.state_value(hidden).view(shape)
+            logits = value + advantage - _mean_over_actions(advantage, legal)
+        return logits if legal is None else logits.masked_fill(~legal, ILLEGAL)
+
+    def expected(self, logits: Tensor) -> Tensor:
+        """Q of `logits`, `[..., A]`; `ILLEGAL` where they are."""
+        if self.num_atoms == 1:
+            return logits.squeeze(-1)
+        q_values = logits.softmax(-1) @ self.atoms
+        if not self._is_masked:
+            return q_values
+        return q_values.masked_fill(logits[..., 0] == ILLEGAL, ILLEGAL)
+
+    def dist_inputs(self, features: Features) -> Tensor:
+        return self.expected(self.logits(features))
+
+    def value(self, features: Features) -> Tensor:
+        """max_a Q(s, a), `[...]`."""
+        return self.dist_inputs(features).amax(-1)
+
+    def forward(self, features: Features) -> ModuleOutput:
+        q_values = self.dist_inputs(features)
+        return ModuleOutput(q_values, q_values.amax(-1))
+
+    def initial_state(self, batch_size: int) -> State:
+        return self.encoder.initial_state(batch_size) if isinstance(self.encoder, Trunk) else {}
+
+    def unroll(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[ModuleOutput, State]:
+        logits, after = self.unroll_logits(features, state, is_first, ends_unseen)
+        q_values = self.expected(logits)
+        return ModuleOutput(q_values, q_values.amax(-1)), after
+
+    def unroll_logits(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[Tensor, State]:
+        """`logits` over sequences, `[L, B, A, num_atoms]`, and the next state; see `unroll`."""
+        if not isinstance(self.encoder, Trunk):
+            return self.logits(features), {}
+        hidden, after = self.encoder.unroll(features, state, is_first, ends_unseen)
+        return self.logits_of(hidden, features), after
+
+    def set_noise(self, generator: torch.Generator | None) -> None:
+        for noisy in self._noisy_layers:
+            noisy.set_noise(generator)
+
+
+def _legal(mask: Tensor) -> Tensor:
+    """The mask `[..., A]`, but all actions where it allows none; see `mask_logits`."""
+    return mask | ~mask.any(-1, keepdim=True)
+
+
+def _mean_over_actions(advantage: Tensor, legal: Tensor | None) -> Tensor:
+    """Mean of advantages `[..., A, K]` over the legal actions `[..., A, 1]`, `[..., 1, K]`."""
+    if legal is None:
+        return advantage.mean(-2, keepdim=True)
+    return (advantage * legal).sum(-2, keepdim=True) / legal.sum(-2, keepdim=True)

@@ -1,0 +1,174 @@
+"""Networks of soft actor-critic: a policy, one or two Q-functions, and the temperature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import VECTOR, Features, FeatureSpec, action_mask_of
+from trainables.core.data.spaces import PLAIN, leaf_spaces
+from trainables.core.distributions.build import (
+    Categorical,
+    Distribution,
+    distribution_for,
+    is_float_box,
+)
+from trainables.core.networks.encoders import network
+from trainables.core.networks.mlp import frozen
+from trainables.core.networks.modules import PolicyModule, check_mask
+
+
+class QFunctions(nn.Module):
+    """Independent Q-functions: of (s, a) for continuous actions, of s for all discrete ones.
+
+    Each has an encoder of its own; a continuous action enters with the vector part.
+
+    Args:
+        num_functions: E, two against overestimation (twin Q).
+        spec: What features look like.
+        num_action_dims: d of continuous actions; 0: they are discrete.
+        num_outputs: 1, or the number of discrete actions.
+        model: The `model` dict of the config.
+        generator: Random stream of the initial weights.
+    """
+
+    def __init__(
+        self,
+        num_functions: int,
+        spec: FeatureSpec,
+        num_action_dims: int,
+        num_outputs: int,
+        model: dict[str, Any],
+        generator: torch.Generator | None,
+    ):
+        super().__init__()
+        settings = ModelConfig(**ModelConfig.check(model))
+        inputs = replace(spec, num_features=spec.num_features + num_action_dims)
+        self.functions = nn.ModuleList(
+            network(inputs, settings, num_outputs, generator=generator)
+            for _ in range(num_functions)
+        )
+
+    def forward(
+        self, features: Features, actions: Tensor | None = None, *, freeze: bool = False
+    ) -> Tensor:
+        """Values of every function, `[E, B, num_outputs]`.
+
+        Args:
+            features: `[B, …]`.
+            actions: In (-1, 1), `[B, d]`, or None if they are discrete.
+            freeze: Gradients flow to the actions, but not to the parameters.
+        """
+        x = features if actions is None else _with_actions(features, actions)
+        return torch.stack([frozen(f, x) if freeze else f(x) for f in self.functions])  # type: ignore[arg-type]
+
+
+def _with_actions(features: Features, actions: Tensor) -> Features:
+    """Features with actions behind the vector part."""
+    if not isinstance(features, dict):
+        return torch.cat([features, actions], -1)
+    vector = [features[VECTOR]] if VECTOR in features else []
+    return {**features, VECTOR: torch.cat([*vector, actions], -1)}
+
+
+class SoftActorCritic(PolicyModule):
+    """Policy, Q-functions and log alpha (Haarnoja et al., 2018; discrete: Christodoulou, 2019).
+
+    Args:
+        spec: What features look like.
+        distribution: A squashed Gaussian, or a categorical one.
+        model: The `model` dict of the config.
+        generator: Random stream of the initial weights.
+        twin_q: Two Q-functions, of which the lesser value counts.
+        q_model: What differs from `model` in the Q-functions.
+        policy_model: What differs from `model` in the policy.
+        initial_alpha: Weight of the entropy at the start.
+
+    Attributes:
+        actor: Features to distribution inputs.
+        critic: `QFunctions`.
+        log_alpha: Logarithm of the entropy's weight, `[1]`.
+        is_discrete: Whether the actions are.
+    """
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        distribution: Distribution,
+        model: dict[str, Any],
+        generator: torch.Generator | None = None,
+        *,
+        twin_q: bool = True,
+        q_model: dict[str, Any] | None = None,
+        policy_model: dict[str, Any] | None = None,
+        initial_alpha: float = 1.0,
+    ):
+        super().__init__()
+        policy_settings = {**model, **(policy_model or {})}
+        settings = ModelConfig(**ModelConfig.check(policy_settings))
+        check_mask(spec, distribution)
+        self.is_discrete = isinstance(distribution, Categorical)
+        self._distribution = distribution
+        self.actor = network(spec, settings, distribution.num_inputs, 0.01, generator)
+        num_dimensions = 0 if self.is_discrete else math.prod(distribution.action_shape)
+        if not self.is_discrete:
+            with torch.no_grad():  # the second half of the outputs is log sigma
+                last = self.actor[-1]
+                assert isinstance(last, nn.Linear)
+                last.bias[num_dimensions:] += settings.initial_log_std
+        self.critic = QFunctions(
+            2 if twin_q else 1,
+            spec,
+            num_dimensions,
+            distribution.num_inputs if self.is_discrete else 1,
+            {**model, **(q_model or {})},
+            generator,
+        )
+        self.log_alpha = nn.Parameter(torch.full((1,), math.log(initial_alpha)))
+
+    @classmethod
+    def distribution_of(
+        cls, space: gym.Space, model: dict[str, Any], **options: Any
+    ) -> Distribution:
+        if isinstance(space, gym.spaces.Discrete):
+            return Categorical(int(space.n))
+        for path, (_, leaf) in leaf_spaces(space, "action space").items():
+            where = "" if path == PLAIN else f" at {path!r}"
+            if not is_float_box(leaf):
+                raise ConfigError(
+                    f"action space {leaf}{where} is not supported by soft actor-critic: its "
+                    "expectations are over one Discrete space, or over Boxes of floats alone; "
+                    "supported: Discrete, Box of floats with bounds, and Dict and Tuple of such "
+                    "Boxes; PPO takes every space"
+                )
+            if not np.isfinite([leaf.low, leaf.high]).all():  # type: ignore[attr-defined]
+                raise ConfigError(
+                    f"action space {leaf}{where} is not supported by soft actor-critic: actions "
+                    "are squashed into bounds, and these are not finite"
+                )
+        return distribution_for(space, squash=True)
+
+    def acting_parameters(self) -> Iterator[nn.Parameter]:
+        return self.actor.parameters()
+
+    def dist_inputs(self, features: Features) -> Tensor:
+        inputs = self.actor(features)
+        mask = action_mask_of(features)
+        return inputs if mask is None else self._distribution.mask(inputs, mask)
+
+    def value(self, features: Features) -> Tensor:
+        """The lesser Q: its mean under the policy if actions are discrete, else of its mode."""
+        inputs = self.dist_inputs(features)
+        if self.is_discrete:
+            return (inputs.softmax(-1) * self.critic(features).amin(0)).sum(-1)
+        mode = self._distribution.mode(inputs).tanh().reshape(*inputs.shape[:-1], -1)
+        return self.critic(features, mode).amin(0).squeeze(-1)

@@ -1,0 +1,1 @@
+"""A policy: from observations to actions."""

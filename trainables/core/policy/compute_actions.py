@@ -1,0 +1,285 @@
+"""Actions for observations from anywhere: what users of a policy call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.features import PREV_ACTION, PREV_REWARD, Features
+from trainables.core.distributions.build import Distribution
+from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.state import State, state_arrays
+from trainables.core.policy.action_arguments import (
+    ActionArguments,
+    AnyState,
+    like_given,
+    named_state,
+)
+from trainables.core.policy.connectors.actions import ActionConnector, single_action
+from trainables.core.policy.connectors.module_to_env import ModuleToEnv
+from trainables.core.policy.observations import Observations
+
+MODULE_ACTIONS = "module_actions"
+
+
+class Computed(NamedTuple):
+    """What `compute_actions` gives with `full_fetch`, and always of a policy that has a state.
+
+    Attributes:
+        actions: For the environment.
+        state: To be given with the next observations; {} of a policy that has none. In the form in
+            which the state before it was given: by name, or a list of its parts.
+        extra: `action_dist_inputs`, `action_logp` and `vf_preds`; with a `module_to_env_connector`
+            also `module_actions`, what it was given.
+    """
+
+    actions: Any
+    state: Any
+    extra: dict[str, Any]
+
+
+class ComputesActions:
+    """Part of `Policy`: checks observations and states, acts, and says what it thought of them."""
+
+    explore: bool
+    has_state: bool
+    is_recurrent: bool
+    action_space: gym.Space
+    observations: Observations
+    distribution: Distribution
+    actions: ActionConnector
+    module_to_env: ModuleToEnv | None
+    module: PolicyModule
+    _generator: torch.Generator
+
+    if TYPE_CHECKING:
+        from trainables.core.policy.policy import Acted
+
+        def act(
+            self,
+            obs: np.ndarray,
+            explore: bool,
+            generator: torch.Generator | None = None,
+            state: State | None = None,
+        ) -> Acted: ...
+
+        def initial_state(self, batch_size: int) -> State: ...
+
+        def unroll_one(
+            self, module: PolicyModule, features: Features, state: State
+        ) -> tuple[ModuleOutput, State]: ...
+
+    def compute_actions(
+        self,
+        obs: Any = None,
+        state: AnyState = None,
+        *,
+        prev_action: Any = None,
+        prev_reward: Any = None,
+        info: Any = None,
+        input_dict: Mapping[str, Any] | None = None,
+        full_fetch: bool = False,
+        explore: bool | None = None,
+        timestep: int | None = None,
+        episodes: Any = None,
+        unsquash_actions: bool | None = None,
+        clip_actions: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Actions for a batch of observations.
+
+        Args:
+            obs: Raw observations `[B, *shape]`; of a Dict or Tuple space a tree of such arrays, or
+                a list of observations.
+            state: Of a policy that has one, `[B, …]` by name, or a list in the order of
+                `initial_state`; None begins an episode.
+            prev_action: The action before, `[B, …]`, for policies that look at it; None at an
+                episode's start. With a `module_to_env_connector` the one it was given, i.e.
+                `extra["module_actions"]`.
+            prev_reward: What it gave in return, `[B]`.
+            info: The environment's. Taken since callers of the reference pass it on: no policy
+                here looks at it.
+            input_dict: Instead of `obs`, `state`, `prev_action` and `prev_reward`: a batch of
+                samples with `obs`, `state_in_0`, …, `prev_actions` and `prev_rewards`.
+            full_fetch: Also return the state and a dict with `action_dist_inputs`,
+                `action_logp` and `vf_preds`. Recurrent policies always do.
+            explore: Sample (True) or take the most likely actions (False); None: the default.
+            timestep: The number of environment steps so far. Schedules of exploration look at it
+                in `Algorithm.compute_actions`; a policy by itself has no schedule, but the values
+                that it was given last.
+            episodes: Taken as `info` is.
+            unsquash_actions: Stretch continuous actions from [-1, 1] to the bounds of the action
+                space and clip them; False: leave them in the normalised space. None: as
+                `normalize_actions` of the config says.
+            clip_actions: Clip those that are not stretched; None: as the setting of that name.
+            kwargs: What a later version may have: one warning names them.
+
+        Returns:
+            Actions for the environment, `[B, …]`; with `full_fetch`, or of a recurrent policy, the
+            three.
+
+        Raises:
+            ConfigError: if observations do not fit the observation space.
+        """
+        given = ActionArguments(
+            obs, state, prev_action, prev_reward, unsquash_actions, clip_actions
+        ).with_more(input_dict, kwargs, self._sees)
+        rows = self.observations.checked_rows(
+            given.obs, given.prev_action, given.prev_reward, batched=True
+        )
+        before = named_state(given.state, self._state_names)
+        result = self.compute_rows(rows, before, explore, full_fetch, self._connector_for(given))
+        if not isinstance(result, Computed):
+            return result
+        return result._replace(state=like_given(given.state, result.state))
+
+    def compute_single_action(
+        self,
+        obs: Any = None,
+        state: AnyState = None,
+        *,
+        prev_action: Any = None,
+        prev_reward: float | None = None,
+        info: Any = None,
+        input_dict: Mapping[str, Any] | None = None,
+        full_fetch: bool = False,
+        explore: bool | None = None,
+        timestep: int | None = None,
+        episode: Any = None,
+        unsquash_action: bool | None = None,
+        clip_action: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The action for one observation; see `compute_actions`. No argument has a batch axis."""
+        given = ActionArguments(
+            obs, state, prev_action, prev_reward, unsquash_action, clip_action
+        ).with_more(input_dict, kwargs, self._sees)
+        rows = self.observations.checked_rows(
+            given.obs, given.prev_action, given.prev_reward, batched=False
+        )
+        before = {
+            name: _tensor(part)[None]
+            for name, part in named_state(given.state, self._state_names).items()
+        }
+        result = self.compute_rows(rows, before, explore, full_fetch, self._connector_for(given))
+        if not isinstance(result, Computed):
+            return single_action(self.action_space, result)
+        extra = {k: value[0] for k, value in result.extra.items() if k != MODULE_ACTIONS}
+        if MODULE_ACTIONS in result.extra:
+            extra[MODULE_ACTIONS] = self.actions.single(result.extra[MODULE_ACTIONS])
+        after = {name: part[0] for name, part in result.state.items()}
+        return Computed(
+            single_action(self.action_space, result.actions), like_given(given.state, after), extra
+        )
+
+    @property
+    def _sees(self) -> list[str]:
+        """The columns of a batch of samples that it looks at besides observations and state."""
+        seen = {PREV_ACTION: "prev_actions", PREV_REWARD: "prev_rewards"}
+        return [seen[name] for name in self.observations.extra_widths]
+
+    @property
+    def _state_names(self) -> list[str]:
+        return list(self.initial_state(1)) if self.has_state else []
+
+    def _connector_for(self, given: ActionArguments) -> ActionConnector:
+        """What makes actions for the environment, as the arguments of a call ask for it."""
+        actions = self.actions.scaled(given.unsquash, given.clip)
+        if actions is not self.actions and self.module_to_env is not None:
+            raise ConfigError(
+                "unsquash_action and clip_action cannot be changed before a "
+                "module_to_env_connector, which takes actions as the config makes them; "
+                f"full_fetch=True has what it is given as extra[{MODULE_ACTIONS!r}]"
+            )
+        return actions
+
+    def compute_rows(
+        self,
+        rows: np.ndarray,
+        state: Mapping[str, Any] | None = None,
+        explore: bool | None = None,
+        full_fetch: bool = False,
+        actions: ActionConnector | None = None,
+    ) -> Any:
+        """`compute_actions` of observations as they are stored, with what led to them.
+
+        Args:
+            rows: Observations, `[B, *shape]`.
+            state: By name; nothing begins an episode.
+            explore: See `compute_actions`.
+            full_fetch: See `compute_actions`.
+            actions: Makes actions for the environment; None: the policy's own connector.
+        """
+        explore = self.explore if explore is None else explore
+        before = self.checked_state(state, len(rows))
+        impossible = self.observations.without_action(rows)
+        if impossible is not None and impossible.any():
+            mask, row = self.observations.mask_path, int(impossible.argmax())
+            raise ConfigError(f"observation {row}: {mask!r} allows no action")
+        acted = self.act(rows, explore, self._generator, before)
+        env_actions = acted.env_actions
+        if actions is not None and actions is not self.actions:
+            env_actions = actions(acted.actions)
+        if not (full_fetch or self.has_state):
+            return env_actions
+        extra: dict[str, Any] = self.thoughts(rows, before, acted)
+        if self.module_to_env is not None:
+            extra[MODULE_ACTIONS] = self.actions(acted.actions)
+        return Computed(env_actions, state_arrays(acted.state), extra)
+
+    def thoughts(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
+        """What led to actions: `action_dist_inputs`, `action_logp` and `vf_preds`, `[B, …]`.
+
+        Args:
+            rows: That were acted on.
+            state: Before them.
+            acted: What `act` gave.
+        """
+        return {
+            "action_dist_inputs": acted.inputs.cpu().numpy(),
+            "action_logp": self.distribution.logp(acted.inputs, acted.actions).cpu().numpy(),
+            "vf_preds": self._values(rows, state).cpu().numpy(),
+        }
+
+    @torch.inference_mode()
+    def _values(self, rows: np.ndarray, state: State) -> Tensor:
+        """Values `[B]` of rows with the state before them."""
+        self.module.set_noise(None)
+        features, state, _ = self.observations.look(rows, state)
+        if self.is_recurrent:
+            return self.unroll_one(self.module, features, state)[0].values
+        return self.module.value(features)
+
+    def checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
+        """A state `[B, …]` as tensors; that of an episode's start if there is none.
+
+        Raises:
+            ConfigError: if it is not of this policy.
+        """
+        initial = self.initial_state(batch_size)
+        if not state:
+            return initial
+        if set(state) != set(initial):
+            raise ConfigError(
+                f"state {sorted(state)} does not fit the policy's {sorted(initial)}"
+                + ("" if self.has_state else ": it is not recurrent")
+            )
+        given = {name: _tensor(part) for name, part in state.items()}
+        for name, part in given.items():
+            if part.shape != initial[name].shape:
+                raise ConfigError(
+                    f"state {name!r} has shape {tuple(part.shape)}, the policy's has "
+                    f"{tuple(initial[name].shape)}"
+                )
+        return {name: part.to(initial[name]) for name, part in given.items()}
+
+
+def _tensor(part: Any) -> Tensor:
+    """A part of a state, which callers give as an array or a tensor."""
+    return part if isinstance(part, Tensor) else torch.as_tensor(np.array(part))

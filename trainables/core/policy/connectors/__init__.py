@@ -1,0 +1,1 @@
+"""What observations and actions pass through on their way."""

@@ -1,0 +1,288 @@
+"""Actions as a distribution stores them, as environments take them, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.spaces import PLAIN, check_observation, leaf_spaces
+from trainables.core.distributions.build import Distribution, Joint, SquashedGaussian, is_float_box
+
+
+class ActionConnector:
+    """Stored actions -> actions for the environment, and back.
+
+    A stored action of a Dict or Tuple space is one vector: its leaves flattened, in the space's
+    order. See `Joint`.
+
+    Args:
+        space: The environment's action space.
+        distribution: Where actions come from.
+        normalize: Stretch [-1, 1] to the bounds of bounded Boxes of floats, then clip to them.
+        clip: Clip Boxes of floats to their bounds without stretching.
+
+    Raises:
+        ConfigError: if a leaf is not supported, or is squashed and has no bounds.
+    """
+
+    def __init__(
+        self, space: gym.Space, distribution: Distribution, *, normalize: bool, clip: bool
+    ):
+        self.space = space
+        self._dtype = distribution.action_dtype
+        leaves = leaf_spaces(space, "action space")
+        parts = distribution.parts if isinstance(distribution, Joint) else {}
+        self._leaves: list[_Discrete | _Continuous] = []
+        for path, (_, leaf) in leaves.items():
+            if not is_float_box(leaf):
+                self._leaves.append(_Discrete(leaf))
+                continue
+            is_squashed = isinstance(parts.get(path, distribution), SquashedGaussian)
+            self._leaves.append(_Continuous(leaf, path, is_squashed, normalize, clip))
+        self._paths = list(leaves)
+        self._shapes = [leaf.shape or () for _, leaf in leaves.values()]
+        self._sizes = [math.prod(shape) for shape in self._shapes]
+        self._is_plain = PLAIN in leaves
+
+    def __call__(self, actions: Tensor) -> Any:
+        """Actions for a vector environment, of the dtypes of its space and inside it.
+
+        Args:
+            actions: Stored ones, `[N, …]`.
+
+        Returns:
+            An array `[N, *shape]`; for Dict and Tuple spaces a dict or tuple of them, nested as
+            the space is.
+        """
+        if self._is_plain:
+            return self._leaves[0](actions)
+        parts = zip(self._leaves, self._shapes, actions.cpu().split(self._sizes, -1), strict=True)
+        arrays = (leaf(part.reshape(len(part), *shape)) for leaf, shape, part in parts)
+        return _build(self.space, arrays)
+
+    def tensors(self, actions: Tensor) -> dict[str, Tensor]:
+        """What a call gives, by path and as tensors: for programs without numpy."""
+        return {p: leaf.tensor(part) for p, leaf, part in self._split(actions)}
+
+    def told(self, actions: Tensor) -> Tensor:
+        """Stored actions as `to_stored` gives them of `tensors`: clipped, if they were."""
+        stored = [leaf.told(part) for _, leaf, part in self._split(actions)]
+        if self._is_plain:
+            return stored[0].to(self._dtype)
+        return torch.cat([part.reshape(part.shape[0], -1) for part in stored], -1).to(self._dtype)
+
+    def _split(self, actions: Tensor) -> list[tuple[str, _Discrete | _Continuous, Tensor]]:
+        """Path, leaf and stored actions `[N, *shape]` of each."""
+        if self._is_plain:
+            return [(PLAIN, self._leaves[0], actions)]
+        parts = zip(
+            self._paths, self._leaves, self._shapes, actions.split(self._sizes, -1), strict=True
+        )
+        return [(p, leaf, own.reshape(own.shape[0], *shape)) for p, leaf, shape, own in parts]
+
+    def scaled(self, unsquash: bool | None, clip: bool | None) -> ActionConnector:
+        """One that leaves Boxes of floats in the normalised space, stretches or clips them.
+
+        Args:
+            unsquash: Stretch [-1, 1] to the bounds, and clip to them; None: as this one does.
+            clip: Clip what is not stretched; None: as this one does.
+
+        Returns:
+            This one, if it does so already.
+        """
+        if unsquash is None and clip is None:
+            return self
+        leaves = [leaf.scaled(unsquash, clip) for leaf in self._leaves]
+        if all(new is old for new, old in zip(leaves, self._leaves, strict=True)):
+            return self
+        made = copy(self)
+        made._leaves = leaves
+        return made
+
+    def single(self, actions: Any, index: int = 0) -> Any:
+        """One action of a batch for the environment, as an environment by itself takes it."""
+        return single_action(self.space, actions, index)
+
+    def to_stored(self, actions: Any, *, batched: bool = True) -> Tensor:
+        """Stored actions of an environment's: the inverse of a call, up to rounding and clipping.
+
+        Args:
+            actions: A batch as a vector environment takes it, see `__call__`.
+            batched: False if it is a single action, which is then stored without a batch axis. A
+                batch of a Dict or Tuple space may also be a list of single actions.
+
+        Raises:
+            ConfigError: naming the leaf that is not of the space. Boxes may be left: what clipping
+                has lost cannot be told anyway.
+        """
+        check_observation(self.space, actions, batched=batched, what="action")
+        if not batched:
+            batch = _map(self.space, actions, lambda _, leaf: np.asarray(leaf)[None])
+            return self.to_stored(batch)[0]
+        if isinstance(actions, list) and not self._is_plain:
+            return torch.stack([self.to_stored(action, batched=False) for action in actions])
+        arrays: list[np.ndarray] = []
+        _map(self.space, actions, lambda _, leaf: arrays.append(np.asarray(leaf)))
+        stored = [leaf.inverse(array) for leaf, array in zip(self._leaves, arrays, strict=True)]
+        if self._is_plain:
+            return torch.from_numpy(stored[0]).to(self._dtype)
+        flat = [array.reshape(len(array), -1) for array in stored]
+        return torch.from_numpy(np.concatenate(flat, -1)).to(self._dtype)
+
+
+class _Discrete:
+    """Choices counted from 0 -> choices of the space, by what it starts at."""
+
+    def __init__(self, space: gym.Space):
+        self._space_dtype = space.dtype
+        if isinstance(space, gym.spaces.Box):
+            start = space.low
+        else:
+            start = np.asarray(getattr(space, "start", 0))  # MultiBinary has none
+        # Also of uint64: it wraps on the way there and back.
+        self._start = start.astype(np.int64) if start.any() else None
+
+    def __call__(self, actions: Tensor) -> np.ndarray:
+        array = actions.cpu().numpy()
+        if self._start is not None:
+            array = array.astype(np.int64, copy=False) + self._start
+        return array.astype(self._space_dtype, copy=False)
+
+    def scaled(self, unsquash: bool | None, clip: bool | None) -> _Discrete:
+        """Itself: choices have no bounds to be stretched to."""
+        return self
+
+    def tensor(self, actions: Tensor) -> Tensor:
+        """What a call gives, as a tensor."""
+        if self._start is not None:
+            actions = actions.to(torch.int64) + torch.from_numpy(self._start)
+        return actions.to(torch_dtype(self._space_dtype))
+
+    def told(self, actions: Tensor) -> Tensor:
+        """The inverse of `tensor` after it."""
+        return actions
+
+    def inverse(self, array: np.ndarray) -> np.ndarray:
+        array = array.astype(np.int64)
+        return array if self._start is None else array - self._start
+
+
+class _Continuous:
+    """Elements of a distribution -> elements of a Box of floats."""
+
+    def __init__(self, space: gym.Space, path: str, is_squashed: bool, normalize: bool, clip: bool):
+        assert isinstance(space, gym.spaces.Box)
+        self._space_dtype, self._squashes = space.dtype, is_squashed
+        self._low, self._high = space.low, space.high
+        bounded = np.isfinite(space.low) & np.isfinite(space.high)
+        if is_squashed and not bounded.all():
+            where = "" if path == PLAIN else f" at {path!r}"
+            raise ConfigError(
+                f"model squash_actions=True needs a bounded action space, not {space}{where}"
+            )
+        self._unsquashes, self._clip = normalize or is_squashed, clip
+        self._has_bounds = bool(bounded.any())
+        self._stretches = self._unsquashes and self._has_bounds
+        self._clips = self._unsquashes or clip  # what is squashed for the rounding alone
+        work = np.promote_types(space.dtype, np.float32)
+        # Halves first: the width of the widest Box is not finite.
+        low = np.where(bounded, space.low, -1).astype(work) / 2
+        high = np.where(bounded, space.high, 1).astype(work) / 2
+        self._center, self._half = high + low, high - low
+
+    def __call__(self, actions: Tensor) -> np.ndarray:
+        if self._squashes:
+            actions = actions.tanh()
+        array = actions.cpu().numpy()
+        if self._stretches:
+            array = self._center + array * self._half
+        if self._clips:
+            array = np.clip(array, self._low, self._high)
+        return array.astype(self._space_dtype, copy=False)
+
+    def scaled(self, unsquash: bool | None, clip: bool | None) -> _Continuous:
+        """See `ActionConnector.scaled`."""
+        made = copy(self)
+        made._unsquashes = self._unsquashes if unsquash is None else unsquash
+        made._stretches = made._unsquashes and self._has_bounds
+        made._clips = made._unsquashes or (self._clip if clip is None else clip)
+        same = (made._stretches, made._clips) == (self._stretches, self._clips)
+        return self if same else made
+
+    def tensor(self, actions: Tensor) -> Tensor:
+        """What a call gives, as a tensor: the same operations in the same order."""
+        if self._squashes:
+            actions = actions.tanh()
+        # PyTorch would not promote to the dtype of a tensor without axes, as NumPy does.
+        actions = actions.to(torch_dtype(self._center.dtype))
+        if self._stretches:
+            actions = self._constant(self._center) + actions * self._constant(self._half)
+        if self._clips:
+            actions = actions.clamp(self._constant(self._low), self._constant(self._high))
+        return actions.to(torch_dtype(self._space_dtype))
+
+    def told(self, actions: Tensor) -> Tensor:
+        """The inverse of `tensor` after it."""
+        made = self.tensor(actions).to(torch_dtype(self._center.dtype))
+        if self._stretches:
+            half = np.where(self._half > 0, self._half, 1)
+            made = (made - self._constant(self._center)) / self._constant(half)
+        made = made.to(torch.float32)
+        if self._squashes:
+            limit = 1 - torch.finfo(torch.float32).eps
+            made = made.clamp(-limit, limit).atanh()
+        return made
+
+    def _constant(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.array(array, self._center.dtype))
+
+    def inverse(self, array: np.ndarray) -> np.ndarray:
+        if self._stretches:
+            half = np.where(self._half > 0, self._half, 1)  # of a Box that holds a single value
+            array = (array - self._center) / half
+        array = array.astype(np.float32)
+        if self._squashes:
+            limit = 1 - np.finfo(np.float32).eps  # atanh is finite inside
+            array = np.arctanh(np.clip(array, -limit, limit))
+        return array
+
+
+def torch_dtype(dtype: Any) -> torch.dtype:
+    """PyTorch's type of the same name."""
+    return torch.from_numpy(np.empty(0, dtype)).dtype
+
+
+def single_action(space: gym.Space, actions: Any, index: int = 0) -> Any:
+    """One action of a batch for a vector environment, as an environment by itself takes it."""
+    return _map(space, actions, lambda leaf, array: _row(leaf, array, index))
+
+
+def _build(space: gym.Space, arrays: Iterator[np.ndarray]) -> Any:
+    """A tree as the space is, of arrays in the order of its leaves."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _build(part, arrays) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(_build(part, arrays) for part in space.spaces)
+    return next(arrays)
+
+
+def _map(space: gym.Space, tree: Any, function: Callable[[gym.Space, Any], Any]) -> Any:
+    """The tree of `function(leaf's space, leaf)`, called in the order of the space's leaves."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _map(part, tree[key], function) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(_map(p, leaf, function) for p, leaf in zip(space.spaces, tree, strict=True))
+    return function(space, tree)
+
+
+def _row(space: gym.Space, array: np.ndarray, index: int) -> Any:
+    """A number of a Discrete space, else an array, also if it has no axes."""
+    return array[index] if isinstance(space, gym.spaces.Discrete) else array[index, ...]

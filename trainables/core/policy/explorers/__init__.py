@@ -1,0 +1,1 @@
+"""Exploration by something else than the action distribution."""

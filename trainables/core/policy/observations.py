@@ -1,0 +1,287 @@
+"""What a policy makes of raw observations: how they are stored, and the features of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.batch import Rollout, as_tensor
+from trainables.core.data.features import PREV_ACTION, PREV_REWARD, VECTOR, Features
+from trainables.core.data.frame_stack import (
+    FRAMES,
+    FrameStack,
+    connected_frames,
+    stack_frames,
+    with_last,
+)
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.preprocessor import Preprocessor
+from trainables.core.data.spaces import check_observation
+from trainables.core.distributions.build import Distribution
+from trainables.core.networks.state import State
+from trainables.core.policy.connectors.actions import ActionConnector
+from trainables.core.policy.connectors.env_to_module import EnvToModule
+from trainables.core.policy.connectors.filter import MeanStdFilter
+
+
+class Observations:
+    """From raw observations to features: connectors, frame stacks, preprocessor and filter.
+
+    Args:
+        space: Of one raw observation.
+        connectors: The user's, before the preprocessor, or None.
+        distribution: Of the actions, which a mask is of.
+        actions: Between the distribution and the environment.
+        model: The `model` dict of the config.
+        observation_filter: "NoFilter" or "MeanStdFilter".
+        action_mask_key: The key of a Dict observation that says which actions are allowed.
+        frame_stack: How many observations are seen as one.
+        device: Where features are computed.
+
+    Attributes:
+        space: Of one raw observation.
+        layout: How observations are stored.
+        frames: What a stack of frames looks like, or None.
+        num_frames: How many observations are seen as one.
+        preprocessor: From one-hot to images; its `spec` says what features look like.
+        filter: Running mean and standard deviation of the features, or None.
+        mask_path: The observation's leaf that says which actions are allowed, or None.
+    """
+
+    def __init__(
+        self,
+        space: gym.Space,
+        connectors: EnvToModule | None,
+        distribution: Distribution,
+        actions: ActionConnector,
+        model: dict[str, Any],
+        *,
+        observation_filter: str,
+        action_mask_key: str,
+        frame_stack: int,
+        device: torch.device,
+    ):
+        self.space, self.device = space, device
+        self._connectors, self._distribution, self._actions = connectors, distribution, actions
+        self._seen_space = space if connectors is None else connectors.space
+        self.mask_path = self._find_mask(action_mask_key)
+        self._extras = self._previous(ModelConfig(**ModelConfig.check(model)))
+        self.layout = ObservationLayout(space, self._extras)
+        self.frames = self._make_frames(frame_stack)
+        self.num_frames = frame_stack
+        self.preprocessor = Preprocessor(
+            self._seen_space if self.frames is None else self.frames.space,
+            mask=self.mask_path,
+            num_prev_action=self._extras.get(PREV_ACTION, 0),
+            has_prev_reward=PREV_REWARD in self._extras,
+            channels_first=None if self.frames is None else self.frames.channels_first,
+            exact=observation_filter == "MeanStdFilter",
+        )
+        self.filter = self._make_filter(observation_filter)
+
+    def _previous(self, model: ModelConfig) -> dict[str, int]:
+        """What is stored beside observations, with its width: what led to them."""
+        widths: dict[str, int] = {}
+        if model.uses_prev_action:
+            widths[PREV_ACTION] = self._distribution.num_encoded
+        if model.uses_prev_reward:
+            widths[PREV_REWARD] = 1
+        return widths
+
+    def _make_frames(self, num_frames: int) -> FrameStack | None:
+        if num_frames == 1:
+            return None
+        if self._extras:
+            raise ConfigError(
+                f"frame_stack = {num_frames} and a memory that sees previous actions or "
+                "rewards exclude each other: the memory remembers the frames, too"
+            )
+        if not self.layout.is_plain:  # frames are kept as they are stored, before any connector
+            raise ConfigError(
+                f"frame_stack = {num_frames} needs environments with observations of one Box, not "
+                f"{self.space}; allowed here: 1, or a memory (model: use_lstm)"
+            )
+        return FrameStack(self._seen_space, num_frames)
+
+    def _find_mask(self, key: str) -> str | None:
+        """The path of the observation's action mask, or None if it has none."""
+        mask = _part(self._seen_space, key)
+        if mask is None:
+            if _part(self.space, key) is not None:
+                raise ConfigError(
+                    f"env_to_module_connector: the action mask {key!r} is lost; allowed: to pass "
+                    "it on, or another action_mask_key if actions are not to be masked"
+                )
+            return None
+        size, needed = int(np.prod(mask.shape or ())), self._distribution.num_mask
+        if size != needed or not size:
+            raise ConfigError(
+                f"observation {key!r}: a mask of {size} entries does not fit the action space "
+                f"{self._actions.space}; allowed: {needed} entries (0: its actions cannot be "
+                "masked; give the observation another key, or set action_mask_key)"
+            )
+        return key
+
+    def _make_filter(self, observation_filter: str) -> MeanStdFilter | None:
+        if observation_filter != "MeanStdFilter":
+            return None
+        if not self.preprocessor.num_features:
+            raise ConfigError(
+                "observation_filter = 'MeanStdFilter' has no effect on images; allowed with "
+                f"{self._seen_space}: 'NoFilter'"
+            )
+        return MeanStdFilter(self.preprocessor.num_features)
+
+    def features(self, obs: Any) -> Features:
+        """What the module sees of stored observations.
+
+        Args:
+            obs: Rows as `layout` stores them `[..., *shape]`, or a tensor of a plain space's, or
+                tensors by path. With frame stacking the last k of each, `[..., k, *shape]`.
+        """
+        features = self._unfiltered(obs)
+        if self.filter is None:
+            return features
+        if isinstance(features, dict):
+            features[VECTOR] = self.filter(features[VECTOR])
+            return features
+        return self.filter(features)
+
+    def _unfiltered(self, obs: Any) -> Features:
+        if self.frames is None:
+            return self.preprocessor(self._connected(obs))
+        stacks = self._tensors(obs)
+        if self._connectors is not None:
+            stacks = connected_frames(stacks, len(self.layout.shape), self._connectors)
+        return self.preprocessor(self.frames.join(stacks))
+
+    def seen(self, rollout: Rollout) -> Any:
+        """What `features` takes of the rows of a rollout, `[T+1, N, ...]`, in host memory."""
+        if self.frames is None:
+            return rollout.obs
+        assert rollout.states is not None
+        arrays = (rollout.obs, rollout.states[FRAMES][0], rollout.is_first)
+        return stack_frames(*(as_tensor(array, torch.device("cpu")) for array in arrays))
+
+    def _connected(self, obs: Any) -> Any:
+        """Stored observations as tensors, through the user's connectors."""
+        tensors = self._tensors(obs)
+        return tensors if self._connectors is None else self._connectors(tensors)
+
+    def _tensors(self, obs: Any) -> Any:
+        if isinstance(obs, dict):
+            return {path: part.to(self.device) for path, part in obs.items()}
+        if isinstance(obs, Tensor):
+            return obs.to(self.device)
+        if self.layout.is_plain:
+            return as_tensor(np.asarray(obs), self.device)
+        return {
+            path: as_tensor(leaf, self.device) for path, leaf in self.layout.leaves(obs).items()
+        }
+
+    def vector_features(self, obs: Any) -> np.ndarray:
+        """The unfiltered vector part `[R, num_features]` of what `features` takes.
+
+        What the observation filter's statistics are made of.
+        """
+        features = self._unfiltered(obs)
+        vector = features[VECTOR] if isinstance(features, dict) else features
+        return vector.reshape(-1, self.preprocessor.num_features).cpu().numpy()
+
+    def extras(self, actions: Tensor | None, rewards: Any, is_first: Any) -> dict[str, Any] | None:
+        """What is stored beside observations: the action and reward that led to them.
+
+        Args:
+            actions: As the distribution gave them, `[N, …]`; None at the very start.
+            rewards: `[N]`.
+            is_first: Whether the observations begin an episode, `[N]`: these get zeros.
+        """
+        if not self._extras or actions is None:
+            return None
+        going_on = ~np.asarray(is_first)[:, None]
+        extras: dict[str, Any] = {}
+        if PREV_ACTION in self._extras:
+            # As `compute_single_action` is told of them: clipped, if they were.
+            given = self._actions.to_stored(self._actions(actions))
+            extras[PREV_ACTION] = self._distribution.encode(given).cpu().numpy() * going_on
+        if PREV_REWARD in self._extras:
+            extras[PREV_REWARD] = np.asarray(rewards)[:, None] * going_on
+        return extras
+
+    def encoded_actions(self, actions: Any, *, batched: bool = True) -> np.ndarray:
+        """Actions as the next observation's row has them, `[B, num_encoded]`.
+
+        Args:
+            actions: As an environment (or a `module_to_env_connector`) is given them.
+            batched: Whether there are several.
+        """
+        stored = self._actions.to_stored(actions, batched=batched)
+        stored = stored if batched else stored.unsqueeze(0)
+        return self._distribution.encode(stored).cpu().numpy()
+
+    @property
+    def extra_widths(self) -> dict[str, int]:
+        """What is stored beside observations (`@prev_action`, `@prev_reward`), with its width."""
+        return dict(self._extras)
+
+    def without_action(self, obs: np.ndarray) -> np.ndarray | None:
+        """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
+        if self.mask_path is None:
+            return None
+        if self._connectors is None:
+            mask = torch.from_numpy(obs[self.mask_path])
+        else:
+            mask = self._connected(obs)[self.mask_path].cpu()
+        return (~self._distribution.allows_something(mask.reshape(len(obs), -1) != 0)).numpy()
+
+    def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
+        """The first row of stored `[N]` with NaN or infinity in it, and the leaf; None: no row.
+
+        What connectors make finite numbers of is none: infinity may be what a sensor says that
+        sees nothing.
+        """
+        found = self.layout.not_finite(rows)
+        if found is None or self._connectors is None:
+            return found
+        made = self._connected(rows)
+        parts = made.values() if isinstance(made, dict) else [made]
+        return None if all(bool(part.isfinite().all()) for part in parts) else found
+
+    def look(self, rows: np.ndarray, state: State) -> tuple[Features, State, State]:
+        """Features of rows, the memory's part of the state, and the frames from now on."""
+        if self.frames is None:
+            return self.features(rows), state, {}
+        stacked, frames = with_last(self._tensors(rows), state[FRAMES])
+        memory = {name: part for name, part in state.items() if name != FRAMES}
+        return self.features(stacked), memory, {FRAMES: frames}
+
+    def checked_rows(
+        self, obs: Any, prev_action: Any, prev_reward: Any, *, batched: bool
+    ) -> np.ndarray:
+        """Observations as stored rows, `[B, *shape]`."""
+        for name, value, extra in (
+            ("prev_action", prev_action, PREV_ACTION),
+            ("prev_reward", prev_reward, PREV_REWARD),
+        ):
+            if value is not None and extra not in self._extras:
+                raise ConfigError(
+                    f"{name} = {value!r} has no effect: this policy does not look at it"
+                )
+        check_observation(self.space, obs, batched=batched)
+        extras: dict[str, Any] = {}
+        if prev_action is not None:
+            extras[PREV_ACTION] = self.encoded_actions(prev_action, batched=batched)
+        if prev_reward is not None:
+            extras[PREV_REWARD] = np.reshape(np.asarray(prev_reward, np.float32), (-1, 1))
+        return self.layout.rows(obs, extras, batched=batched)
+
+
+def _part(space: gym.Space, key: str) -> gym.Space | None:
+    """The part of a Dict space with a key, or None."""
+    return space.spaces.get(key) if isinstance(space, gym.spaces.Dict) else None

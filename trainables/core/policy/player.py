@@ -1,0 +1,77 @@
+"""What whoever plays episodes needs of a policy, be it a `Policy` or an exported graph of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.networks.state import State
+
+if TYPE_CHECKING:
+    from trainables.core.policy.explorers.explorers import SlotState
+    from trainables.core.policy.policy import Acted
+
+
+class SeesObservations(Protocol):
+    """From observations of a vector environment to rows; see `Observations`."""
+
+    layout: ObservationLayout
+    mask_path: str | None
+
+    def extras(self, actions: Tensor | None, rewards: Any, is_first: Any) -> dict[str, Any] | None:
+        """What is stored beside observations: the action and reward that led to them."""
+
+    def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
+        """The first row of stored `[N]` with NaN or infinity in it, and the leaf; None: no row."""
+
+    def without_action(self, obs: np.ndarray) -> np.ndarray | None:
+        """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
+
+
+class Explores(Protocol):
+    """What is kept for slots from step to step while they explore; see `Explorer`."""
+
+    def start(self, num_slots: int) -> SlotState:
+        """What is kept for slots that all begin an episode; empty if nothing is."""
+
+    def restart(self, slots: SlotState, begins: np.ndarray) -> None:
+        """Forget what is kept for the slots that begin an episode, `[N]` bool; in place."""
+
+
+class Player(Protocol):
+    """Turns observations into actions for an environment; see `Policy`."""
+
+    observation_space: gym.Space
+    action_space: gym.Space
+    device: torch.device
+    metadata: dict[str, Any]
+    has_state: bool
+
+    @property
+    def observations(self) -> SeesObservations:
+        """What it makes of observations."""
+
+    @property
+    def explorer(self) -> Explores:
+        """What `explore=True` does."""
+
+    def initial_state(self, batch_size: int) -> State:
+        """The state at an episode's start, `[B, …]` by name: zeros."""
+
+    def act(
+        self,
+        obs: np.ndarray,
+        explore: bool,
+        generator: torch.Generator | None = None,
+        state: State | None = None,
+        slots: SlotState | None = None,
+    ) -> Acted:
+        """Act on rows `[N, *shape]`; see `Policy.act`."""
+
+    def thoughts(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
+        """What led to actions: at least `action_dist_inputs` and `vf_preds`, `[B, …]`."""

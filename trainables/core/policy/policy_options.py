@@ -1,0 +1,74 @@
+"""The options of a stored policy: checked, and only what is harmless or trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from trainables.core.config.environment import EnvironmentSettings
+from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.model import ModelConfig
+from trainables.core.config.sampling import SamplingSettings
+from trainables.core.config.settings import Settings, is_numbers
+from trainables.core.trust import Doubt, doubts_of, refuse, resolved
+
+# Settings of an algorithm that are handed to its policy as they are, by the class that has them.
+_SHARED: dict[type[Settings], tuple[str, ...]] = {
+    EnvironmentSettings: ("normalize_actions", "clip_actions", "frame_stack", "action_mask_key"),
+    SamplingSettings: (
+        "observation_filter",
+        "env_to_module_connector",
+        "module_to_env_connector",
+        "explore",
+    ),
+}
+
+
+def trusted_options(options: dict[str, Any], trust: Collection[str], what: str) -> dict[str, Any]:
+    """The options that a policy is made with, with the callables that they name.
+
+    Args:
+        options: As they were stored.
+        trust: Code that may be imported, as `module:name`.
+        what: Whose they are, for messages.
+
+    Raises:
+        CheckpointError: naming what is not harmless and not trusted.
+        ConfigError: for an option of a wrong type.
+    """
+    checked, doubts = checked_options(options)
+    refuse(doubts, trust, what)
+    found: dict[str, Any] = resolved(checked, trust, what)
+    return found
+
+
+def checked_options(options: dict[str, Any]) -> tuple[dict[str, Any], list[Doubt]]:
+    """The options of a stored policy by name and type, and what of them is not harmless.
+
+    Raises:
+        ConfigError: for an option of a wrong type.
+    """
+    shared = {name for names in _SHARED.values() for name in names}
+    checked = {**options, "model": ModelConfig.check(options["model"])}
+    doubts = list(doubts_of(ModelConfig, checked["model"], "model."))
+    for settings_class, names in _SHARED.items():
+        given = settings_class.check({name: options[name] for name in names})
+        checked |= given
+        doubts += doubts_of(settings_class, given)
+    checked["exploration"] = ExplorationConfig.check(options["exploration"])
+    doubts += doubts_of(ExplorationConfig, checked["exploration"], "exploration.")
+    doubts += _module_doubts(options["module"])
+    unknown = checked.keys() - shared - {"model", "exploration", "module"}
+    doubts += [Doubt(name, options[name], "no option of a policy", name) for name in unknown]
+    return checked, doubts
+
+
+def _module_doubts(module: dict[str, Any]) -> Iterator[Doubt]:
+    """Of the options of networks: numbers, and dicts of settings like `model`."""
+    for name, value in module.items():
+        if name == "type":  # a name in `catalog.MODULES`, or an error
+            continue
+        if isinstance(value, dict):
+            yield from doubts_of(ModelConfig, ModelConfig.check(value), f"module.{name}.")
+        elif not is_numbers(value):
+            yield Doubt(f"module.{name}", value, "no number", f"module.{name}")

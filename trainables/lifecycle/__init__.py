@@ -1,0 +1,1 @@
+"""What `Algorithm` delegates: checkpoints, evaluation, access to policies."""

@@ -1,0 +1,341 @@
+"""How an algorithm is saved and restored: JSON and safetensors, never a pickle."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from ray.exceptions import RayError
+
+from trainables import registry
+from trainables.core.checkpoint import (
+    CHECKPOINT_FILE,
+    POLICIES,
+    CheckpointError,
+    load_state,
+    policy_folder,
+    save_state,
+)
+from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.config.reference.planned import MULTI_AGENT
+from trainables.core.config.settings import CODE, ConfigError
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.logs import logger
+from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
+from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
+from trainables.lifecycle.policy_access import PolicyAccess
+from trainables.lifecycle.restoring import RestoresFolders
+from trainables.lifecycle.stopping import running
+from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
+from trainables.runtime.env_runner import draw_seed
+from trainables.runtime.env_trust import ENVIRONMENT, environment_doubts
+from trainables.runtime.envs import env_name
+from trainables.runtime.metrics import EpisodeWindow
+from trainables.runtime.random_streams import RandomStreams
+
+_STATE = "checkpoint"
+
+
+class Checkpointing(RestoresFolders, PolicyAccess):
+    """Part of `Algorithm`: its whole state, in memory and on disk."""
+
+    learner_connectors: dict[str, LearnerConnectors]
+    episodes: EpisodeWindow
+    callbacks: AlgorithmCallbacks
+    num_env_steps_trained: int
+    num_training_steps: int
+    trial_id: str
+    _iteration: int
+    _time_total: float
+    _timesteps_total: Any
+    _trial_info: Any
+    _seed_entropy: int
+    _evaluation_seed: np.random.SeedSequence
+    _evaluation: dict[str, float]
+
+    if TYPE_CHECKING:
+
+        def _random_streams(self, *key: int) -> RandomStreams: ...
+
+    @running
+    def get_state(self) -> dict[str, Any]:
+        """Everything that `from_state` needs to go on exactly."""
+        state = self._state_besides_policies()  # first: policies take over what learners have
+        policies = {module_id: policy.get_state() for module_id, policy in self.policies.items()}
+        return {**state, "policies": policies}
+
+    def _state_besides_policies(self) -> dict[str, Any]:
+        return {
+            "algorithm": registry.name_of(type(self)),
+            **named_classes(type(self), type(self.config)),
+            "config": self.config.to_dict(),
+            "trial_id": self._own_trial_id,
+            "seed_entropy": self._seed_entropy,
+            "counters": {
+                "iteration": self._iteration,
+                "time_total_s": self._time_total,
+                "num_env_steps_sampled": self.num_env_steps_sampled,
+                "num_env_steps_trained": self.num_env_steps_trained,
+                "num_training_steps": self.num_training_steps,
+            },
+            "episodes": self.episodes.get_state(),
+            "callbacks": self.callbacks.get_state(),
+            "evaluation": self._evaluation,
+            "learners": self.learners.get_state(),
+            "env_runners": self.env_runners.get_state(),
+            "env_tasks": self.env_runners.tasks,
+            "learned": self.get_learned_state(),
+            "learner_connectors": {m: c.get_state() for m, c in self.learner_connectors.items()},
+        }
+
+    @running
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what another run has learned; the settings of this one stay.
+
+        The same run goes on with its random streams and episodes. A clone (another trial's state,
+        as in population-based training) gets new ones.
+        """
+        for module_id, connectors in self.learner_connectors.items():  # before anything is changed
+            connectors.check_state(state["learner_connectors"][module_id])
+        for module_id, policy in self.policies.items():
+            policy.set_state(state["policies"][module_id])
+        self.set_learned_state(state["learned"])
+        for module_id, connectors in self.learner_connectors.items():
+            connectors.set_state(state["learner_connectors"][module_id])
+        counters = state["counters"]
+        self._iteration = counters["iteration"]
+        self._time_total = counters["time_total_s"]
+        self.num_env_steps_sampled = counters["num_env_steps_sampled"]
+        self.num_env_steps_trained = counters["num_env_steps_trained"]
+        self.num_training_steps = counters["num_training_steps"]
+        self._timesteps_total = self.num_env_steps_sampled
+        self.episodes.set_state(state["episodes"])
+        self.callbacks.set_state(state.get("callbacks", {}))
+        self._evaluation = dict(state["evaluation"])
+        # A clone, too, goes on where its donor's curriculum was; resets below begin the task.
+        self.env_runners.set_tasks(state.get("env_tasks", []))
+        is_clone = self._is_clone_of(state)
+        self.learners.set_state(state["learners"], with_random=not is_clone)
+        if is_clone:
+            self._become_another_run(int(state["env_runners"]["weights_version"]))
+            return
+        self._seed_entropy = state["seed_entropy"]
+        self._evaluation_seed = self._random_streams().evaluation
+        if not self.env_runners.set_state(state["env_runners"]):
+            # Not on the streams that the run began with: it would replay its first episodes.
+            self.env_runners.reseed(self._random_streams(self._iteration).env_runners)
+            logger.warning(
+                "%s cannot give its state (get_state/set_state): the resumed run starts new "
+                "episodes",
+                env_name(self.config.env),
+            )
+
+    def _become_another_run(self, weights_version: int) -> None:
+        seeds = self._clone_streams()
+        self.learners.reseed(draw_seed(seeds.learner))
+        # Its donor's samples, which it may have, are of these versions.
+        self.env_runners.weights_version = weights_version
+        self.env_runners.sync_weights()
+        self.env_runners.reseed(seeds.env_runners)
+
+    def _clone_streams(self) -> RandomStreams:
+        """Streams of its own for a clone that has just taken over its donor's counters."""
+        return self._random_streams(zlib.crc32(self.trial_id.encode()), self._iteration)
+
+    def _is_clone_of(self, state: dict[str, Any]) -> bool:
+        """Whether the state is another trial's, as in population-based training."""
+        theirs = state["trial_id"]
+        return None not in (theirs, self._own_trial_id) and theirs != self._own_trial_id
+
+    @property
+    def _own_trial_id(self) -> str | None:
+        return self.trial_id if self._trial_info else None
+
+    def get_learned_state(self) -> dict[str, Any]:
+        """What an algorithm has learned besides weights, e.g. an adaptive coefficient."""
+        return {}
+
+    def set_learned_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_learned_state`'s."""
+
+    @running
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write JSON and safetensors. `checkpoint.json` comes last: without it there is none."""
+        folder = Path(checkpoint_dir)
+        # A checkpoint that is written over is none until the new one is whole.
+        (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
+        state = {**self._state_besides_policies(), "policies": sorted(self.policies)}
+        files: list[Path] = []
+        for policy_id in self.policies:
+            path = self.export_policy_checkpoint(
+                str(policy_folder(folder, policy_id)), policy_id=policy_id
+            )
+            if self.config.export_native_model_files:
+                self.export_policy_model(str(path), policy_id, with_env=False)
+            files += [file for file in path.iterdir() if file.is_file()]
+        save_state(folder, _STATE, state, files)
+        logger.info("saved checkpoint %s, after %d env steps", folder, self.num_env_steps_sampled)
+
+    @running
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Read what `save_checkpoint` wrote."""
+        with local_folder(checkpoint) as folder:
+            state = _read_checkpoint(folder)
+        with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
+            self.set_state(state)
+        logger.info("loaded checkpoint %s, of %d env steps", folder, self.num_env_steps_sampled)
+        self.callbacks("on_checkpoint_loaded")
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: AnyCheckpoint,
+        trust: Collection[str] = (),
+        *,
+        policy_ids: Any = None,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Any = None,
+    ) -> Any:
+        """Rebuild an algorithm from its checkpoint and go on from there.
+
+        A class of one's own is rebuilt as that class if this is called on it, if it was registered
+        (`register_algorithm`), or if `trust` names it. Checkpoints of before this was recorded are
+        of the nearest algorithm of this package.
+
+        Args:
+            path: A checkpoint folder, Ray's `Checkpoint` (`results.get_best_result().checkpoint`),
+                or what `save` returned.
+            trust: What the checkpoint may ask for besides harmless settings: code by its name,
+                `module:qualname` (an environment for example), anything else by the setting's, e.g.
+                "record_env". The error names what is missing. Without it, loading imports no code,
+                writes no folder, sets no environment variable, and starts no more processes than
+                the settings' declarations call harmless.
+            policy_ids: Of several policies; not supported yet, and so are the next two. None, and
+                the one policy that there is, pass.
+            policy_mapping_fn: See `policy_ids`.
+            policies_to_train: See `policy_ids`.
+
+        Raises:
+            ConfigError: for what several policies need.
+            CheckpointError: if it is damaged or asks for what is not trusted.
+        """
+        _refuse_several(
+            policy_ids=policy_ids,
+            policy_mapping_fn=policy_mapping_fn,
+            policies_to_train=policies_to_train,
+        )
+        with local_folder(path) as folder:
+            state = _read_checkpoint(folder)
+        algorithm = cls.from_state(state, trust, f"checkpoint {folder}")
+        algorithm.callbacks("on_checkpoint_loaded")
+        return algorithm
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], trust: Collection[str] = (), what: str = "the state"
+    ) -> Any:
+        """Rebuild an algorithm from `get_state`'s; see `from_checkpoint`."""
+        with _damage_told(what, Exception):
+            trust = [trust] if isinstance(trust, str) else trust
+            classes = classes_of(state, cls, trust, what)
+            settings = _trusted_settings(classes, state["config"], trust, what)
+            weights = {name: stored["weights"] for name, stored in state["policies"].items()}
+            config = classes.config.from_dict(settings)
+            algorithm = cast(Any, classes.algorithm)(config=config, weights=weights)
+            try:
+                algorithm.set_state(state)
+            except BaseException:
+                algorithm.stop()
+                raise
+        return algorithm
+
+
+def _refuse_several(**given: Any) -> None:
+    """Refuse what only several policies need.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    for name, value in given.items():
+        is_only_one = isinstance(value, (list, tuple, set, frozenset)) and {*value} == {
+            DEFAULT_MODULE_ID
+        }
+        if value is not None and not is_only_one:
+            raise ConfigError(f"{name} = {value!r} is not supported yet ({MULTI_AGENT})")
+
+
+# What a value that makes no sense leads to. Not an actor that dies: Tune tries that again.
+_OF_WRONG_VALUES = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # PyTorch's, of shapes
+    TypeError,
+    ValueError,
+)
+
+
+@contextmanager
+def _damage_told(what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Make one `CheckpointError` of whatever the contents of a checkpoint lead to."""
+    try:
+        yield
+    except RayError as error:
+        if Exception not in errors:
+            raise
+        raise CheckpointError(f"{what} cannot be taken over: {error}") from error
+    except errors as error:
+        if isinstance(error, CheckpointError) and what in str(error):
+            raise
+        told = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"{what} cannot be taken over: {told}") from error
+
+
+def _trusted_settings(
+    classes: Classes, given: dict[str, Any], trust: Collection[str], what: str
+) -> dict[str, Any]:
+    """A checkpoint's settings, with the callables that they name.
+
+    Raises:
+        CheckpointError: naming every class and setting that is not harmless and not in `trust`.
+    """
+    vouched = classes.vouched.settings()
+    if classes.doubts:  # only for the error: what the nearest class of ours knows of it
+        settings = classes.vouched.check({n: v for n, v in given.items() if n in vouched})
+        refuse([*classes.doubts, *_doubts(classes, {**given, **settings}, vouched)], trust, what)
+    settings = classes.config.check(given)  # first: older names become settings
+    refuse(_doubts(classes, settings, vouched), trust, what)
+    checked: dict[str, Any] = resolved(settings, trust, what)
+    return checked
+
+
+def _doubts(
+    classes: Classes, settings: dict[str, Any], vouched: Collection[str]
+) -> Iterator[Doubt]:
+    """What of the settings needs trust: of those that only a trusted class has, names of code."""
+    yield from doubts_of(
+        classes.vouched, {n: v for n, v in settings.items() if n in vouched}, besides=ENVIRONMENT
+    )
+    yield from environment_doubts(settings)
+    evaluation = settings.get("evaluation_config", {})
+    if not evaluation.keys().isdisjoint(ENVIRONMENT):
+        yield from environment_doubts({**settings, **evaluation}, "evaluation_config.")
+    for name, value in settings.items():
+        if name not in vouched:
+            yield from (Doubt(name, code, CODE, code) for code in untrusted_names(value))
+
+
+def _read_checkpoint(folder: Path) -> dict[str, Any]:
+    state = load_state(folder, _STATE)
+    with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
+        names = state["policies"]
+        if not {path.name for path in (folder / POLICIES).iterdir()}.issuperset(names):
+            raise CheckpointError(f"it has no policies {names!r}")  # nor any outside of it
+        policies = {name: load_state(policy_folder(folder, name), "policy") for name in names}
+    return {**state, "policies": policies}

@@ -1,0 +1,227 @@
+"""What an algorithm offers through its policies: actions, weights and exported folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from trainables import registry
+from trainables.core.checkpoint import callable_name
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.export.onnx_program import OPSETS, export_onnx
+from trainables.core.export.torch_program import export_torch_program
+from trainables.core.policy.action_arguments import AnyState
+from trainables.core.policy.keyed_actions import keyed_actions
+from trainables.core.policy.policy import Policy
+from trainables.lifecycle.stopping import Stopping, running
+from trainables.runtime.env_runner_group import EnvRunnerGroup
+from trainables.runtime.envs import env_name
+from trainables.runtime.graph_recording import recorded
+from trainables.runtime.learner_group import LearnerGroup
+from trainables.runtime.needed_trust import TRAINABLE
+from trainables.runtime.worker_policies import policy_of
+
+
+class PolicyAccess(Stopping):
+    """Part of `Algorithm`: acts, gives and takes weights, exports."""
+
+    config: AlgorithmConfig
+    policies: dict[str, Policy]
+    env_runners: EnvRunnerGroup
+    learners: LearnerGroup
+    num_env_steps_sampled: int
+
+    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
+        """The learner's policy.
+
+        Raises:
+            KeyError: naming the ids there are.
+        """
+        return policy_of(self.policies, policy_id)
+
+    get_module = get_policy
+
+    @running
+    def compute_single_action(
+        self,
+        observation: Any = None,
+        state: AnyState = None,
+        *,
+        policy_id: str = DEFAULT_MODULE_ID,
+        timestep: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """The action for one observation; see `Policy.compute_single_action` for more options.
+
+        Args:
+            observation: Raw; None if `input_dict` holds it.
+            state: Of a policy that has one.
+            policy_id: Which policy acts.
+            timestep: Explore as the schedules say for so many environment steps; None: as now.
+            options: `prev_action`, `prev_reward`, `info`, `input_dict`, `full_fetch`, `explore`,
+                `episode`, `unsquash_action`, `clip_action`.
+
+        Raises:
+            KeyError: if there is no such policy; it names those there are.
+        """
+        policy = self.get_policy(policy_id)
+        with self._exploring_at(policy, timestep):
+            return policy.compute_single_action(observation, state, **options)
+
+    @running
+    def compute_actions(
+        self,
+        observations: Any = None,
+        state: Any = None,
+        *,
+        policy_id: str = DEFAULT_MODULE_ID,
+        timestep: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Actions for a batch, see `Policy.compute_actions`, or for a dict of observations.
+
+        Args:
+            observations: A batch, or observations by keys of yours.
+            state: Of a policy that has one; with keys, a state for each, or for some.
+            policy_id: Which policy acts.
+            timestep: Explore as the schedules say for so many environment steps; None: as now.
+            options: `prev_action`, `prev_reward` (with keys: by the same keys, or batches in their
+                order), `info`, `input_dict`, `full_fetch`, `explore`, `episodes`,
+                `unsquash_actions`, `clip_actions`.
+
+        Returns:
+            Of a dict with other keys than the observation space's: actions by its keys; with
+            `full_fetch`, or of a policy that has a state, also states by its keys, and what else
+            there is as batches in the order of its keys.
+
+        Raises:
+            KeyError: if there is no such policy; it names those there are.
+        """
+        policy = self.get_policy(policy_id)
+        with self._exploring_at(policy, timestep):
+            if not isinstance(observations, dict) or _is_batch(observations, policy):
+                return policy.compute_actions(observations, state, **options)
+            return keyed_actions(policy, observations, state, **options)
+
+    def _exploring_at(self, policy: Policy, timestep: int | None) -> AbstractContextManager[None]:
+        """What exploring means within it."""
+        if timestep is None:
+            return nullcontext()
+        return policy.exploring(**self.exploration_at(timestep))
+
+    def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
+        """What schedules of exploration say, see `Policy.set_exploration`; {}: there are none.
+
+        Args:
+            num_env_steps: Environment steps since the trial began.
+        """
+        return {}
+
+    def get_weights(
+        self, policies: Collection[str] | None = None
+    ) -> dict[str, dict[str, np.ndarray]]:
+        """Copies of the weights by policy id; None: of all policies."""
+        return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
+
+    @running
+    def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
+        """Set weights by policy id, here, on learners and on all env runners."""
+        for policy_id, policy_weights in weights.items():
+            self.get_policy(policy_id).set_weights(policy_weights)
+        self.learners.push_policies()
+        self.env_runners.sync_weights()
+
+    def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
+        """Write a policy to a folder that `Policy.load` serves without Ray or an environment."""
+        policy = self.get_policy(policy_id)
+        policy.metadata = self._policy_metadata()
+        return policy.save(export_dir)
+
+    def _policy_metadata(self) -> dict[str, Any]:
+        """Where the policies come from."""
+        return {
+            "algorithm": registry.name_of(type(self)),
+            **self._own_trainable(),
+            "env": env_name(self.config.env),
+            "env_config": self.config.env_config_for(training=False),
+            "evaluation": self._evaluation_settings(),
+            "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
+            "tunescape_version": registry.VERSION,
+        }
+
+    def _own_trainable(self) -> dict[str, Any]:
+        """The class of an algorithm of one's own: its module may register the environment."""
+        name = callable_name(type(self))
+        findable = "<" not in name and not name.startswith(("trainables.", "__main__:"))
+        return {TRAINABLE: name} if findable else {}
+
+    def _evaluation_settings(self) -> dict[str, Any]:
+        """What `tunescape evaluate` needs to play what `evaluate` does."""
+        config = self.config.get_evaluation_config_object()
+        return {
+            "env": env_name(config.env),
+            "env_config": config.env_config_for(training=False),
+            "explore": config.explore,
+            "num_envs": self.config.evaluation_config.get("num_envs_per_env_runner"),
+        }
+
+    def export_policy_model(
+        self,
+        export_dir: str,
+        policy_id: str = DEFAULT_MODULE_ID,
+        onnx: int | None = None,
+        *,
+        with_env: bool = True,
+    ) -> Path:
+        """Write a policy as one graph from observations to actions: `model.pt2` or `policy.onnx`.
+
+        It is compared with the policy before it is written; see `core/export/torch_program.py`.
+
+        Args:
+            export_dir: Made if missing.
+            policy_id: Which policy.
+            onnx: An ONNX opset version; None writes a `torch.export` program.
+            with_env: Compare on observations of the environment, too, not only of its space.
+
+        Returns:
+            The file. Beside it a JSON file says what it takes and gives.
+
+        Raises:
+            ConfigError: if the policy cannot be exported so, a library is missing, or the graph
+                acts otherwise than the policy.
+        """
+        policy = self.get_policy(policy_id)
+        policy.metadata = self._policy_metadata()
+        recordings = []
+        if with_env and self.config.env is not None:
+            env_config = self.config.env_config_for(training=False)
+            recordings.append(recorded(policy, self.config.env, env_config))
+        if onnx is not None:
+            return export_onnx(policy, export_dir, onnx, recordings)
+        return export_torch_program(policy, export_dir, recordings)
+
+    def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
+        exporters: dict[str, Callable[[str], Path]] = {
+            "checkpoint": self.export_policy_checkpoint,
+            "model": self.export_policy_model,
+            "onnx": partial(self.export_policy_model, onnx=OPSETS.start),
+        }
+        unknown = [name for name in export_formats if name not in exporters]
+        if unknown:
+            raise ConfigError(
+                f"export format {unknown[0]!r} is unknown; known: {', '.join(exporters)}"
+            )
+        return {name: str(exporters[name](export_dir)) for name in export_formats}
+
+
+def _is_batch(observations: dict[Any, Any], policy: Policy) -> bool:
+    """Whether a dict is a batch of Dict observations, not observations by some other key."""
+    space = policy.observation_space
+    return isinstance(space, gym.spaces.Dict) and set(observations) == set(space.spaces)
