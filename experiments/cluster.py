@@ -135,7 +135,7 @@ def available_nodes(resources: Resources) -> list[dict[str, float]]:
     """The resources of each node of the Ray that runs, or else of this machine."""
     import ray
 
-    from trainables.runtime.feasibility import live_nodes
+    from trainables.runtime.actors.feasibility import live_nodes
 
     return live_nodes() if ray.is_initialized() else [local_node(resources)]
 

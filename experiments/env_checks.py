@@ -173,7 +173,7 @@ def _too_slow(config: Mapping[str, Any]) -> str | None:
 
 
 def _named(config: Mapping[str, Any]) -> str:
-    from trainables.runtime.envs import env_name
+    from trainables.runtime.envs.make import env_name
 
     return f"env {env_name(config.get('env'))!r}"
 
@@ -211,9 +211,9 @@ def _child(sender: Any, config: Mapping[str, Any]) -> None:
 
 def _tried(config: Mapping[str, Any]) -> str | None:
     """Make the environment as a trial does, with its checks, and close it."""
-    from trainables.runtime.env_slots import EnvOptions
-    from trainables.runtime.envs import make_vector_env
-    from trainables.runtime.sub_environment import SubEnvironmentError
+    from trainables.runtime.envs.make import make_vector_env
+    from trainables.runtime.envs.slots import EnvOptions
+    from trainables.runtime.envs.sub_environment import SubEnvironmentError
 
     options = EnvOptions(
         check=not config.get("disable_env_checking"),

@@ -32,7 +32,7 @@ import numpy as np
 
 from experiments.errors import ExperimentError
 from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of
-from trainables.runtime.episode_log import PlayedStep, Watch
+from trainables.runtime.evaluation.watch import PlayedStep, Watch
 
 MAX_ELEMENTS = 4096
 """Observations of more numbers, images as a rule, go into a trace only if they are asked for."""

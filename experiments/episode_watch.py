@@ -33,8 +33,8 @@ class EpisodeWatch(tune.Callback):
         """Look at how many steps the trial has made."""
         if result.get(EPISODES) != 0:  # the usual case; None: of a trainable that counts none
             return
-        from trainables.runtime.endless import ADVICE, noted_after
-        from trainables.runtime.envs import env_name
+        from trainables.runtime.envs.make import env_name
+        from trainables.runtime.sampling.endless import ADVICE, noted_after
 
         steps, env = int(result.get(ENV_STEPS) or 0), env_name(trial.config.get("env", ""))
         is_early = steps < noted_after(_num_slots(trial.config)) and not result.get("done")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from experiments.evaluation_summary import Summary
     from trainables.core.policy.player import Player
-    from trainables.runtime.episode_log import EpisodeRecord
+    from trainables.runtime.evaluation.watch import EpisodeRecord
 
 NUM_ENVS = 8
 """Slots that are stepped together, as in the evaluations of an algorithm."""
@@ -125,11 +125,11 @@ def evaluate_folder(
         KeyboardInterrupt: Ctrl-C came before an episode had ended.
     """
     from trainables.core.trust import refuse
-    from trainables.runtime.envs import is_filmed_apart
-    from trainables.runtime.episode_log import EpisodeLog, Watch
-    from trainables.runtime.evaluation import evaluate_policy
-    from trainables.runtime.needed_trust import stored_doubts
-    from trainables.runtime.video import check_encoder
+    from trainables.runtime.envs.make import is_filmed_apart
+    from trainables.runtime.envs.video import check_encoder
+    from trainables.runtime.evaluation.needed_trust import stored_doubts
+    from trainables.runtime.evaluation.play import evaluate_policy
+    from trainables.runtime.evaluation.watch import EpisodeLog, Watch
 
     if videos:
         check_encoder("--video")
@@ -208,7 +208,7 @@ def evaluate_folder(
 
 def _names(policy: Player) -> set[Any]:
     """What the algorithm of a policy is called: by its class, too, where that is the user's."""
-    from trainables.runtime.needed_trust import TRAINABLE
+    from trainables.runtime.evaluation.needed_trust import TRAINABLE
 
     own = str(policy.metadata.get(TRAINABLE, ""))
     return {policy.metadata.get("algorithm"), own, own.partition(":")[2]}
@@ -224,7 +224,11 @@ def _environment(
     """The environment, what it is made with, and what the training's evaluations did."""
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.trust import refuse
-    from trainables.runtime.needed_trust import TRAINABLE, playing_doubts, register_environment
+    from trainables.runtime.evaluation.needed_trust import (
+        TRAINABLE,
+        playing_doubts,
+        register_environment,
+    )
 
     as_trained: dict[str, Any] = policy.metadata.get("evaluation") or policy.metadata
     known = as_trained.get("env")

@@ -15,7 +15,7 @@ from experiments.paths import shown_path
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainables.runtime.episode_log import EpisodeRecord
+    from trainables.runtime.evaluation.watch import EpisodeRecord
 
 TABLES = ("folded", "all", "none")
 FORMS = ("table", "json")

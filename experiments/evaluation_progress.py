@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainables.runtime.episode_log import Outcome, Watch
+from trainables.runtime.evaluation.watch import Outcome, Watch
 
 if TYPE_CHECKING:
     from rich.console import Console

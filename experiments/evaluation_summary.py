@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainables.runtime.episode_log import EpisodeRecord
+    from trainables.runtime.evaluation.watch import EpisodeRecord
 
 CONFIDENCE = 0.95
 ENOUGH_EPISODES = 20

@@ -15,7 +15,7 @@ from experiments.errors import DoomedError
 from experiments.paths import command_line
 from experiments.trial_info import error_cause
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.feasibility import InfeasibleError
+from trainables.runtime.actors.feasibility import InfeasibleError
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController

@@ -14,7 +14,7 @@ from experiments.short_spec import short_spec
 from experiments.spec import dump_spec
 from experiments.sweep.sweep import Sweep
 from search_spaces.yaml_values import dump_flow
-from trainables.runtime.feasibility import shown
+from trainables.runtime.actors.feasibility import shown
 
 if TYPE_CHECKING:
     from rich.console import Console

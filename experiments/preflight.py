@@ -16,7 +16,7 @@ from experiments.search_schema import OptunaSection
 from experiments.shared_storage import nodes_without
 from experiments.sweep.trial_resources import trial_configs
 from experiments.sweep_lock import LOCK_FILE
-from trainables.runtime.feasibility import InfeasibleError, check_cluster, check_nodes
+from trainables.runtime.actors.feasibility import InfeasibleError, check_cluster, check_nodes
 
 if TYPE_CHECKING:
     from experiments.sweep.sweep import Sweep

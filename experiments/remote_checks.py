@@ -145,7 +145,7 @@ def _is_harmless(settings: type[Settings] | None, name: str, value: Any) -> bool
     if declared is None:  # an older name that stands for several, or an unknown one
         return next(_texts((), value), None) is None
     if declared.name == "env" and isinstance(value, str):
-        from trainables.runtime.envs import is_name_safe
+        from trainables.runtime.envs.make import is_name_safe
 
         return is_name_safe(value)
     # Processes, resources and memory are the sweep's to ask for; it is checked that they are there.

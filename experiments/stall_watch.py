@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray import tune
 
-from trainables.runtime.feasibility import live_nodes, placement_problem, side_by_side, total
+from trainables.runtime.actors.feasibility import live_nodes, placement_problem, side_by_side, total
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial

@@ -124,7 +124,7 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
 
 def evaluate_command(policy: Path) -> str:
     """The command that plays with a policy, with the trust that what it names needs."""
-    from trainables.runtime.needed_trust import needed_trust
+    from trainables.runtime.evaluation.needed_trust import needed_trust
 
     trust = [word for entry in needed_trust(policy) for word in ("--trust", entry)]
     return command_line("evaluate", policy, *trust)

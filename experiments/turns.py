@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
-from trainables.runtime.feasibility import placement_problem
+from trainables.runtime.actors.feasibility import placement_problem
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainables import Callbacks
-from trainables.runtime.evaluation_runner import EvaluationRunner
+from trainables.runtime.evaluation.runner import EvaluationRunner
 
 
 class Logs(Callbacks):

@@ -10,7 +10,7 @@ from scipy.stats import trim_mean
 from experiments.spec import load_spec
 from trainables import Algorithm
 from trainables.registry import get_algorithm
-from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.evaluation.play import evaluate_policy
 
 
 def train(spec_name: str, seed: int, num_env_steps: int, **changes: Any) -> tuple[Algorithm, dict]:

@@ -8,7 +8,7 @@ import ray
 
 from trainables import PPO
 from trainables.core.config.config import AlgorithmConfig
-from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 PLACES = "places"
 

@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.runtime.curriculum import TaskSettableEnv
-from trainables.runtime.env_slots import EnvContext
+from trainables.runtime.envs.curriculum import TaskSettableEnv
+from trainables.runtime.envs.slots import EnvContext
 
 
 class ClockEnv(TaskSettableEnv):

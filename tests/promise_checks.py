@@ -26,13 +26,13 @@ from trainables.core.config.settings import ConfigError
 from trainables.core.learning.learner import Learner
 from trainables.core.reported_metrics import COMMON, OLDER, TUNES
 from trainables.registry import get_algorithm
-from trainables.runtime.callbacks import Callbacks
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.env_runner_group import EnvRunnerGroup
-from trainables.runtime.env_slots import EnvContext
-from trainables.runtime.episode_hooks import Episode
-from trainables.runtime.evaluation_group import EvaluationGroup
-from trainables.runtime.learner_group import LearnerGroup
+from trainables.runtime.callbacks.callbacks import Callbacks
+from trainables.runtime.callbacks.episodes import Episode
+from trainables.runtime.envs.slots import EnvContext
+from trainables.runtime.evaluation.group import EvaluationGroup
+from trainables.runtime.learners.group import LearnerGroup
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.group import EnvRunnerGroup
 
 CLASSES: dict[str, type] = {
     "EnvContext": EnvContext,

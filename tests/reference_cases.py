@@ -10,7 +10,7 @@ import numpy as np
 from ray.tune import PlacementGroupFactory
 
 from trainables import PPO, DefaultCallbacks
-from trainables.runtime.curriculum import TaskSettableEnv
+from trainables.runtime.envs.curriculum import TaskSettableEnv
 
 
 class Corridor(gym.Env):

@@ -11,7 +11,7 @@ import torch
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.runtime.replay import ReplayBuffer
+from trainables.runtime.replay.buffer import ReplayBuffer
 
 SPACE = gym.spaces.Box(-1, 1e6, (4,), np.float32)
 

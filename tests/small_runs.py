@@ -11,7 +11,7 @@ from placed import AsksForFakeGPUs
 
 from trainables import PPO
 from trainables.core.data.batch import Rollout
-from trainables.runtime.env_runner import EnvRunner, Episodes
+from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
 
 _REPLAY: dict[str, Any] = {
     "num_envs_per_env_runner": 4,

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from trainables.impala import IMPALAConfig as IMPALAConfig
     from trainables.ppo import PPO as PPO
     from trainables.ppo import PPOConfig as PPOConfig
-    from trainables.runtime.callbacks import Callbacks as Callbacks
-    from trainables.runtime.callbacks import DefaultCallbacks as DefaultCallbacks
-    from trainables.runtime.memory_tracking import (
+    from trainables.runtime.callbacks.callbacks import Callbacks as Callbacks
+    from trainables.runtime.callbacks.callbacks import DefaultCallbacks as DefaultCallbacks
+    from trainables.runtime.callbacks.memory_tracking import (
         MemoryTrackingCallbacks as MemoryTrackingCallbacks,
     )
     from trainables.sac import SAC as SAC
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _ELSEWHERE = {
     "Algorithm": "trainables.algorithm",
     "AlgorithmConfig": "trainables.core.config.config",
-    "Callbacks": "trainables.runtime.callbacks",
-    "DefaultCallbacks": "trainables.runtime.callbacks",
-    "MemoryTrackingCallbacks": "trainables.runtime.memory_tracking",
+    "Callbacks": "trainables.runtime.callbacks.callbacks",
+    "DefaultCallbacks": "trainables.runtime.callbacks.callbacks",
+    "MemoryTrackingCallbacks": "trainables.runtime.callbacks.memory_tracking",
     "Policy": "trainables.core.policy.policy",
     "get_preprocessor": "trainables.core.data.space_preprocessor",
 }

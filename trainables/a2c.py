@@ -22,7 +22,7 @@ from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.sequences import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
-from trainables.runtime.learner_worker import LearnerWorker
+from trainables.runtime.learners.worker import LearnerWorker
 
 _ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"
 

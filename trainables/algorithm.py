@@ -41,27 +41,27 @@ from trainables.lifecycle.checkpointing import Checkpointing
 from trainables.lifecycle.configuring import Configures
 from trainables.lifecycle.evaluating import Evaluating
 from trainables.lifecycle.stopping import PARTS, running
-from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
-from trainables.runtime.bundles import Bundles, reserved
-from trainables.runtime.endless import EndlessWatch
-from trainables.runtime.env_runner import draw_seed
-from trainables.runtime.env_runner_group import EnvRunnerGroup
-from trainables.runtime.envs import (
+from trainables.runtime.actors.bundles import Bundles, reserved
+from trainables.runtime.actors.feasibility import check_cluster
+from trainables.runtime.actors.process_environment import ProcessEnvironment, num_threads
+from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
+from trainables.runtime.envs.make import (
     EnvContext,
     env_name,
     make_vector_env,
     training_options,
 )
-from trainables.runtime.feasibility import check_cluster
-from trainables.runtime.learner_group import LearnerGroup
-from trainables.runtime.learner_worker import LearnerWorker
+from trainables.runtime.envs.slot_tasks import check_tasks
+from trainables.runtime.envs.video import check_display, check_encoder
+from trainables.runtime.learners.group import LearnerGroup
+from trainables.runtime.learners.remote_group import RemoteLearnerGroup
+from trainables.runtime.learners.worker import LearnerWorker
 from trainables.runtime.metrics import EpisodeWindow, Timers
-from trainables.runtime.process_environment import ProcessEnvironment, num_threads
 from trainables.runtime.random_streams import RandomStreams, random_streams
-from trainables.runtime.remote_learner_group import RemoteLearnerGroup
-from trainables.runtime.tasks import check_tasks
+from trainables.runtime.sampling.endless import EndlessWatch
+from trainables.runtime.sampling.env_runner import draw_seed
+from trainables.runtime.sampling.group import EnvRunnerGroup
 from trainables.runtime.trial_log import tell_set_up
-from trainables.runtime.video import check_display, check_encoder
 
 _STEPS_FOR_AN_EPISODE = 2_000  # that the first result waits at most for the end of an episode
 

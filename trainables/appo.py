@@ -35,10 +35,10 @@ from trainables.impala import (
     joined,
 )
 from trainables.ppo import adapted_kl_coeff, policy_divergence
-from trainables.runtime.circular_buffer import CircularBuffer
-from trainables.runtime.env_runner_group import Sample
-from trainables.runtime.fragments import sample_of_state, sample_state
-from trainables.runtime.learner_worker import LearnerWorker
+from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.sampling.circular_buffer import CircularBuffer
+from trainables.runtime.sampling.fragment_queue import sample_of_state, sample_state
+from trainables.runtime.sampling.group import Sample
 
 _BUFFER_REPLAYS = "the circular buffer says how often a train batch comes again"
 

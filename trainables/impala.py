@@ -26,9 +26,9 @@ from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.returns import VTrace, explained_by_moments, gae, moments, vtrace
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
-from trainables.runtime.env_runner_group import Sample
-from trainables.runtime.fragments import FragmentQueue
-from trainables.runtime.learner_worker import LearnerWorker
+from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.sampling.fragment_queue import FragmentQueue
+from trainables.runtime.sampling.group import Sample
 
 # Settings of the reference that are entries of the dict `optimizer` here.
 _OPTIMIZER = {"opt_type": "type", "decay": "decay", "momentum": "momentum", "epsilon": "eps"}

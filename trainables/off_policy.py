@@ -27,8 +27,8 @@ from trainables.core.networks.state import state_arrays
 from trainables.core.policy.explorers.parameter_noise import ParameterNoise
 from trainables.core.policy.policy import Policy
 from trainables.runtime.metrics import TensorMeans
-from trainables.runtime.replay import ReplayBuffer
-from trainables.runtime.state_store import StateLayout
+from trainables.runtime.replay.buffer import ReplayBuffer
+from trainables.runtime.replay.state_store import StateLayout
 
 _COMPILER = "a compiler that would be started"
 

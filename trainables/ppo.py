@@ -27,7 +27,7 @@ from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.learning.sequences import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
-from trainables.runtime.learner_worker import LearnerWorker
+from trainables.runtime.learners.worker import LearnerWorker
 
 
 @dataclass(kw_only=True)

@@ -83,7 +83,7 @@ def _kept(trial: TrialRecord) -> list[Path]:
 
 def _trust(policy: Path) -> list[str]:
     """The options that the command which plays with a policy needs."""
-    from trainables.runtime.needed_trust import needed_trust
+    from trainables.runtime.evaluation.needed_trust import needed_trust
 
     return [word for entry in needed_trust(policy) for word in ("--trust", entry)]
 

@@ -28,7 +28,7 @@ from trainables.algorithm import Algorithm
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.registry import get_algorithm
-from trainables.runtime.learner_group import fetched
+from trainables.runtime.learners.group import fetched
 
 TARGET = 450.0
 MOST_USES = {"PPO": 1, "IMPALA": 1, "APPO": 2}

@@ -25,7 +25,7 @@ from experiments.benchmarks import curves
 from experiments.benchmarks.gather import HERE, Result, console, keep, spread, table
 from experiments.spec import load_spec
 from trainables.registry import get_algorithm
-from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.evaluation.play import evaluate_policy
 
 COLORS = ("#0072b2", "#d55e00")
 POINTS = 50

@@ -11,7 +11,7 @@ import numpy as np
 from experiments.schema import SweepSpec
 from experiments.spec_checks import deep_merge
 from search_spaces.space import SearchSpace
-from trainables.runtime.feasibility import total
+from trainables.runtime.actors.feasibility import total
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from experiments.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
 from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, name_of
-from trainables.runtime.envs import env_name
-from trainables.runtime.feasibility import placement_problem
+from trainables.runtime.actors.feasibility import placement_problem
+from trainables.runtime.envs.make import env_name
 
 WALK = "fakes:limited_walk"
 

@@ -24,7 +24,7 @@ from trainables.core.config.reference.compatibility import (
 )
 from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
-from trainables.runtime.env_runner_group import EnvRunnerGroup
+from trainables.runtime.sampling.group import EnvRunnerGroup
 
 REFERENCE = yaml.safe_load(Path(__file__).with_name("reference_names.yaml").read_text())
 SETTINGS = [(s, name) for s, names in REFERENCE["settings"].items() for name in names]

@@ -12,8 +12,8 @@ from fake_actors import Unbuildable, Worker
 from ray.exceptions import ActorHandleNotFoundError
 
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.actor_group import ActorDied, ActorGroup, ActorHung, Reply
-from trainables.runtime.actor_process import ActorOptions
+from trainables.runtime.actors.group import ActorDied, ActorGroup, ActorHung, Reply
+from trainables.runtime.actors.process import ActorOptions
 
 pytestmark = pytest.mark.usefixtures("ray_here")
 

@@ -10,7 +10,7 @@ import pytest
 from small_runs import settings_of
 
 from trainables import APPO, IMPALA
-from trainables.runtime.env_runner_group import Sample
+from trainables.runtime.sampling.group import Sample
 
 pytestmark = pytest.mark.usefixtures("ray_here")
 LEARNED = "learner/default_policy/"

@@ -13,7 +13,7 @@ from ray import tune
 
 from experiments.mlflow_logger import MLflowLogger
 from trainables import PPO
-from trainables.runtime.callbacks import CallbackError
+from trainables.runtime.callbacks.callbacks import CallbackError
 
 
 def test_under_tune(ray_here: None, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ray.cluster_utils import Cluster
 
 from experiments.shared_storage import nodes_without
 from trainables import PPOConfig
-from trainables.runtime.feasibility import InfeasibleError
+from trainables.runtime.actors.feasibility import InfeasibleError
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",

@@ -14,8 +14,8 @@ from ray import tune
 
 from trainables import PPO, Algorithm
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.env_runner_actor import Sample
-from trainables.runtime.env_runner_group import EnvRunnerGroup
+from trainables.runtime.sampling.actor import Sample
+from trainables.runtime.sampling.group import EnvRunnerGroup
 
 pytestmark = pytest.mark.usefixtures("ray_here")
 

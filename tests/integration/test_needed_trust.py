@@ -12,7 +12,7 @@ from sweep_processes import start
 
 from experiments.summary import evaluate_command
 from trainables import PPO
-from trainables.runtime.needed_trust import needed_trust
+from trainables.runtime.evaluation.needed_trust import needed_trust
 
 SMALL = {"model": {"fcnet_hiddens": [8]}}
 

@@ -13,7 +13,7 @@ from gymnasium.error import DependencyNotInstalled
 from analysis.failures import shown_cause
 from experiments import cli
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.envs import make_vector_env
+from trainables.runtime.envs.make import make_vector_env
 
 HEAVY = ("torch", "ray.tune", "mlflow", "pandas", "optuna", "matplotlib")
 PROBE = f"""

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from trainables.runtime import actor_group
-from trainables.runtime.actor_group import ActorGroup, ActorHung
-from trainables.runtime.actor_process import ActorProcesses
+from trainables.runtime.actors import group as actor_group
+from trainables.runtime.actors.group import ActorGroup, ActorHung
+from trainables.runtime.actors.process import ActorProcesses
 
 HANGS = object()
 

@@ -13,7 +13,7 @@ from small_runs import without_clocks
 from trainables import APPOConfig
 from trainables.appo import APPO
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.learner_group import LearnerGroup
+from trainables.runtime.learners.group import LearnerGroup
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",

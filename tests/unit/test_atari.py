@@ -13,10 +13,10 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from trainables import Policy, PPOConfig
 from trainables.core.config.atari import is_ale
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.atari import AtariGames
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.env_slots import EnvOptions
-from trainables.runtime.envs import make_vector_env
+from trainables.runtime.envs.games.atari import AtariGames
+from trainables.runtime.envs.make import make_vector_env
+from trainables.runtime.envs.slots import EnvOptions
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 pytest.importorskip("ale_py", reason="needs the extra atari")
 

@@ -12,7 +12,7 @@ from ray.tune import PlacementGroupFactory
 from trainables import DQNConfig, PPOConfig
 from trainables.core.config.settings import ConfigError
 from trainables.ppo import PPO
-from trainables.runtime.bundles import (
+from trainables.runtime.actors.bundles import (
     DRIVER,
     ENV_RUNNERS,
     EVALUATION_ENV_RUNNERS,
@@ -20,7 +20,7 @@ from trainables.runtime.bundles import (
     Bundles,
     reserved,
 )
-from trainables.runtime.feasibility import placement_problem
+from trainables.runtime.actors.feasibility import placement_problem
 
 
 def test_the_example_of_the_reference() -> None:

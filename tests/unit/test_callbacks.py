@@ -18,11 +18,11 @@ from trainables import PPO, Callbacks, DefaultCallbacks, MemoryTrackingCallbacks
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.settings import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks import CallbackError, CallbackSet
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.envs import EnvOptions, make_vector_env
-from trainables.runtime.evaluation import evaluate_policy
-from trainables.runtime.remote_env_runner import RemoteEnvRunner
+from trainables.runtime.callbacks.callbacks import CallbackError, CallbackSet
+from trainables.runtime.envs.make import EnvOptions, make_vector_env
+from trainables.runtime.evaluation.play import evaluate_policy
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 
 @pytest.fixture(autouse=True)

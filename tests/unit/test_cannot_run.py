@@ -191,8 +191,8 @@ def test_code_that_is_on_the_cluster_alone_is_not_looked_for() -> None:
 def test_code_of_the_right_kind_passes() -> None:
     config = {
         "env": "CartPole-v1",
-        "callbacks_class": "trainables.runtime.memory_tracking:MemoryTrackingCallbacks",
+        "callbacks_class": "trainables.runtime.callbacks.memory_tracking:MemoryTrackingCallbacks",
         "on_train_result": "callback_cases:mark",
-        "env_runner_cls": "trainables.runtime.env_runner:EnvRunner",
+        "env_runner_cls": "trainables.runtime.sampling.env_runner:EnvRunner",
     }
     assert make_spec({"name": "x", "config": config})

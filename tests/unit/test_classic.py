@@ -9,9 +9,9 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from trainables.core.checkpoint import load_state, save_state
-from trainables.runtime.classic import STATELESS_CARTPOLE, StatelessCartPoleVectorEnv
-from trainables.runtime.env_state import get_env_state, set_env_state
-from trainables.runtime.envs import make_vector_env
+from trainables.runtime.envs.games.classic import STATELESS_CARTPOLE, StatelessCartPoleVectorEnv
+from trainables.runtime.envs.make import make_vector_env
+from trainables.runtime.envs.state import get_env_state, set_env_state
 
 
 def steps(env: Any, count: int, seed: int = 0) -> list[Any]:

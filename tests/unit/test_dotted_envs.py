@@ -16,8 +16,8 @@ from search_spaces.documents import Document, SpecError
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
 from trainables.ppo import PPO
-from trainables.runtime.env_trust import environment_doubts
-from trainables.runtime.envs import is_name_safe, make_vector_env
+from trainables.runtime.envs.make import is_name_safe, make_vector_env
+from trainables.runtime.envs.trust import environment_doubts
 
 
 class Own(EndlessEnv):

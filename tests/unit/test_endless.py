@@ -13,8 +13,8 @@ from fakes import EndlessEnv
 from experiments.episode_watch import EpisodeWatch, is_unknown
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.endless import EndlessWatch, longest_evaluated
-from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.evaluation.play import evaluate_policy
+from trainables.runtime.sampling.endless import EndlessWatch, longest_evaluated
 
 NAME = "fakes:EndlessEnv"
 STEPS = "num_env_steps_sampled_lifetime"

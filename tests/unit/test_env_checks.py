@@ -14,10 +14,10 @@ from gymnasium import spaces
 
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.env_checks import check_env
-from trainables.runtime.env_runner import reset_vector_env
-from trainables.runtime.envs import EnvOptions, make_vector_env
-from trainables.runtime.sub_environment import SubEnvironmentError
+from trainables.runtime.envs.checks import check_env
+from trainables.runtime.envs.make import EnvOptions, make_vector_env
+from trainables.runtime.envs.sub_environment import SubEnvironmentError
+from trainables.runtime.sampling.env_runner import reset_vector_env
 
 
 class Scripted(EndlessEnv):

@@ -15,11 +15,11 @@ from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.returns import gae
 from trainables.core.policy.policy import Policy
-from trainables.runtime.curriculum import TaskSettableEnv
-from trainables.runtime.env_runner import EnvRunner, Episodes
-from trainables.runtime.envs import EnvOptions, make_vector_env
-from trainables.runtime.evaluation import evaluate_policy
-from trainables.runtime.sub_environment import RESTARTS, SubEnvironmentError
+from trainables.runtime.envs.curriculum import TaskSettableEnv
+from trainables.runtime.envs.make import EnvOptions, make_vector_env
+from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
+from trainables.runtime.evaluation.play import evaluate_policy
+from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
 
 RESTART = EnvOptions(restart=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.runtime.env_runner_group import EnvRunnerGroup
+from trainables.runtime.sampling.group import EnvRunnerGroup
 
 
 def test_an_env_runner_that_is_made_again_has_streams_of_its_own() -> None:

@@ -11,7 +11,7 @@ from ray import tune
 from trainables.core.checkpoint import CheckpointError, UntrustedName
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.trust import doubts_of, refuse
-from trainables.runtime.env_trust import environment_doubts
+from trainables.runtime.envs.trust import environment_doubts
 
 PATH, WORD = {"desc": "/etc/passwd"}, {"map_name": "8x8", "size": [1, 2.5], "slippery": True}
 

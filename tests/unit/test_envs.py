@@ -14,9 +14,9 @@ from ray import tune
 
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.env_runner import reset_vector_env
-from trainables.runtime.env_state import get_env_state, set_env_state
-from trainables.runtime.envs import EnvContext, env_name, is_name_safe, make_vector_env
+from trainables.runtime.envs.make import EnvContext, env_name, is_name_safe, make_vector_env
+from trainables.runtime.envs.state import get_env_state, set_env_state
+from trainables.runtime.sampling.env_runner import reset_vector_env
 
 
 class ContextEnv(EndlessEnv):

@@ -32,8 +32,8 @@ from trainables.core.config.settings import ConfigError
 from trainables.core.export.onnx_program import export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.policy import Policy
-from trainables.runtime.envs import make_vector_env
-from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.envs.make import make_vector_env
+from trainables.runtime.evaluation.play import evaluate_policy
 
 MINIGRID = "MiniGrid-Empty-5x5-v0"
 

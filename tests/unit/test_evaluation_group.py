@@ -18,11 +18,11 @@ from experiments.episode_watch import is_unknown
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime import evaluation_group
-from trainables.runtime.actor_group import ActorDied, ActorHung, Reply
-from trainables.runtime.evaluation_group import EvaluationGroup
-from trainables.runtime.evaluation_plan import EvaluationPlan
-from trainables.runtime.evaluation_runner import EvaluationActor, EvaluationRunner, Task
+from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
+from trainables.runtime.evaluation import group as evaluation_group
+from trainables.runtime.evaluation.group import EvaluationGroup
+from trainables.runtime.evaluation.plan import EvaluationPlan
+from trainables.runtime.evaluation.runner import EvaluationActor, EvaluationRunner, Task
 
 SEED = np.random.SeedSequence(7)
 TIMEOUT_S = 9.5
@@ -504,7 +504,7 @@ def test_timesteps_of_episodes_that_never_end(num_actors: int, num_slots: int) -
 
 
 def test_more_timesteps_than_an_episode_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainables.runtime.evaluation_runner.longest_evaluated", lambda most: 10)
+    monkeypatch.setattr("trainables.runtime.evaluation.runner.longest_evaluated", lambda most: 10)
     with goes_on_for_ever(evaluation_num_env_runners=0).build() as algo:
         assert algo.evaluate()["num_env_steps"] == 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainables.runtime.evaluation_plan import EvaluationPlan, Part
-from trainables.runtime.evaluation_result import EvaluationResult
+from trainables.runtime.evaluation.plan import EvaluationPlan, Part
+from trainables.runtime.evaluation.result import EvaluationResult
 
 
 def outcome(part: Part, lengths: dict[int, int]) -> EvaluationResult:

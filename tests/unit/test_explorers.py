@@ -18,7 +18,7 @@ from trainables.core.distributions.build import DiagGaussian, SquashedGaussian
 from trainables.core.learning.schedules import Schedule
 from trainables.core.policy.explorers.catalog import make_explorer
 from trainables.core.policy.explorers.explorers import Explorer, normal
-from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 OU: dict[str, Any] = {"type": "OrnsteinUhlenbeckNoise", "base": "mode"}
 SILENT = torch.tensor([0.0, -30.0])  # mean 0, and as good as no sigma

@@ -10,7 +10,7 @@ from small_runs import settings_of
 
 from trainables.core.export.exported_policy import load_player
 from trainables.registry import get_algorithm
-from trainables.runtime.evaluation import evaluate_policy
+from trainables.runtime.evaluation.play import evaluate_policy
 
 SMALL = {"fcnet_hiddens": [16]}
 LSTM = SMALL | {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 4}

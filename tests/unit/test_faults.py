@@ -10,9 +10,9 @@ import pytest
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.actor_group import ActorDied, ActorGroup, Reply
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.faults import FaultTolerance, FaultTolerantActors
+from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
+from trainables.runtime.actors.group import ActorDied, ActorGroup, Reply
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 
 class Counting(EnvRunner):

@@ -15,11 +15,11 @@ from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.policy.policy import Policy
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.envs import EnvOptions, make_vector_env
-from trainables.runtime.evaluation import evaluate_policy
-from trainables.runtime.remote_env_runner import RemoteEnvRunner
-from trainables.runtime.sub_environment import SubEnvironmentError
+from trainables.runtime.envs.make import EnvOptions, make_vector_env
+from trainables.runtime.envs.sub_environment import SubEnvironmentError
+from trainables.runtime.evaluation.play import evaluate_policy
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 BAD = (np.nan, np.inf, -np.inf)
 

@@ -18,8 +18,8 @@ from trainables import PPO, Policy, PPOConfig, registry
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.config.settings import ConfigError
 from trainables.core.data.frame_stack import FrameStack, connected_frames
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.replay import ReplayBuffer
+from trainables.runtime.replay.buffer import ReplayBuffer
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 K, SLOTS = 4, 3
 

@@ -26,11 +26,11 @@ from trainables.impala import (
     impala_loss,
     impala_update,
 )
-from trainables.runtime.env_runner import Episodes
-from trainables.runtime.env_runner_group import Sample
-from trainables.runtime.fragments import FragmentQueue
-from trainables.runtime.learner_worker import LearnerWorker
-from trainables.runtime.shares import shares
+from trainables.runtime.learners.shares import shares
+from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.sampling.env_runner import Episodes
+from trainables.runtime.sampling.fragment_queue import FragmentQueue
+from trainables.runtime.sampling.group import Sample
 
 GAMMA = 0.9
 PLAIN = IMPALACoefficients(

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from trainables.core.config.settings import ConfigError
-from trainables.runtime import known_envs
-from trainables.runtime.envs import make_vector_env
-from trainables.runtime.known_envs import Package, known_creator
+from trainables.runtime.envs.games import known as known_envs
+from trainables.runtime.envs.games.known import Package, known_creator
+from trainables.runtime.envs.make import make_vector_env
 
 
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,6 @@ def test_a_dead_learner_is_made_again_from_the_last_state(two: PPO, tmp_path: An
 def test_learners_that_die_again_and_again_end_the_trial(
     two: PPO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainables.runtime.remote_learner_group._MAX_RESTARTS_IN_A_ROW", 0)
+    monkeypatch.setattr("trainables.runtime.learners.remote_group._MAX_RESTARTS_IN_A_ROW", 0)
     with pytest.raises(RuntimeError, match=r"lost 1 times in a row.*died"):
         two.learners.run(always_die, {})

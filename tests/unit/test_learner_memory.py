@@ -17,8 +17,8 @@ from trainables.core.learning.learner import Learner
 from trainables.core.learning.outputs import rollout_outputs
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.envs import make_vector_env
+from trainables.runtime.envs.make import make_vector_env
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 ROWS_AT_ONCE = 20
 

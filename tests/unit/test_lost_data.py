@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from ray.exceptions import ObjectLostError, OwnerDiedError
 
-from trainables.runtime import learner_group
-from trainables.runtime.actor_group import Reply
-from trainables.runtime.learner_group import DataLost, LearnerGroup, fetched
-from trainables.runtime.remote_learner_group import LearnersLost, RemoteLearnerGroup
+from trainables.runtime.actors.group import Reply
+from trainables.runtime.learners import group as learner_group
+from trainables.runtime.learners.group import DataLost, LearnerGroup, fetched
+from trainables.runtime.learners.remote_group import LearnersLost, RemoteLearnerGroup
 
 
 class Reference:

@@ -19,9 +19,9 @@ from trainables.core.distributions.build import Categorical
 from trainables.core.networks.modules import ActorCritic
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss
-from trainables.runtime.env_checks import check_env
-from trainables.runtime.evaluation import evaluate_policy
-from trainables.runtime.toys import MASKED_BANDIT, MaskedBandit
+from trainables.runtime.envs.checks import check_env
+from trainables.runtime.envs.games.toys import MASKED_BANDIT, MaskedBandit
+from trainables.runtime.evaluation.play import evaluate_policy
 
 BANDIT: dict[str, Any] = {"env": MASKED_BANDIT, "gamma": 0.0, "seed": 0}
 ON_POLICY = {**BANDIT, "num_envs_per_env_runner": 32, "train_batch_size_per_learner": 1024}

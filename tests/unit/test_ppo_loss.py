@@ -20,7 +20,7 @@ from trainables.core.learning.sequences import valid_rows
 from trainables.core.networks.modules import ActorCritic, ModuleOutput
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, adapted_kl_coeff, ppo_loss
-from trainables.runtime.envs import make_vector_env
+from trainables.runtime.envs.make import make_vector_env
 
 PLAIN = PPOCoefficients(clip=0.2, entropy=0.0, kl=0.0, value=0.0, value_clip=None)
 
@@ -289,7 +289,7 @@ def test_padding_changes_no_advantage() -> None:
 
 def learned_value(terminates: bool, gamma: float = 0.9) -> float:
     """The value that PPO's targets converge to in a world of reward 1, cut every 5 steps."""
-    from trainables.runtime.env_runner import EnvRunner
+    from trainables.runtime.sampling.env_runner import EnvRunner
 
     env = make_vector_env(EndlessEnv, {"horizon": 5, "terminates": terminates}, 4)
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)

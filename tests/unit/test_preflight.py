@@ -22,7 +22,7 @@ from experiments.preflight import (
 from experiments.schema import Resources
 from experiments.spec import make_spec
 from experiments.sweep.sweep import Sweep
-from trainables.runtime.feasibility import placement_problem
+from trainables.runtime.actors.feasibility import placement_problem
 
 ONE, TWO = {"CPU": 1.0}, {"CPU": 2.0}
 

@@ -16,7 +16,7 @@ from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.data.spaces import PLAIN
-from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 MODEL = {
     "fcnet_hiddens": [8],

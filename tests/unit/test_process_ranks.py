@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from trainables.runtime.process_ranks import CPUS, LOOPBACK, ProcessRanks, find_store, open_store
+from trainables.runtime.learners.process_ranks import (
+    CPUS,
+    LOOPBACK,
+    ProcessRanks,
+    find_store,
+    open_store,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="has 127.0.0.2 and lo")
 

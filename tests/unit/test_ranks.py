@@ -26,9 +26,9 @@ from trainables.core.learning.returns import moments
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO, PPOCoefficients, ppo_loss, ppo_update
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.envs import make_vector_env
-from trainables.runtime.learner_worker import LearnerWorker
+from trainables.runtime.envs.make import make_vector_env
+from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 NUM_SLOTS = 5  # two ranks have three and two
 COEFFICIENTS = PPOCoefficients(clip=0.2, entropy=0.01, kl=0.3, value=0.5, value_clip=None)

@@ -134,7 +134,7 @@ def test_what_the_command_line_sets_may_be_anything(load: Any, tmp_path: Path) -
     settings = (
         f"storage={tmp_path}",
         "mlflow.tracking_uri=http://mine",
-        "config.callbacks_class=trainables.runtime.memory_tracking:MemoryTrackingCallbacks",
+        "config.callbacks_class=trainables.runtime.callbacks.memory_tracking:MemoryTrackingCallbacks",
     )
     (spec,) = load(f"{GOOD}storage: theirs\n", settings)
     assert spec.storage == str(tmp_path) and spec.mlflow.tracking_uri == "http://mine"

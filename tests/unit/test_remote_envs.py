@@ -19,13 +19,13 @@ from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.policy.policy import Policy
-from trainables.runtime.env_runner import EnvRunner, reset_vector_env
-from trainables.runtime.env_state import get_env_state, set_env_state
-from trainables.runtime.envs import EnvOptions, make_vector_env
-from trainables.runtime.remote_env_runner import RemoteEnvRunner
-from trainables.runtime.remote_envs import RemoteVectorEnv
-from trainables.runtime.remote_slot import SlotDiedError
-from trainables.runtime.sub_environment import RESTARTS, SubEnvironmentError
+from trainables.runtime.envs.make import EnvOptions, make_vector_env
+from trainables.runtime.envs.remote.slot import SlotDiedError
+from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.envs.state import get_env_state, set_env_state
+from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
+from trainables.runtime.sampling.env_runner import EnvRunner, reset_vector_env
+from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 REMOTE = EnvOptions(remote=True)
 
@@ -181,7 +181,7 @@ def test_processes_end_with_the_environment_and_with_their_parent(tmp_path: Path
         "import sys, time\n"
         "import numpy as np\n"
         "from process_envs import ClockEnv\n"
-        "from trainables.runtime.envs import EnvOptions, make_vector_env\n"
+        "from trainables.runtime.envs.make import EnvOptions, make_vector_env\n"
         "config = {'sleep': [60.0]}\n"
         "env = make_vector_env(ClockEnv, config, 2, options=EnvOptions(remote=True))\n"
         "env.reset()\n"

@@ -10,9 +10,9 @@ import pytest
 from ray.exceptions import ObjectLostError
 
 from trainables import PPOConfig
-from trainables.runtime import remote_learner_group
-from trainables.runtime.actor_group import ActorDied, ActorHung, Reply
-from trainables.runtime.remote_learner_group import RemoteLearnerGroup
+from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
+from trainables.runtime.learners import remote_group as remote_learner_group
+from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 
 
 class Counting:

@@ -14,7 +14,7 @@ from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.policy.policy import Policy
-from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 GAMMA = 0.9
 

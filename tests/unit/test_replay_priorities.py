@@ -5,7 +5,7 @@ import pytest
 import torch
 from replay_cases import Stream, check_windows, fill, make_buffer
 
-from trainables.runtime.replay import ReplayBuffer
+from trainables.runtime.replay.buffer import ReplayBuffer
 
 PRIORITIZED = "PrioritizedReplayBuffer"
 GAMMA = 0.9

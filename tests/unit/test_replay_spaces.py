@@ -15,8 +15,8 @@ from trainables.core.checkpoint import load_state, save_state
 from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch, Rollout, tree_of
 from trainables.core.data.layout import ObservationLayout
-from trainables.runtime.observation_store import make_observation_store
-from trainables.runtime.replay import ReplayBuffer
+from trainables.runtime.replay.buffer import ReplayBuffer
+from trainables.runtime.replay.observation_store import make_observation_store
 
 BOX, IMAGE = gym.spaces.Box, gym.spaces.Box(0, 255, (2, 3, 1), np.uint8)
 DICT = gym.spaces.Dict(

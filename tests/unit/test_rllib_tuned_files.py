@@ -16,7 +16,7 @@ from experiments.schema import SweepSpec
 from experiments.spec import load_spec
 from search_spaces import SpecError
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.envs import make_vector_env
+from trainables.runtime.envs.make import make_vector_env
 
 FOLDER = Path(__file__).parents[1] / "rllib_style"
 TUNED, OLDER = FOLDER / "tuned.yaml", FOLDER / "tuned_older.yaml"

@@ -13,8 +13,8 @@ from trainables import PPOConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.minibatches import minibatches
 from trainables.core.policy.policy import Policy
-from trainables.runtime.env_runner import EnvRunner, reset_vector_env
-from trainables.runtime.envs import make_vector_env
+from trainables.runtime.envs.make import make_vector_env
+from trainables.runtime.sampling.env_runner import EnvRunner, reset_vector_env
 
 
 def make_runner(env: Any, seed: int = 0, **settings: Any) -> EnvRunner:

@@ -16,7 +16,7 @@ from trainables.core.learning.sequences import chunked, sequence_batch, unrolled
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.networks.state import State, reset_state
 from trainables.core.policy.policy import Policy
-from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 T, N, LENGTH = 11, 3, 4
 

@@ -14,9 +14,9 @@ from ray import tune
 
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.env_slots import EnvContext, EnvOptions
-from trainables.runtime.envs import make_vector_env
-from trainables.runtime.time_limits import limited
+from trainables.runtime.envs.make import make_vector_env
+from trainables.runtime.envs.slots import EnvContext, EnvOptions
+from trainables.runtime.envs.time_limits import limited
 
 STEPS = 7
 

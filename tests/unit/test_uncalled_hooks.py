@@ -21,8 +21,8 @@ from trainables.core.config.settings import ConfigError
 from trainables.core.learning.learner import Learner
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO
-from trainables.runtime.callbacks import Callbacks
-from trainables.runtime.env_runner import EnvRunner
+from trainables.runtime.callbacks.callbacks import Callbacks
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 
 def nothing(self: Any, *args: Any, **options: Any) -> None:

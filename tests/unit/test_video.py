@@ -12,9 +12,9 @@ from fakes import EncodingVectorEnv, EndlessEnv
 
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.envs import EnvOptions, make_vector_env
-from trainables.runtime.sub_environment import SubEnvironment
-from trainables.runtime.video import Video, _as_picture
+from trainables.runtime.envs.make import EnvOptions, make_vector_env
+from trainables.runtime.envs.sub_environment import SubEnvironment
+from trainables.runtime.envs.video import Video, _as_picture
 
 imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 

@@ -20,10 +20,10 @@ from trainables.core.learning.advantages import with_advantages
 from trainables.core.learning.sequences import unrolled
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss
-from trainables.runtime.env_runner import EnvRunner
-from trainables.runtime.env_runner_actor import make_env_runner
-from trainables.runtime.envs import EnvOptions, make_vector_env
-from trainables.runtime.remote_env_runner import RemoteEnvRunner
+from trainables.runtime.envs.make import EnvOptions, make_vector_env
+from trainables.runtime.sampling.actor import make_env_runner
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 WHOLE = {"batch_mode": "complete_episodes"}
 MEMORY = {"use_lstm": True, "lstm_cell_size": 4, "fcnet_hiddens": [4], "max_seq_len": 3}

@@ -12,9 +12,9 @@ from fakes import CrashingEnv
 
 from trainables import Callbacks, PPOConfig
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.callbacks import CallbackError
-from trainables.runtime.env_slots import EnvContext
-from trainables.runtime.worker_calls import CallsWorkers
+from trainables.runtime.callbacks.callbacks import CallbackError
+from trainables.runtime.envs.slots import EnvContext
+from trainables.runtime.sampling.worker_calls import CallsWorkers
 
 
 class Told(gym.Env):

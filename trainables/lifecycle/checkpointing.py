@@ -31,12 +31,12 @@ from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.restoring import RestoresFolders
 from trainables.lifecycle.stopping import running
-from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
-from trainables.runtime.env_runner import draw_seed
-from trainables.runtime.env_trust import ENVIRONMENT, environment_doubts
-from trainables.runtime.envs import env_name
+from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
+from trainables.runtime.envs.make import env_name
+from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
 from trainables.runtime.metrics import EpisodeWindow
 from trainables.runtime.random_streams import RandomStreams
+from trainables.runtime.sampling.env_runner import draw_seed
 
 _STATE = "checkpoint"
 

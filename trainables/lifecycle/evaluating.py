@@ -16,12 +16,12 @@ from trainables.core.logs import logger
 from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.stopping import running
-from trainables.runtime.algorithm_callbacks import AlgorithmCallbacks
-from trainables.runtime.custom_metrics import HISTOGRAMS, PREFIX
-from trainables.runtime.env_runner_group import EnvRunnerGroup
-from trainables.runtime.evaluation_group import EvaluationGroup
-from trainables.runtime.evaluation_result import NOTHING, EvaluationResult
+from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
+from trainables.runtime.callbacks.custom_metrics import HISTOGRAMS, PREFIX
+from trainables.runtime.evaluation.group import EvaluationGroup
+from trainables.runtime.evaluation.result import NOTHING, EvaluationResult
 from trainables.runtime.metrics import Timers
+from trainables.runtime.sampling.group import EnvRunnerGroup
 from trainables.runtime.trial_log import tell_evaluation
 
 _OLDER = {

@@ -21,12 +21,12 @@ from trainables.core.policy.action_arguments import AnyState
 from trainables.core.policy.keyed_actions import keyed_actions
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.stopping import Stopping, running
-from trainables.runtime.env_runner_group import EnvRunnerGroup
-from trainables.runtime.envs import env_name
-from trainables.runtime.graph_recording import recorded
-from trainables.runtime.learner_group import LearnerGroup
-from trainables.runtime.needed_trust import TRAINABLE
-from trainables.runtime.worker_policies import policy_of
+from trainables.runtime.envs.make import env_name
+from trainables.runtime.evaluation.needed_trust import TRAINABLE
+from trainables.runtime.evaluation.recording import recorded
+from trainables.runtime.learners.group import LearnerGroup
+from trainables.runtime.sampling.group import EnvRunnerGroup
+from trainables.runtime.sampling.worker_policies import policy_of
 
 
 class PolicyAccess(Stopping):

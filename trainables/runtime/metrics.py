@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.runtime.custom_metrics import CustomMetrics
-from trainables.runtime.env_runner import Episodes
+from trainables.runtime.callbacks.custom_metrics import CustomMetrics
+from trainables.runtime.sampling.env_runner import Episodes
 
 
 class EpisodeWindow:

@@ -12,8 +12,8 @@ from trainables.core.checkpoint import resolve_callable
 from trainables.core.config.callbacks import HOOKS, entries
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
 from trainables.core.config.settings import ConfigError
-from trainables.runtime.callbacks import callbacks_type, hook_call
-from trainables.runtime.env_runner_actor import check_runner_class
+from trainables.runtime.callbacks.callbacks import callbacks_type, hook_call
+from trainables.runtime.sampling.actor import check_runner_class
 
 _FUNCTIONS = ("env_task_fn", "custom_evaluation_function")
 

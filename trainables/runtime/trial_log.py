@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
-from trainables.runtime.bundles import Bundles
-from trainables.runtime.envs import env_name
+from trainables.runtime.actors.bundles import Bundles
+from trainables.runtime.envs.make import env_name
 
 
 def tell_set_up(

@@ -98,8 +98,8 @@ class SamplingSettings(Settings):
     env_runner_cls: str | type | None = setting(
         None,
         "env_runners",
-        "a subclass of trainables.runtime.env_runner.EnvRunner to sample with, or 'module:name' of "
-        "one; None: EnvRunner",
+        "a subclass of trainables.runtime.sampling.env_runner.EnvRunner to sample with, or "
+        "'module:name' of one; None: EnvRunner",
         risk=CODE,
     )
     max_requests_in_flight_per_env_runner: int = setting(

@@ -1,0 +1,1 @@
+"""Actor processes: their resources, their faults, calls to many."""

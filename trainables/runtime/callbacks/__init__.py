@@ -1,0 +1,1 @@
+"""Callbacks of users, and the metrics that they add."""

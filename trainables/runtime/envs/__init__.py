@@ -1,0 +1,1 @@
+"""Making environments, checking them, and stepping several."""

@@ -1,0 +1,1 @@
+"""Environments of packages, and the small ones that come with this one."""

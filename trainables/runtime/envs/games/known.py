@@ -1,0 +1,139 @@
+"""Environments of packages that are known by their ids, and imported where one is asked for."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from trainables.core.config.atari import present_id
+from trainables.core.config.settings import ConfigError
+
+logger = logging.getLogger("trainables")
+
+
+class Package(NamedTuple):
+    """What registers environments.
+
+    Attributes:
+        module: Importing it, or calling its `register_envs`, registers them.
+        extra: Of this project, that installs it.
+        creator: Makes an environment of an id; None: gymnasium does.
+    """
+
+    module: str
+    extra: str
+    creator: Callable[[str], Callable[..., gym.Env]] | None = None
+
+
+def _grid_world(env_id: str) -> Callable[..., gym.Env]:
+    from trainables.runtime.envs.games.minigrid_mission import GridWorld
+
+    return GridWorld(env_id)
+
+
+def _atari_game(env_id: str) -> Callable[..., gym.Env]:
+    from trainables.runtime.envs.games.atari import AtariGame
+
+    present, arguments = present_id(env_id)
+    if arguments:
+        _tell_older(env_id, present, tuple(arguments.items()))
+    return AtariGame(present, arguments)
+
+
+@functools.cache
+def _tell_older(env_id: str, present: str, arguments: tuple[tuple[str, Any], ...]) -> None:
+    """Say once in a process what an older id stands for."""
+    told = ", ".join(f"{name}={value}" for name, value in arguments)
+    logger.info(
+        "env %r is %r with %s; preprocessing, unless is_atari is False, repeats each action for "
+        "4 frames, or env_config's frameskip, whatever the id says",
+        env_id,
+        present,
+        told,
+    )
+
+
+# By what their ids begin with.
+PACKAGES: dict[str, Package] = {
+    "ALE/": Package("ale_py", "atari", _atari_game),
+    "MinAtar/": Package("minatar.gym", "minatar"),
+    "MiniGrid-": Package("minigrid", "minigrid", _grid_world),
+    "BabyAI-": Package("minigrid", "minigrid", _grid_world),
+}
+
+
+# Of gymnasium's own environments that need a library, by the part of gymnasium that they lie in:
+# the library, and the extra of this project that installs it.
+_OF_GYMNASIUM = {"mujoco": ("MuJoCo", "mujoco"), "box2d": ("Box2D", "box2d")}
+
+
+def missing_library(env_id: object) -> ConfigError | None:
+    """The error for one of gymnasium's environments whose library is not installed; else None."""
+    spec = gym.registry.get(env_id) if isinstance(env_id, str) else None
+    entry = spec.entry_point if spec is not None else None
+    parts = entry.split(".") if isinstance(entry, str) else []
+    found = [_OF_GYMNASIUM[part] for part in parts if part in _OF_GYMNASIUM]
+    return _not_installed(str(env_id), *found[0]) if found else None
+
+
+def dropped_version(env_id: object) -> ConfigError | None:
+    """The error for an id that gymnasium only registers to say that it is gone; else None."""
+    spec = gym.registry.get(env_id) if isinstance(env_id, str) else None
+    module = getattr(spec.entry_point, "__module__", "") if spec is not None else ""
+    if spec is None or not module.startswith("gymnasium."):
+        return None
+    kin = [s for s in gym.registry.values() if (s.namespace, s.name) == (spec.namespace, spec.name)]
+    newest = max(kin, key=lambda s: s.version or 0)
+    return ConfigError(f"env {env_id!r} is no longer in gymnasium; write {newest.id!r}")
+
+
+def _not_installed(env_id: str, library: str, extra: str) -> ConfigError:
+    return ConfigError(
+        f"env {env_id!r} needs the library {library}, which is not installed: "
+        f"pip install 'tunescape[{extra}]'"
+    )
+
+
+def known_creator(env_id: str) -> Callable[..., gym.Env] | None:
+    """Import the package of an id, if it is a known one.
+
+    Returns:
+        What makes the environment of an `EnvContext`, where gymnasium alone does not do.
+
+    Raises:
+        ConfigError: if the package is not installed.
+    """
+    present, _ = present_id(env_id)
+    package = register(present)
+    if package is None:
+        return None
+    return package.creator(env_id) if package.creator and present in gym.registry else None
+
+
+def register(env_id: str) -> Package | None:
+    """Have the package of an id register it, also in a process that has not done so yet.
+
+    Returns:
+        The package, or None if the id is of no known one.
+    """
+    package = next((p for start, p in PACKAGES.items() if env_id.startswith(start)), None)
+    if package is not None and env_id not in gym.registry:
+        _import(env_id, package)
+    return package
+
+
+def _import(env_id: str, package: Package) -> None:
+    try:
+        module: Any = importlib.import_module(package.module)
+    except ModuleNotFoundError as error:
+        library = package.module.partition(".")[0]
+        if error.name != library:  # something else is broken
+            raise
+        raise _not_installed(env_id, library, package.extra) from None
+    if env_id not in gym.registry and hasattr(module, "register_envs"):
+        module.register_envs()

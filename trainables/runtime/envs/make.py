@@ -1,0 +1,306 @@
+"""Environments by name, class or callable, as vector environments that reset on the next step."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from trainables.core.checkpoint import callable_name, resolve_callable
+from trainables.core.config.settings import ConfigError
+from trainables.runtime.envs.checks import check_vector_env
+from trainables.runtime.envs.games import classic, toys  # noqa: F401  # register environments
+from trainables.runtime.envs.games.atari import AtariGame
+from trainables.runtime.envs.games.known import dropped_version, known_creator, missing_library
+from trainables.runtime.envs.native_video import FilmedCartPole, can_film
+from trainables.runtime.envs.slots import EnvContext, EnvOptions, SlotMaker
+from trainables.runtime.envs.sub_environment import SubEnvironmentError
+from trainables.runtime.envs.time_limits import LIMIT, check_limit, check_vector_class
+from trainables.runtime.envs.video import Video
+
+if TYPE_CHECKING:
+    from trainables.core.config.config import AlgorithmConfig
+
+__all__ = ["EnvContext", "EnvName", "EnvOptions", "env_name", "make_vector_env"]
+
+EnvName = str | type | Callable[..., Any] | None
+
+
+# A module and a class in it. What gymnasium has registered under such a name goes before.
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+
+
+class EnvMakingError(ConfigError):
+    """An environment could not be made; of what it needs outside, another attempt may find more."""
+
+
+def env_name(env: EnvName) -> str:
+    """How an environment is called in messages and metadata."""
+    return env if isinstance(env, str) else callable_name(env) if env is not None else "None"
+
+
+def make_vector_env(
+    env: EnvName,
+    env_config: dict[str, Any] | None = None,
+    num_envs: int = 1,
+    *,
+    worker_index: int = 0,
+    num_workers: int = 0,
+    options: EnvOptions | None = None,
+) -> VectorEnv:
+    """Make `num_envs` slots of an environment, stepped together.
+
+    Args:
+        env: See the setting `env`.
+        env_config: See the setting `env_config`.
+        num_envs: Number of slots.
+        worker_index: Index of the env runner.
+        num_workers: Number of env-runner actors.
+        options: How they are made and stepped. Without, as they are, in this process.
+
+    Returns:
+        A vector environment whose slots reset on the step after an episode's end.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    env_config, options = dict(env_config or {}), options or EnvOptions()
+    if isinstance(env, str) and env.startswith("envpool:"):
+        _check_vector_options(env, options)
+        from trainables.runtime.envs.games.envpool import make_envpool
+
+        return make_envpool(env.removeprefix("envpool:"), env_config, num_envs)
+    try:
+        slot = SlotMaker(
+            env_name(env), _resolve(env), env_config, worker_index, 0, num_workers, options
+        )
+        vector_env = _make(slot, num_envs)
+    except (ConfigError, SubEnvironmentError):
+        raise
+    except Exception as error:  # whatever a user's constructor raises is theirs to read
+        lacking = missing_library if isinstance(error, DependencyNotInstalled) else dropped_version
+        known = lacking(env)
+        if known is not None:
+            raise known from error
+        if options.renders and "render_mode" in str(error):
+            what = "render_env" if options.video is None else options.video.asked_by
+            raise ConfigError(
+                f"{what}: env {env_name(env)!r} cannot be drawn: it takes no render_mode ({error})"
+            ) from error
+        raise EnvMakingError(
+            f"env {env_name(env)!r} cannot be made with env_config={env_config!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    mode = vector_env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    if mode != AutoresetMode.NEXT_STEP:
+        vector_env.close()
+        raise ConfigError(
+            f"env {env_name(env)!r} resets in mode {mode}; only AutoresetMode.NEXT_STEP is "
+            "supported"
+        )
+    return vector_env
+
+
+def training_options(
+    config: AlgorithmConfig, worker_index: int, video_folder: str | None
+) -> EnvOptions:
+    """How the slots of an env runner are made.
+
+    Args:
+        config: The algorithm's config.
+        worker_index: Index of the env runner; with actors, 0 only reads the spaces.
+        video_folder: Where videos go; None if there are none.
+    """
+    samples = worker_index > 0 or config.num_env_runners == 0
+    shows = worker_index == min(1, config.num_env_runners)
+    video = None
+    if shows and video_folder is not None:
+        video = Video(video_folder, "episode-", config.video_interval)
+    return EnvOptions(
+        check=worker_index == 0 and not config.disable_env_checking,
+        mask_key=config.action_mask_key,
+        restart=samples and config.restart_failed_sub_environments,
+        finite=config.env_to_module_connector is None,
+        remote=samples and config.remote_worker_envs,
+        window=shows and config.render_env,
+        video=video,
+    )
+
+
+def evaluation_options(
+    config: AlgorithmConfig, iteration: int, video_folder: str | None
+) -> EnvOptions:
+    """How the slots of an evaluation are made; the first one's first episode is recorded."""
+    video = None
+    if video_folder is not None:
+        video = Video(video_folder, f"evaluation-{iteration:06d}-episode-", last=0)
+    return EnvOptions(
+        restart=config.restart_failed_sub_environments,
+        finite=config.env_to_module_connector is None,
+        remote=config.remote_worker_envs,
+        video=video,
+    )
+
+
+def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
+    """A class of vector environments, gymnasium's native one where there is one, or slots apart."""
+    creator, options = first.creator, first.options
+    if isinstance(creator, type) and issubclass(creator, VectorEnv):
+        _check_vector_options(first.name, options)
+        check_vector_class(creator, first.env_config, first.name)
+        vector_class: Any = creator
+        made: VectorEnv = vector_class(num_envs=num_envs, **first.env_config)
+        if options.check:
+            try:
+                check_vector_env(made, first.name, options.mask_key)
+            except BaseException:
+                made.close()
+                raise
+        return made
+    # The native vector environment does not render, and its slots cannot be replaced.
+    stays_whole = not options.needs_single_slots and "render_mode" not in first.env_config
+    if stays_whole and isinstance(creator, AtariGame):
+        games = creator.vector(num_envs, first.env_config)
+        if games is not None:
+            return games
+    is_native = isinstance(creator, EnvSpec) and creator.vector_entry_point is not None
+    if is_native and (stays_whole or _filmed_whole(creator, options)):
+        return _native(first, creator, num_envs)
+    makers = [replace(first, vector_index=index) for index in range(num_envs)]
+    if options.remote:
+        from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+
+        return RemoteVectorEnv(makers)
+    return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
+
+
+def _native(first: SlotMaker, spec: Any, num_envs: int) -> VectorEnv:
+    check_limit(first.env_config.get(LIMIT))
+    env = gym.make_vec(
+        spec, num_envs=num_envs, vectorization_mode="vector_entry_point", **first.env_config
+    )
+    video = first.options.video
+    if video is None:
+        return env
+    return FilmedCartPole(env, spec, first.env_config, video, first.name)
+
+
+def _filmed_whole(spec: Any, options: EnvOptions) -> bool:
+    """Whether the first episodes of a native vector environment are to be filmed, and can be.
+
+    Training's videos take slots apart, whose state a checkpoint keeps.
+    """
+    only_films = not replace(options, video=None).needs_single_slots
+    return only_films and options.video is not None and bool(options.video.files) and can_film(spec)
+
+
+def is_filmed_apart(env: EnvName) -> bool:
+    """Whether filming takes slots apart that are one environment otherwise.
+
+    They have other random streams then.
+    """
+    creator = _resolve(env)
+    if isinstance(creator, AtariGame):
+        return True
+    if not isinstance(creator, EnvSpec) or creator.vector_entry_point is None:
+        return False
+    return not can_film(creator)
+
+
+def _check_vector_options(name: str, options: EnvOptions) -> None:
+    """Refuse what needs environments apart where all slots are one environment."""
+    video = options.video
+    asked = {
+        "render_env": options.window,
+        "record_env" if video is None else video.asked_by: video is not None,
+        "restart_failed_sub_environments": options.restart,
+        "remote_worker_envs": options.remote,
+    }
+    for setting, is_asked in asked.items():
+        if is_asked:
+            raise ConfigError(
+                f"{setting} is not supported with env {name!r}: it is one vector environment, "
+                "whose slots cannot be taken apart"
+            )
+
+
+def _resolve(env: EnvName) -> EnvSpec | Callable[..., Any]:
+    """A spec of gymnasium's registry, or what makes one environment (or a VectorEnv class)."""
+    if env is None:
+        raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")
+    if not isinstance(env, str):
+        return env
+    registered = _tune_creator(env)
+    if registered is not None:
+        return registered
+    known = known_creator(env)
+    if known is not None:
+        return known
+    if ":" in env and env not in gym.registry:
+        return _resolve_in_module(env)
+    if env in gym.registry:
+        return gym.spec(env)
+    if _DOTTED.fullmatch(env):
+        return _resolve_dotted(env)
+    raise _unknown(env)
+
+
+def _resolve_in_module(env: str) -> EnvSpec | Callable[..., Any]:
+    """`module:name`: a class or callable, or a gymnasium id that importing the module registers."""
+    module, _, name = env.partition(":")
+    try:
+        return resolve_callable(env)
+    except ConfigError:
+        if module in sys.modules and name in gym.registry:
+            return gym.spec(name)
+        raise
+
+
+def _resolve_dotted(env: str) -> Callable[..., Any]:
+    """`package.module.Class`, which is `package.module:Class` in the reference's words."""
+    module, _, name = env.rpartition(".")
+    try:
+        found: Callable[..., Any] = resolve_callable(f"{module}:{name}")
+    except ConfigError as error:
+        raise ConfigError(f"{_unknown(env)}; as a class, {error}") from None
+    return found
+
+
+def _unknown(env: str) -> ConfigError:
+    near = difflib.get_close_matches(env, gym.registry.keys(), n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return ConfigError(
+        f"env {env!r} is unknown: it is no gymnasium id, no name given to tune.register_env and no "
+        f"'module:name' or 'package.module.Class'{hint}"
+    )
+
+
+def _tune_creator(name: str) -> Callable[..., Any] | None:
+    """What `tune.register_env` registered under a name, looked up only if Ray is in use."""
+    if "ray.tune" not in sys.modules:
+        return None
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    if not _global_registry.contains(ENV_CREATOR, name):
+        return None
+    return _global_registry.get(ENV_CREATOR, name)
+
+
+def is_tune_name(env: str) -> bool:
+    """Whether a name was given to `tune.register_env`, which goes before gymnasium's ids."""
+    return _tune_creator(env) is not None
+
+
+def is_name_safe(env: str) -> bool:
+    """Whether resolving an environment's name imports nothing that the name itself chooses."""
+    if env.startswith("envpool:") or is_tune_name(env):
+        return True
+    return ":" not in env and (env in gym.registry or _DOTTED.fullmatch(env) is None)

@@ -1,0 +1,104 @@
+"""The environments of all slots: what is called with each, and their tasks (`env_task_fn`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from gymnasium.vector import SyncVectorEnv, VectorEnv
+
+from trainables.runtime.envs.curriculum import can_set_task, no_set_task, set_task
+from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.envs.slots import EnvContext
+from trainables.runtime.envs.sub_environment import SubEnvironment, layers, users_env
+
+T = TypeVar("T")
+
+TaskFunction = Callable[[dict[str, Any], Any, EnvContext], Any]
+
+
+def each_env(
+    env: VectorEnv, function: Callable[[Any, EnvContext], T], context: EnvContext
+) -> list[T]:
+    """Apply a function to the environment of each slot, as its creator made it.
+
+    Args:
+        env: A class of vector environments of the user, and a native one of gymnasium, is one
+            environment for all its slots: the function is called once.
+        function: Called with an environment and its context. With remote slots it is sent to
+            their processes, and what it returns comes back.
+        context: What a vector environment that is one piece was made with.
+
+    Returns:
+        What the function returned, in order of the slots.
+
+    Raises:
+        ConfigError: if what it returns cannot leave the process of a remote slot.
+    """
+    if isinstance(env, RemoteVectorEnv):
+        return env.each_env(function)
+    if not isinstance(env, SyncVectorEnv):
+        return [function(env, context)]
+    return [
+        function(users_env(slot), _context(slot, index, context))
+        for index, slot in enumerate(env.envs)
+    ]
+
+
+def check_tasks(env: VectorEnv, name: str) -> None:
+    """Raise `ConfigError` unless the tasks of an environment can be set."""
+    if isinstance(env, RemoteVectorEnv):
+        can = env.can_set_tasks()
+    else:
+        can = can_set_task(env.envs[0] if isinstance(env, SyncVectorEnv) else env)
+    if not can:
+        raise no_set_task(f"env {name!r}")
+
+
+def choose_tasks(
+    env: VectorEnv, task_fn: TaskFunction, result: dict[str, Any], context: EnvContext
+) -> list[Any]:
+    """Ask for the task of each slot, and set it.
+
+    Args:
+        env: A class of vector environments of the user has one task for all its slots.
+        task_fn: Called with the result, the slot's environment and its context.
+        result: Of the last training iteration.
+        context: What a vector environment of the user was made with.
+
+    Returns:
+        The tasks.
+    """
+    if isinstance(env, RemoteVectorEnv):
+        return env.choose_tasks(task_fn, result)
+    tasks = each_env(env, lambda slot, its: task_fn(result, slot, its), context)
+    set_tasks(env, tasks)
+    return tasks
+
+
+def set_tasks(env: VectorEnv, tasks: Sequence[Any]) -> None:
+    """Set the task of each slot; with other numbers of slots they are dealt out in turn."""
+    if not isinstance(env, (RemoteVectorEnv, SyncVectorEnv)):
+        set_task(env, tasks[0])
+        return
+    dealt = [tasks[slot % len(tasks)] for slot in range(env.num_envs)]
+    if isinstance(env, RemoteVectorEnv):
+        env.set_tasks(dealt)
+        return
+    for slot, task in zip(env.envs, dealt, strict=True):
+        set_task(slot, task)
+
+
+def count_restarts(env: SyncVectorEnv | RemoteVectorEnv) -> int:
+    """How many environments were ever replaced."""
+    if isinstance(env, RemoteVectorEnv):
+        return env.num_restarts
+    return sum(sub.num_restarts for slot in env.envs for sub in layers(slot, SubEnvironment))
+
+
+def _context(slot: Any, index: int, runner: EnvContext) -> EnvContext:
+    """What a slot's environment was made with."""
+    for sub in layers(slot, SubEnvironment):
+        context: EnvContext = sub.context
+        return context
+    return EnvContext(runner, runner.worker_index, index, runner.num_workers)  # gymnasium's own

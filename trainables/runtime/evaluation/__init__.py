@@ -1,0 +1,1 @@
+"""Evaluation: episodes played by a policy that does not learn from them."""

@@ -1,0 +1,98 @@
+"""What whoever plays a policy's episodes must trust: told beforehand, and refused without.
+
+A policy names the environment that it was trained in. Its name may be code (`module:name`), and a
+plain name may be known only where the trainable's module, which registers it, was imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from trainables.core.checkpoint import load_part, resolve_callable
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import CODE, ConfigError
+from trainables.core.policy.policy_options import checked_options
+from trainables.core.trust import Doubt, doubts_of
+from trainables.runtime.envs.games.known import register
+from trainables.runtime.envs.make import is_name_safe, is_tune_name
+from trainables.runtime.envs.slots import is_of_known_package
+from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
+
+TRAINABLE = "trainable"
+"""Key of a policy's metadata: the class that trained it, where that is not one of ours."""
+
+
+def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
+    """What `trust` must name to load a policy's folder and play in its environment.
+
+    Nothing that it names is imported, and no network is built.
+
+    Args:
+        folder: With a `policy.json`.
+
+    Returns:
+        The entries; none, too, of a folder that is damaged or holds no policy: loading says so.
+    """
+    doubts = stored_doubts(folder, known_here=False)
+    return list(dict.fromkeys(str(doubt.entry) for doubt in doubts))
+
+
+def stored_doubts(folder: str | os.PathLike[str], *, known_here: bool = True) -> list[Doubt]:
+    """What needs trust to load a policy's folder and play in its environment.
+
+    Args:
+        folder: With a `policy.json`; of any other there is none.
+        known_here: See `playing_doubts`.
+    """
+    try:
+        options, metadata = load_part(Path(folder), "policy", ("options", "metadata"))
+        _, doubts = checked_options(options)
+        played = metadata.get("evaluation") or metadata
+        told = {key: played[key] for key in ENVIRONMENT if played.get(key) is not None}
+        doubts += playing_doubts(AlgorithmConfig.check(told), metadata, known_here=known_here)
+    except (ConfigError, LookupError, TypeError, AttributeError):
+        return []
+    return doubts
+
+
+def playing_doubts(
+    settings: Mapping[str, Any], metadata: Mapping[str, Any], *, known_here: bool = True
+) -> list[Doubt]:
+    """What of the settings that episodes are played with needs trust.
+
+    Args:
+        settings: `env`, `env_config` and others of an algorithm, checked.
+        metadata: The policy's.
+        known_here: Whether a name that this process knows is known: another one may not have
+            imported what registered it.
+    """
+    doubts = [*doubts_of(AlgorithmConfig, settings, besides=ENVIRONMENT)]
+    doubts += environment_doubts(settings)
+    registrar = metadata.get(TRAINABLE)
+    if isinstance(registrar, str) and _needs_registrar(settings.get("env"), known_here):
+        doubts.append(Doubt(TRAINABLE, registrar, CODE, registrar))
+    return doubts
+
+
+def register_environment(env: Any, metadata: Mapping[str, Any]) -> None:
+    """Import the trainable's module where only that registers the environment. Trust it first."""
+    registrar = metadata.get(TRAINABLE)
+    if isinstance(registrar, str) and _needs_registrar(env, known_here=True):
+        resolve_callable(registrar)
+
+
+def _needs_registrar(env: Any, known_here: bool) -> bool:
+    """Whether a name may be known only where a module of its user was imported."""
+    if not isinstance(env, str) or not is_name_safe(env) or env.startswith("envpool:"):
+        return False
+    if is_tune_name(env):
+        return not known_here
+    register(env)
+    if env not in gym.registry:
+        return True
+    return not (known_here or is_of_known_package(gym.registry[env]))

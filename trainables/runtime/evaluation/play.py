@@ -1,0 +1,278 @@
+"""Evaluation: play episodes with a frozen policy."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from trainables.core.config.settings import ConfigError
+from trainables.core.data.spaces import space_mismatch
+from trainables.core.policy.player import Player
+from trainables.core.policy.policy import Policy
+from trainables.runtime.callbacks.callbacks import CallbackSet
+from trainables.runtime.callbacks.custom_metrics import MetricsLogger
+from trainables.runtime.callbacks.episodes import episode_hooks
+from trainables.runtime.envs.make import EnvName, EnvOptions, make_vector_env
+from trainables.runtime.envs.sub_environment import RESTARTS
+from trainables.runtime.envs.video import Video, end_video
+from trainables.runtime.evaluation.plan import EvaluationPlan, part_seed
+from trainables.runtime.evaluation.result import EvaluationResult
+from trainables.runtime.evaluation.watch import Outcome, PlayedStep, Watch
+from trainables.runtime.random_streams import random_streams
+from trainables.runtime.sampling.acting import SlotActor
+from trainables.runtime.sampling.endless import LONGEST_EVALUATED, EvaluationWatch
+from trainables.runtime.sampling.env_runner import reset_seeds, reset_with_infos
+from trainables.runtime.sampling.finite_rows import Place, check_rewards
+
+__all__ = ["EvaluationResult", "evaluate_policy", "play_episodes"]
+
+_SLOTS = 8  # as many as an algorithm's evaluations have
+
+
+def evaluate_policy(
+    policy: Player,
+    env: EnvName,
+    env_config: dict[str, Any] | None = None,
+    *,
+    num_episodes: int = 10,
+    seed: int | np.random.SeedSequence | None = 0,
+    explore: bool = False,
+    num_envs: int = _SLOTS,
+    max_steps_per_episode: int = LONGEST_EVALUATED,
+    time_limit: int | None = None,
+    options: EnvOptions | None = None,
+    callbacks: CallbackSet | None = None,
+    watches: Sequence[Watch] = (),
+    videos: Sequence[Path] = (),
+    stopped: Callable[[], bool] = lambda: False,
+) -> EvaluationResult:
+    """Play episodes; neither the policy nor its filter statistics change.
+
+    These are the episodes that `Algorithm.evaluate` plays if the algorithm's setting `seed` is this
+    one and `evaluation_duration` is `num_episodes`: the same parts (see `EvaluationPlan`) on the
+    same random streams. Every slot of a part plays one episode, so that short ones are not favoured
+    as they would be if the first to end were taken.
+
+    Args:
+        policy: Acts.
+        env: See the setting `env`.
+        env_config: See the setting `env_config`.
+        num_episodes: How many.
+        seed: Of environments and exploration: the same seed plays the same episodes. A
+            `SeedSequence` is the root of the parts' streams itself; None draws one.
+        explore: Sample actions instead of taking the most likely ones.
+        num_envs: Slots that are stepped together. Another number plays other episodes.
+        max_steps_per_episode: An episode longer than this raises.
+        time_limit: An episode longer than this is cut off: it counts as truncated.
+        options: How the slots are made and stepped.
+        callbacks: Their hooks of episodes are called.
+        watches: Look on.
+        videos: mp4 files for the first episodes, one each. An environment that steps all slots at
+            once cannot be filmed, CartPole excepted: for the parts with these episodes slots apart
+            take its place, which have other random streams (`is_filmed_apart`).
+        stopped: Asked before each step, perhaps set by a signal.
+
+    Returns:
+        What the parts gave that were played to the end: all, unless it was stopped.
+
+    Raises:
+        ConfigError: if the environment cannot be made, does not fit the policy, cannot be filmed,
+            or never ends.
+    """
+    for name, value in {"num_episodes": num_episodes, "num_envs": num_envs}.items():
+        if value < 1:
+            raise ConfigError(f"{name} = {value} is not allowed; allowed: int, >= 1")
+    root = seed if isinstance(seed, np.random.SeedSequence) else random_streams(seed).evaluation
+    plan = EvaluationPlan(num_episodes, "episodes", num_envs)
+    played: dict[int, EvaluationResult] = {}
+    vector_env: VectorEnv | None = None
+    made_for: tuple[int, tuple[str, ...]] | None = None
+    to_film = [str(path) for path in videos]
+    try:
+        for part in plan.missing(played, 0.0):
+            files, to_film = tuple(to_film[: part.num_slots]), to_film[part.num_slots :]
+            if vector_env is None or made_for != (part.num_slots, files):
+                if vector_env is not None:
+                    vector_env.close()  # which also ends its videos
+                made_for = (part.num_slots, files)
+                slot_options = options or EnvOptions()
+                if files:
+                    slot_options = replace(slot_options, video=Video("", "", files=files))
+                vector_env = make_vector_env(env, env_config, part.num_slots, options=slot_options)
+            result = play_episodes(
+                policy,
+                vector_env,
+                env,
+                part_seed(root, part.number),
+                explore=explore,
+                max_steps_per_episode=max_steps_per_episode,
+                time_limit=time_limit,
+                callbacks=callbacks,
+                watches=watches,
+                stopped=stopped,
+            )
+            if result is None:
+                break
+            played[part.number] = result
+    finally:
+        if vector_env is not None:
+            vector_env.close()
+    return plan.result(played) or EvaluationResult(np.empty(0), np.empty(0, np.int64))
+
+
+def play_episodes(
+    policy: Player,
+    vector_env: VectorEnv,
+    env: EnvName,
+    seed: np.random.SeedSequence,
+    *,
+    explore: bool = False,
+    max_steps_per_episode: int = LONGEST_EVALUATED,
+    time_limit: int | None = None,
+    callbacks: CallbackSet | None = None,
+    env_runner: Any = None,
+    watches: Sequence[Watch] = (),
+    stopped: Callable[[], bool] = lambda: False,
+    max_steps: int | None = None,
+    cut_off: Callable[[], bool] | None = None,
+    if_endless: str = "or time_limit (--max-steps) cuts episodes off",
+) -> EvaluationResult | None:
+    """Play one episode in every slot of an environment.
+
+    Args:
+        policy: Acts.
+        vector_env: Is reset first.
+        env: Its name, for messages.
+        seed: Of environments and exploration.
+        explore: See `evaluate_policy`.
+        max_steps_per_episode: See `evaluate_policy`.
+        time_limit: See `evaluate_policy`.
+        callbacks: See `evaluate_policy`.
+        env_runner: What callbacks are told that plays.
+        watches: See `evaluate_policy`.
+        stopped: Asked before each step, perhaps set from another thread.
+        max_steps: Steps of all slots together, after which running episodes are cut off.
+        cut_off: Asked as `stopped` is: running episodes are cut off there.
+        if_endless: What else is to be done about an episode that never ends, for the message.
+
+    Returns:
+        The episodes in order of the slots; None if it was stopped.
+    """
+    num_slots = vector_env.num_envs
+    env_seed, action_seed = seed.spawn(2)
+    _check_spaces(policy, vector_env.single_observation_space, vector_env.single_action_space)
+    place = Place(env, "an evaluation")
+    actor = SlotActor(policy, num_slots, place, action_seed, explore)
+    seeds, share = reset_seeds(vector_env, env_seed)
+    obs, infos = reset_with_infos(vector_env, env_seed)
+    logger = MetricsLogger()
+    hooks = None
+    if isinstance(policy, Policy):  # which hooks are given; there is no module in a graph
+        hooks = episode_hooks(callbacks, logger, policy, vector_env, env_runner, is_evaluation=True)
+    elif callbacks is not None:
+        raise ConfigError("callbacks are called with a policy's module; an exported graph has none")
+    if hooks is not None:
+        hooks.was_reset(obs, infos)
+        hooks.begin()
+    for watch in watches:
+        watch.begin(seeds, share)
+    step_watches = [watch for watch in watches if watch.wants_steps]
+    longest = max(max_steps_per_episode, time_limit or 0)
+    endless: EvaluationWatch | None = None
+    if max_steps is None and cut_off is None:  # else something ends it
+        endless = EvaluationWatch(env, longest, if_endless)
+    num_steps = 0  # of the episodes that count
+    is_first, is_over = np.ones(num_slots, bool), np.zeros(num_slots, bool)
+    rewards, runs = np.zeros(num_slots), np.ones(num_slots, bool)
+    returns, lengths = np.zeros(num_slots), np.zeros(num_slots, np.int64)
+    steps = lengths  # also of episodes that have just ended
+    outcomes: list[Outcome | None] = [None] * num_slots
+    while runs.any():
+        if stopped():
+            return None
+        if num_steps and (
+            num_steps >= (max_steps or math.inf) or (cut_off is not None and cut_off())
+        ):
+            break
+        actions = actor.act(obs, rewards, is_first, is_over, steps)
+        seen = copy.deepcopy(obs) if step_watches else None  # some are written over in place
+        obs, rewards, terminated, truncated, infos = vector_env.step(actions)
+        if RESTARTS in infos:  # an episode whose environment was replaced counts nowhere
+            replaced = infos[RESTARTS] > 0
+            returns[replaced], lengths[replaced] = 0.0, 0
+            is_over = is_over | replaced
+        is_first = is_over
+        rewards = np.where(is_first, 0.0, rewards)  # nobody acted, whatever an environment gives
+        check_rewards(rewards, lengths, place)
+        returns += rewards
+        lengths += ~is_first
+        steps = lengths.copy()
+        if hooks is not None:
+            hooks.act(actions)
+            hooks.row(obs, rewards, terminated, truncated, infos, ~is_first)
+        counts = runs & ~is_first
+        num_steps += int(np.count_nonzero(counts))
+        is_over = terminated | truncated
+        if time_limit is not None:
+            is_cut = counts & ~is_over & (lengths >= time_limit)
+            truncated = truncated | is_cut
+        for watch in step_watches:
+            watch.step(
+                PlayedStep(
+                    seen,
+                    actions,
+                    rewards,
+                    terminated,
+                    truncated,
+                    lengths,
+                    counts,
+                    actor.thoughts,
+                )
+            )
+        for slot in np.flatnonzero(terminated | truncated).tolist():
+            if counts[slot]:  # else one that is over already, or was when it reset
+                outcome = Outcome(
+                    float(returns[slot]),
+                    int(lengths[slot]),
+                    bool(terminated[slot]),
+                    bool(truncated[slot]),
+                )
+                outcomes[slot], runs[slot] = outcome, False
+                for watch in watches:
+                    watch.ended(slot, outcome)
+                if hooks is not None:
+                    hooks.close(slot)  # it is stepped on only since others are not done
+                if not is_over[slot]:
+                    end_video(vector_env, slot)
+            if is_over[slot]:
+                returns[slot], lengths[slot] = 0.0, 0
+        if endless is not None:
+            endless.look(int((lengths * runs).max()), not runs.all())
+    ended = [outcome for outcome in outcomes if outcome is not None]
+    return EvaluationResult(
+        np.array([e.total for e in ended]),
+        np.array([e.length for e in ended], np.int64),
+        logger.take(),
+        cut_lengths=lengths[runs & (lengths > 0)],
+    )
+
+
+def _check_spaces(policy: Player, observation_space: gym.Space, action_space: gym.Space) -> None:
+    for what, mine, theirs in (
+        ("observation", policy.observation_space, observation_space),
+        ("action", policy.action_space, action_space),
+    ):
+        problem = space_mismatch(mine, theirs)
+        if problem is not None:
+            raise ConfigError(
+                f"the policy's {what} space {mine} does not fit the environment's {theirs}: "
+                f"{problem}"
+            )

@@ -1,0 +1,231 @@
+"""`EvaluationRunner`: plays parts of evaluations, in process or inside an actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.logs import is_debug, logger, set_log_level
+from trainables.core.policy.policy import Policy
+from trainables.runtime.actors.process_environment import num_threads
+from trainables.runtime.callbacks.callbacks import CallbackSet
+from trainables.runtime.envs.make import evaluation_options, make_vector_env
+from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
+from trainables.runtime.evaluation.play import play_episodes
+from trainables.runtime.evaluation.result import EvaluationResult
+from trainables.runtime.sampling.actor import runner_device
+from trainables.runtime.sampling.endless import longest_evaluated
+from trainables.runtime.sampling.worker_envs import WorkerEnvs
+from trainables.runtime.sampling.worker_policies import WorkerPolicies
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a runner is asked to play.
+
+    Attributes:
+        number: Higher than that of any task before.
+        seed: Root of the parts' random streams.
+        iteration: Of training, names videos.
+        video_folder: Where the video of part 0 goes; None if there is none.
+        parts: What to play.
+        endless: Without parts: play the parts of the plan from the first number on, each so
+            manieth, until `finish` is called.
+        cuts_off: Whether the part that is played then is cut off.
+    """
+
+    number: int
+    seed: np.random.SeedSequence
+    iteration: int
+    video_folder: str | None = None
+    parts: tuple[Part, ...] = ()
+    endless: tuple[int, int] | None = None
+    cuts_off: bool = False
+
+
+class Played(NamedTuple):
+    """What an actor has played of a task, by the part's number."""
+
+    task_number: int
+    parts: dict[int, EvaluationResult]
+
+
+class EvaluationRunner(WorkerPolicies, WorkerEnvs):
+    """Plays parts of evaluations with a policy that it leaves as it is.
+
+    Args:
+        config: The algorithm's config.
+        policy: Acts. The algorithm's own in process; a copy in an actor.
+        worker_index: 0 in process, 1, 2, … for actors.
+
+    Attributes:
+        config: The config with `evaluation_config` applied.
+        env: What is played now; None between evaluations.
+        weights_version: Of the weights that the policy has.
+    """
+
+    def __init__(self, config: AlgorithmConfig, policy: Policy, worker_index: int = 0):
+        self.config = config.get_evaluation_config_object()
+        self.policy, self.worker_index = policy, worker_index
+        self.weights_version = 0
+        self.env: VectorEnv | None = None
+        self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
+        # By number, because `finish` may overtake the task that it is meant for.
+        self._finished_task = self._ended_task = -1
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say who plays, where a function asks for samples as of an env runner."""
+            hint = "; the group plays: play() gives returns and lengths" if name == "sample" else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    def play(self, task: Task) -> dict[int, EvaluationResult]:
+        """Play until all is done or `finish` is called.
+
+        Returns:
+            What was played, by the part's number. A part that was begun and not ended is none,
+            unless episodes are cut off there.
+        """
+        played: dict[int, EvaluationResult] = {}
+        parts: Iterable[Part] = task.parts
+        if task.endless is not None:
+            parts = self._plan.parts_from(*task.endless)
+        made_for: tuple[int, bool] | None = None
+
+        def finished() -> bool:
+            return self._finished_task >= task.number
+
+        def ended() -> bool:
+            return self._ended_task >= task.number
+
+        cut_off = None
+        if self._plan.cuts_off or task.cuts_off:  # what was made until then counts
+            cut_off = finished if task.cuts_off else ended
+
+        def stopped() -> bool:
+            if ended():
+                return cut_off is None
+            goes_on = task.endless is None or task.cuts_off
+            return not goes_on and finished() and bool(played)
+
+        try:
+            for part in parts:
+                if ended():
+                    break
+                shows = part.number == 0 and task.video_folder is not None
+                if self.env is None or made_for != (part.num_slots, shows):
+                    self._close_env()
+                    made_for = (part.num_slots, shows)
+                    self.env = self._make_env(part.num_slots, task, shows)
+                result = play_episodes(
+                    self.policy,
+                    self.env,
+                    self.config.env,
+                    part_seed(task.seed, part.number),
+                    explore=self.config.explore,
+                    max_steps_per_episode=longest_evaluated(
+                        self.config.max_env_steps_without_episode
+                    ),
+                    if_endless="or set max_env_steps_without_episode to ten times what it needs",
+                    callbacks=self._callbacks,
+                    env_runner=self,
+                    stopped=stopped,
+                    max_steps=part.max_steps,
+                    cut_off=cut_off,
+                )
+                if result is None:
+                    break
+                played[part.number] = result
+                if is_debug():
+                    logger.debug("evaluation part %d: %s", part.number, result.metrics())
+                if cut_off is not None and cut_off():
+                    break
+        finally:
+            self._close_env()
+        return played
+
+    def _close_env(self) -> None:
+        env, self.env = self.env, None
+        if env is not None:
+            env.close()
+
+    def finish(self, number: int, at_once: bool) -> None:
+        """End a task, from another thread.
+
+        Args:
+            number: The task's.
+            at_once: Otherwise a part is played to its end if there is none yet, or cut off if the
+                task says so. At once, a part is dropped; that of a number of timesteps is cut off.
+        """
+        self._finished_task = number
+        if at_once:
+            self._ended_task = number
+
+    def set_policy_state(self, state: dict[str, Any], version: int) -> None:
+        """Take over the learner's weights and filter statistics (for runners in actors)."""
+        self.policy.set_state(state)
+        self.weights_version = version
+
+    def _make_env(self, num_slots: int, task: Task, shows: bool) -> VectorEnv:
+        folder = task.video_folder if shows else None
+        return make_vector_env(
+            self.config.env,
+            self.config.env_config_for(training=False),
+            num_slots,
+            options=evaluation_options(self.config, task.iteration, folder),
+        )
+
+
+class EvaluationActor:
+    """An `EvaluationRunner` in a process of its own. Made empty, so that it can be built again.
+
+    It has two threads: one plays while the other one may tell it to finish.
+    """
+
+    runner: EvaluationRunner
+
+    def build(
+        self, config: AlgorithmConfig, policy_options: dict[str, Any], worker_index: int
+    ) -> None:
+        """(Re)build the runner."""
+        set_log_level(config.log_level)
+        policy = Policy(**policy_options, device=runner_device(config))
+        self.runner = EvaluationRunner(config, policy, worker_index)
+        logger.info("evaluation env runner %d is there", worker_index)
+
+    def ping(self) -> int:
+        """This runner's index."""
+        return self.runner.worker_index
+
+    def play(self, task: Task, state: dict[str, Any], version: int) -> Played:
+        """Take over the weights, then play."""
+        # Here, because the number is each thread's own.
+        config = self.runner.config
+        variables = config.extra_python_environs_for_worker
+        torch.set_num_threads(num_threads(variables, config.num_cpus_per_env_runner))
+        self.runner.set_policy_state(state, version)
+        return Played(task.number, self.runner.play(task))
+
+    def finish(self, number: int, at_once: bool) -> None:
+        """End a task."""
+        self.runner.finish(number, at_once)
+
+    def call(
+        self,
+        function: Callable[[EvaluationRunner], T],
+        state: dict[str, Any] | None,
+        version: int,
+    ) -> T:
+        """Take over the weights, if there are any yet, and apply a function to the runner."""
+        if state is not None:
+            self.runner.set_policy_state(state, version)
+        return function(self.runner)

@@ -1,0 +1,1 @@
+"""Learners, in this process or in actors."""

@@ -1,0 +1,167 @@
+"""`LearnerActor`: a `LearnerWorker` in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+import torch
+from torch import Tensor
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import ConfigError
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.learner import Learner
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.logs import logger, set_log_level
+from trainables.core.policy.policy import Policy
+from trainables.runtime.actors.process_environment import num_threads
+from trainables.runtime.learners.group import fetched
+from trainables.runtime.learners.process_ranks import (
+    CPUS,
+    GPUS,
+    ProcessRanks,
+    RankLost,
+    find_store,
+    open_store,
+)
+from trainables.runtime.learners.worker import LearnerWorker
+
+
+@dataclass(frozen=True)
+class WorkerRecipe:
+    """What a learner worker is made of, wherever.
+
+    Attributes:
+        config: The algorithm's config.
+        policies: Arguments of each policy by module id.
+        make_learner: From the config and a module to its learner.
+        seed: Of the random stream, the same on all ranks.
+    """
+
+    config: AlgorithmConfig
+    policies: dict[str, dict[str, Any]]
+    make_learner: Callable[[AlgorithmConfig, Any], Learner]
+    seed: int
+
+    def make(self, ranks: Ranks) -> LearnerWorker:
+        """The worker, on this process's GPU if it has one."""
+        config = self.config
+        variables = config.extra_python_environs_for_worker
+        torch.set_num_threads(num_threads(variables, config.num_cpus_per_learner))
+        device = _device(config)
+        policies = {m: Policy(**options, device=device) for m, options in self.policies.items()}
+        learners = {m: self.make_learner(config, policies[m].module) for m in policies}
+        connectors = {
+            m: LearnerConnectors(config.learner_connector, config.reward_bound, policy)
+            for m, policy in policies.items()
+        }
+        return LearnerWorker(config, policies, learners, connectors, self.seed, ranks)
+
+
+class LearnerActor:
+    """One rank. Made empty, so that it can be built again."""
+
+    def __init__(self) -> None:
+        self._ranks: Ranks = ALONE
+
+    def build(self, recipe: WorkerRecipe) -> None:
+        """Make the worker anew, for now alone."""
+        set_log_level(recipe.config.log_level)
+        self._leave()
+        self._recipe = recipe
+
+    def address(self) -> str:
+        """Of the node that this process is on."""
+        return str(ray.util.get_node_ip_address())
+
+    def open(self, host: str, size: int) -> int:
+        """Let the others find this rank, the first one; returns the port."""
+        self._store = open_store(host, size)
+        return int(self._store.port)
+
+    def join(self, rank: int, size: int, host: str, port: int, one_node: bool) -> None:
+        """Meet the other ranks, and make the worker."""
+        if size > 1:
+            store = self._store if rank == 0 else find_store(host, port, size)
+            config = self._recipe.config
+            alone_on_gpu = config.num_gpus_per_learner >= 1 and not config.fake_gpus
+            backend = GPUS if alone_on_gpu else CPUS
+            self._ranks = ProcessRanks(rank, size, store, backend, one_node)
+        self.worker = self._recipe.make(self._ranks)
+        logger.info("learner %d of %d is there, %d threads", rank, size, torch.get_num_threads())
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        data: Any,
+        filters: dict[str, Any],
+        args: tuple[Any, ...],
+    ) -> tuple[Any, dict[str, Any] | None]:
+        """Call an update with this rank's share of the data.
+
+        Args:
+            function: Takes the worker, the data, and `args`.
+            data: May be a list with references.
+            filters: States of observation filters by module id: those that the data was seen with.
+            args: Small things besides.
+
+        Returns:
+            Of rank 0: what the function returns, and the policies' states afterwards.
+        """
+        try:
+            for module_id, state in filters.items():
+                observation_filter = self.worker.policies[module_id].observations.filter
+                assert observation_filter is not None
+                observation_filter.set_state(state)
+            result = function(self.worker, fetched(data), *args)
+        except BaseException as error:
+            if not isinstance(error, RankLost):
+                self._leave()  # the others wait for this rank's part of a sum
+            raise
+        if self._ranks.rank:
+            return None, None
+        return result, self._policy_states()
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that another process goes on from."""
+        return {"policies": self._policy_states(), "learner": _on_host(self.worker.get_state())}
+
+    def set_state(self, state: dict[str, Any], with_random: bool = True) -> None:
+        """Take over `get_state`'s."""
+        for module_id, part in state["policies"].items():
+            self.worker.policies[module_id].set_state(part)
+        if state["learner"] is not None:
+            self.worker.set_state(state["learner"], with_random=with_random)
+
+    def reseed(self, seed: int) -> None:
+        """Begin a new random stream."""
+        self.worker.reseed(seed)
+
+    def _policy_states(self) -> dict[str, Any]:
+        return {m: policy.get_state() for m, policy in self.worker.policies.items()}
+
+    def _leave(self) -> None:
+        if isinstance(self._ranks, ProcessRanks):
+            self._ranks.leave()
+        self._ranks = ALONE
+
+
+def _device(config: AlgorithmConfig) -> torch.device:
+    if not config.num_gpus_per_learner or config.fake_gpus:
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            f"num_gpus_per_learner = {config.num_gpus_per_learner}, but PyTorch sees no GPU on "
+            f"{ray.util.get_node_ip_address()}; set it to 0, or fake_gpus=True to test on the CPU"
+        )
+    return torch.device("cuda")  # Ray shows a process its own GPUs only
+
+
+def _on_host(tree: Any) -> Any:
+    """A tree of dicts with its tensors in host memory: who reads it may have no GPU."""
+    if isinstance(tree, dict):
+        return {key: _on_host(part) for key, part in tree.items()}
+    return tree.cpu() if isinstance(tree, Tensor) else tree

@@ -1,0 +1,260 @@
+"""A ring of rollouts in columns, each observation stored once.
+
+One ring for all slots, time-major: position p of slot n is row `p * num_slots + n`. So the row that
+follows in time is `num_slots` further on, and every column is one array over rows.
+
+The successor of a row is the observation of the next row. After the newest position lies a
+*sentinel*: rows that hold the last successors and are not valid. The next rollout overwrites it if
+it goes on where the last one ended; if not, the sentinel stays and is the seam between the two. So
+the next row of a valid one is always its successor, and no window crosses the write pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trainables.core.data.batch import Rollout
+from trainables.core.data.layout import ObservationLayout
+from trainables.runtime.replay.observation_store import make_observation_store
+from trainables.runtime.replay.state_store import StateLayout, StateStore
+
+_FROM_ROLLOUT = ("actions", "rewards", "terminated", "truncated", "valid")
+
+Layout = dict[str, tuple[tuple[int, ...], np.dtype]]
+"""Shape and dtype of one row's value, by column."""
+
+
+class Ring:
+    """The last positions of all slots' time.
+
+    Args:
+        num_positions: Rows of each slot.
+        num_slots: Columns N of every rollout.
+        layout: How observations are stored.
+        storage: Where, see `make_observation_store`.
+        action_shape: Of one action.
+        action_dtype: Of actions.
+        num_frames: Observations that are read as one.
+        states: Which recurrent states are kept, if any; the positions are a multiple of its stride.
+
+    Attributes:
+        columns: Everything but observations by name, `[num_rows, ...]`. `is_first` marks the first
+            row of an episode, and of a fragment that follows nothing.
+        obs: The observations, by row.
+        states: The recurrent states, or None.
+        num_rows: num_positions * num_slots.
+        filled: Positions that have been written.
+        num_steps: Valid rows now.
+        num_added: Valid rows that were ever added.
+    """
+
+    def __init__(
+        self,
+        num_positions: int,
+        num_slots: int,
+        layout: ObservationLayout,
+        storage: str,
+        action_shape: tuple[int, ...],
+        action_dtype: np.dtype,
+        num_frames: int = 1,
+        states: StateLayout | None = None,
+    ):
+        self.num_positions, self.num_slots = num_positions, num_slots
+        self.num_rows = num_positions * num_slots
+        self.num_frames = num_frames
+        flag = np.dtype(bool)
+        self.layout: Layout = {
+            "actions": (tuple(action_shape), action_dtype),
+            "rewards": ((), np.dtype(np.float32)),
+            "terminated": ((), flag),
+            "truncated": ((), flag),
+            "valid": ((), flag),
+            "is_first": ((), flag),
+        }
+        self.extra: tuple[str, ...] = ()  # columns that no rollout fills
+        self._layout, self._storage, self._state_layout = layout, storage, states
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all rows, and give their memory back."""
+        self.obs = make_observation_store(self._storage, self._layout, self.num_rows)
+        kept = self._state_layout
+        self.states = kept and StateStore(self.num_positions, self.num_slots, kept)
+        # Large arrays of zeros take memory only where they are written.
+        self.columns = {
+            name: np.zeros((self.num_rows, *shape), dtype)
+            for name, (shape, dtype) in self.layout.items()
+        }
+        self._valid = self.columns["valid"]
+        self._runs_on = np.zeros(self.num_rows, bool)
+        self._position = 0  # where the next rollout is written unless it takes the sentinel's place
+        self.filled = self.num_steps = self.num_added = 0
+
+    def add_column(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """Another column, 0 in new rows."""
+        self.layout[name] = (tuple(shape), dtype)
+        self.columns[name] = np.zeros((self.num_rows, *shape), dtype)
+        self.extra += (name,)
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes."""
+        columns = sum(column.nbytes for column in self.columns.values())
+        states = 0 if self.states is None else self.states.nbytes
+        return self.obs.nbytes + columns + self._runs_on.nbytes + states
+
+    @property
+    def oldest(self) -> int:
+        """The position that is overwritten next."""
+        return self._position if self.filled == self.num_positions else 0
+
+    # ------------------------------------------------------------------ writing
+
+    def write(self, rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
+        """Write a rollout `[T, N]`, T below the positions, and its sentinel.
+
+        Returns:
+            The rows written, `[(T+1) * N]`, and which of them are valid.
+        """
+        length, slots = rollout.rewards.shape
+        follows = self.filled > 0 and bool(rollout.follows.all())
+        start = (self._position - follows) % self.num_positions
+        new = {name: _with_sentinel(getattr(rollout, name)) for name in _FROM_ROLLOUT}
+        # Before a seam lies a sentinel: it is not valid, nor is what was never written.
+        previous = self._valid[self._span(start - 1, 1)]
+        new["is_first"] = ~np.concatenate([previous[None], rollout.valid])
+
+        if self.states is not None:
+            self.states.write(start, rollout)
+        overwritten = 0
+        for rows, times in self._spans(start, length + 1):
+            overwritten += int(np.count_nonzero(self._valid[rows]))
+            self.obs.write(rows.start, _flat(rollout.obs[times]))
+            for name, values in new.items():
+                self.columns[name][rows] = _flat(values[times])
+            for name in self.extra:
+                self.columns[name][rows] = 0
+        added = rollout.num_env_steps
+        self.num_steps += added - overwritten
+        self.num_added += added
+        self.filled = max(self.filled, min(start + length + 1, self.num_positions))
+        self._position = (start + length + 1) % self.num_positions
+
+        # Also of the row before, which was the last one until now.
+        changed = ((start - 1) * slots + np.arange((length + 2) * slots)) % self.num_rows
+        self._mark_runs(changed)
+        return changed[slots:], new["valid"].reshape(-1)
+
+    def _mark_runs(self, rows: np.ndarray) -> None:
+        """Where a window runs on to the next row: both are valid, and no episode ends between."""
+        done = self.columns["terminated"].take(rows) | self.columns["truncated"].take(rows)
+        both = self._valid.take(rows) & self._valid.take(self.next(rows))
+        self._runs_on[rows] = both & ~done
+
+    def _span(self, position: int, length: int) -> slice:
+        """The rows of positions that do not wrap."""
+        first = position % self.num_positions * self.num_slots
+        return slice(first, first + length * self.num_slots)
+
+    def _spans(self, start: int, length: int) -> Iterator[tuple[slice, slice]]:
+        """`length` positions from `start` on as one or two runs of rows, each with its times."""
+        first = min(length, self.num_positions - start)
+        yield self._span(start, first), slice(0, first)
+        if first < length:
+            yield self._span(0, length - first), slice(first, length)
+
+    # ------------------------------------------------------------------ reading
+
+    def next(self, rows: np.ndarray, steps: int | np.ndarray = 1) -> np.ndarray:
+        """The rows that follow in time, `steps` later."""
+        return (rows + steps * self.num_slots) % self.num_rows
+
+    def observations(self, rows: np.ndarray) -> np.ndarray:
+        """Observations of rows `[...]`; with frame stacking the last k of each, `[..., k, *shape]`.
+
+        Zeros where an episode, a fragment that follows nothing, or what is stored yet begins.
+        """
+        if self.num_frames == 1:
+            return self.obs.read(rows)
+        lags = np.arange(self.num_frames - 1, -1, -1)
+        window = self.next(rows[..., None], -lags)
+        # Oldest first: a frame is seen if no later one is an episode's first, and it is older.
+        begins = self.columns["is_first"].take(window[..., :0:-1])
+        age = (rows // self.num_slots - self.oldest) % self.num_positions
+        unseen = lags > age[..., None]
+        unseen[..., :-1] |= np.logical_or.accumulate(begins, axis=-1)[..., ::-1]
+        window[unseen] = 0  # any row that has been written
+        frames = self.obs.read(window)
+        frames[unseen] = 0
+        return frames
+
+    def windows(
+        self, rows: np.ndarray, steps: int | np.ndarray, powers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """n-step windows: they end early with an episode, at a seam and at the newest row.
+
+        Args:
+            rows: First rows, valid ones, `[M]`.
+            steps: Lengths asked for, one or `[M]`.
+            powers: gamma^k for each k below the greatest length, `[K]`.
+
+        Returns:
+            Last rows, real lengths and discounted sums of rewards, each `[M]`.
+        """
+        offsets = np.arange(len(powers))[:, None]
+        window = self.next(rows, offsets)
+        inside = np.ones(window.shape, bool)
+        np.logical_and(self._runs_on.take(window[:-1]), offsets[1:] < steps, out=inside[1:])
+        np.logical_and.accumulate(inside, axis=0, out=inside)
+        lengths = inside.sum(axis=0)
+        rewards = np.where(inside, self.columns["rewards"].take(window), 0)
+        return self.next(rows, lengths - 1), lengths, (rewards * powers[:, None]).sum(axis=0)
+
+    def sequence_starts(self, length: int) -> tuple[int, int]:
+        """Where runs of `length` rows and the row after may begin: at positions with a state.
+
+        Returns:
+            The oldest such position, and their number; the others follow by the states' stride.
+        """
+        stride = 1 if self.states is None else self.states.stride
+        skipped = -self.oldest % stride
+        return self.oldest + skipped, max(0, -(-(self.filled - length - skipped) // stride))
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> dict[str, Any]:
+        """A copy of the rows that have been written."""
+        rows = self.filled * self.num_slots
+        return {
+            "position": self._position,
+            "filled": self.filled,
+            "num_added": self.num_added,
+            "obs": self.obs.get_state(rows),
+            "states": self.states and self.states.get_state(self.filled),
+            "columns": {name: column[:rows].copy() for name, column in self.columns.items()},
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s, of a ring of the same sizes and columns."""
+        self.clear()
+        self.obs.set_state(state["obs"])
+        if self.states is not None:
+            self.states.set_state(state["states"])
+        for name, column in self.columns.items():
+            column[: len(state["columns"][name])] = state["columns"][name]
+        self._mark_runs(np.arange(self.num_rows))
+        self._position, self.filled = int(state["position"]), int(state["filled"])
+        self.num_steps, self.num_added = int(self._valid.sum()), int(state["num_added"])
+
+
+def _with_sentinel(column: np.ndarray) -> np.ndarray:
+    """A column `[T, N, ...]` and a row of zeros, the sentinel's."""
+    return np.concatenate([column, np.zeros((1, *column.shape[1:]), column.dtype)])
+
+
+def _flat(column: np.ndarray) -> np.ndarray:
+    """`[T, N, ...]` as `[T * N, ...]`."""
+    return column.reshape(-1, *column.shape[2:])

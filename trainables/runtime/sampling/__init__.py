@@ -1,0 +1,1 @@
+"""Sampling: policies act, environments step, columns are recorded."""

@@ -1,0 +1,84 @@
+"""A policy at work in the slots of a vector environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainables.core.networks.state import reset_state
+from trainables.core.policy.player import Player
+from trainables.core.policy.policy import Acted
+from trainables.runtime.sampling.env_runner import check_masks, draw_seed
+from trainables.runtime.sampling.finite_rows import Place, check_observations
+
+
+class SlotActor:
+    """Acts in all slots and keeps what the policy remembers of each: memory, frames, exploration.
+
+    Args:
+        policy: Acts. Neither it nor its filter statistics change.
+        num_slots: Of the vector environment.
+        place: Whose slots they are, for messages.
+        seed: Of exploration.
+        explore: Sample actions instead of taking the most likely ones.
+    """
+
+    def __init__(
+        self,
+        policy: Player,
+        num_slots: int,
+        place: Place,
+        seed: np.random.SeedSequence,
+        explore: bool,
+    ):
+        self._policy, self._place, self._explore = policy, place, explore
+        self._generator = torch.Generator(policy.device).manual_seed(draw_seed(seed))
+        self._kept = policy.explorer.start(num_slots)  # training's own is not disturbed
+        self._state = self._before = policy.initial_state(num_slots)
+        self._acted: Acted | None = None
+        self._rows: np.ndarray = np.empty(0)
+
+    def act(
+        self,
+        obs: Any,
+        rewards: np.ndarray,
+        is_first: np.ndarray,
+        is_over: np.ndarray,
+        lengths: np.ndarray,
+    ) -> Any:
+        """Actions for the environment.
+
+        Args:
+            obs: Batched, as the environment gave them.
+            rewards: That came with them, `[N]`.
+            is_first: Slots in which an episode begins, `[N]`.
+            is_over: Slots whose observation is an episode's last one: nobody acts on it. `[N]`.
+            lengths: Steps of the slots' episodes that led to the observations, `[N]`.
+
+        Raises:
+            ConfigError: if a slot's mask allows no action.
+            SubEnvironmentError: if an observation is no finite numbers.
+        """
+        policy = self._policy
+        if self._acted is None:
+            extras = None
+        else:
+            extras = policy.observations.extras(self._acted.actions, rewards, is_first)
+            if self._kept:
+                policy.explorer.restart(self._kept, is_first)
+        self._rows = policy.observations.layout.rows(obs, extras)
+        check_observations(policy.observations, self._rows, lengths, self._place)
+        check_masks(policy, self._rows, is_over, lengths, self._place.env)
+        self._before = reset_state(self._state, is_first)
+        self._acted = policy.act(
+            self._rows, self._explore, self._generator, self._before, self._kept
+        )
+        self._state = self._acted.state
+        return self._acted.env_actions
+
+    def thoughts(self) -> dict[str, np.ndarray]:
+        """What the policy thought of its last actions: see `Player.thoughts`."""
+        assert self._acted is not None
+        return self._policy.thoughts(self._rows, self._before, self._acted)

@@ -1,0 +1,83 @@
+"""What an environment gives must be finite numbers: refused before anything is made of it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from trainables.core.data.spaces import PLAIN
+from trainables.core.policy.player import SeesObservations
+from trainables.runtime.envs.make import EnvName, env_name
+from trainables.runtime.envs.sub_environment import SubEnvironmentError
+
+_ADVICE = (
+    "nothing was learned from it. Mend the environment, make numbers of its observations "
+    "(env_to_module_connector), or have one that does so replaced (restart_failed_sub_environments)"
+)
+
+
+class Place(NamedTuple):
+    """Whose slots are stepped, for messages.
+
+    Attributes:
+        env: The environment.
+        who: E.g. "env runner 0".
+    """
+
+    env: EnvName
+    who: str
+
+    def slot(self, slot: int) -> str:
+        """How a slot is called, as its `SlotMaker` is."""
+        return f"env {env_name(self.env)!r}, slot {slot} of {self.who}"
+
+
+def check_rewards(rewards: np.ndarray, steps: np.ndarray, place: Place) -> None:
+    """Raise unless all rewards are finite.
+
+    Args:
+        rewards: `[N]`.
+        steps: Steps of the slots' episodes before this one, `[N]`.
+        place: For the message.
+
+    Raises:
+        SubEnvironmentError: naming environment, slot and step.
+    """
+    if math.isfinite(np.vdot(rewards, rewards)):  # a tenth of the time of looking at each
+        return
+    is_finite = np.isfinite(rewards)  # large numbers are, whose squares are not
+    if not is_finite.all():
+        slot = int(is_finite.argmin())
+        raise SubEnvironmentError(
+            f"{place.slot(slot)}: the reward of step {steps[slot] + 1} of its episode is "
+            f"{rewards[slot]}; {_ADVICE}"
+        )
+
+
+def check_observations(
+    observations: SeesObservations, rows: np.ndarray, steps: np.ndarray, place: Place
+) -> None:
+    """Raise unless all numbers of observations are finite, or connectors make such of them.
+
+    Args:
+        observations: The policy's.
+        rows: As its layout stores them, `[N, *shape]`.
+        steps: Steps of the slots' episodes that led to them, `[N]`; 0 of an episode's first.
+        place: For the message.
+
+    Raises:
+        SubEnvironmentError: naming environment, slot, step, and where it is in the observation.
+    """
+    found = observations.not_finite(rows)
+    if found is None:
+        return
+    slot, path = found
+    values = observations.layout.leaves(rows)[path][slot]
+    index = np.argwhere(~np.isfinite(values))[0].tolist()
+    where = "" if path == PLAIN else f"{path!r} "
+    raise SubEnvironmentError(
+        f"{place.slot(slot)}: the observation after step {steps[slot]} of its episode is "
+        f"{values[tuple(index)]} at {where}{index}; {_ADVICE}"
+    )
