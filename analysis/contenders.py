@@ -76,7 +76,7 @@ def _without_env(sweep: Sweep) -> str:
     """The name of a matrix's sweep without the part that a matrix makes of the environment."""
     name = sweep.path.name
     for env in tasks_of(sweep):
-        # As `experiments.matrix` writes a value into a folder's name.
+        # As `experiments.spec.matrix` writes a value into a folder's name.
         part = re.sub(r"[^A-Za-z0-9_.+-]+", "-", env.rpartition(":")[2]).strip("-.")
         if part and part in name:
             name = name.replace(part, "", 1).replace("--", "-").strip("-")

@@ -54,7 +54,7 @@ def export_best(
         format: ``"policy"``, a folder for ``Policy.load``, which needs neither Ray nor the
             environment; ``"torch"``, a ``torch.export`` program, or ``"onnx"``: a graph from raw
             observations to actions, compared with the policy first. For MLflow give
-            ``experiments.mlflow_model.export_mlflow``, or another function of that kind.
+            ``experiments.tracking.model.export_mlflow``, or another function of that kind.
         opset: Version of ONNX's operators.
         trust: Code that the policy names and that may be imported, for ``"torch"`` and ``"onnx"``;
             other formats import none, and refuse it.
@@ -183,7 +183,7 @@ def writer_of(
     if format != "policy":
         raise ResultsError(
             f"format = {format!r} is unknown; known: 'policy', 'torch', 'onnx', or a function such "
-            "as experiments.mlflow_model.export_mlflow"
+            "as experiments.tracking.model.export_mlflow"
         )
     return None
 

@@ -1,9 +1,9 @@
 """A sweep read back from MLflow: its parent run, and a child run per trial.
 
-What MLflow holds is what `experiments.mlflow_runs` writes there: finite numbers by environment step
-and time, settings as text. So a frame from MLflow lacks texts, flags (``done``) and values that
-are not finite; counts are floats; a setting that was the text ``"1"`` comes back as a number. All
-else equals the folder's.
+What MLflow holds is what `experiments.tracking.runs` writes there: finite numbers by environment
+step and time, settings as text. So a frame from MLflow lacks texts, flags (``done``) and values
+that are not finite; counts are floats; a setting that was the text ``"1"`` comes back as a number.
+All else equals the folder's.
 """
 
 from __future__ import annotations

@@ -14,24 +14,24 @@ from tunescape.shared_names import make_room
 
 if TYPE_CHECKING:
     from experiments.errors import PreflightError, SpecError, SweepError
-    from experiments.mlflow_callback import MLflowCallback
-    from experiments.runner import resume, run
-    from experiments.schema import SweepSpec
-    from experiments.spec import load_spec, load_specs, make_spec
-    from experiments.tuner import build_tuner
+    from experiments.running.runner import resume, run
+    from experiments.running.tuner import build_tuner
+    from experiments.spec.schema import SweepSpec
+    from experiments.sweep.load import load_spec, load_specs, make_spec
+    from experiments.tracking.callback import MLflowCallback
 
 _HOME = {
-    "MLflowCallback": "mlflow_callback",
+    "MLflowCallback": "tracking.callback",
     "PreflightError": "errors",
     "SpecError": "errors",
     "SweepError": "errors",
-    "SweepSpec": "schema",
-    "build_tuner": "tuner",
-    "load_spec": "spec",
-    "load_specs": "spec",
-    "make_spec": "spec",
-    "resume": "runner",
-    "run": "runner",
+    "SweepSpec": "spec.schema",
+    "build_tuner": "running.tuner",
+    "load_spec": "sweep.load",
+    "load_specs": "sweep.load",
+    "make_spec": "sweep.load",
+    "resume": "running.runner",
+    "run": "running.runner",
 }
 
 __all__ = [

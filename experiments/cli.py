@@ -170,11 +170,11 @@ def resume(
     """Continue a sweep that was cut off, or extend one. Finished trials are kept."""
     _begin(f"reading {folder}")
     from experiments.errors import SweepError
-    from experiments.extension import parse_stop
-    from experiments.matrix_runner import resume_matrix
-    from experiments.matrix_state import is_matrix
-    from experiments.paths import command_line
-    from experiments.runner import resume_sweep
+    from experiments.running.extension import parse_stop
+    from experiments.running.matrix import resume_matrix
+    from experiments.running.matrix_state import is_matrix
+    from experiments.running.runner import resume_sweep
+    from experiments.spec.paths import command_line
     from experiments.sweep.folder import load_sweep_spec
 
     if is_matrix(folder):
@@ -225,7 +225,7 @@ def train(
 ) -> None:
     """Train one algorithm on one environment, or what a file says: `train file`."""
     from experiments.errors import SpecError
-    from experiments.single import single_trial_spec
+    from experiments.sweep.single import single_trial_spec
 
     if context.invoked_subcommand is not None:
         given = [key for key, value in context.params.items() if value and value != "{}"]
@@ -267,7 +267,7 @@ def train_file(
     dry_run: DryRunOption = False,
 ) -> None:
     """Train what a YAML file says, RLlib's among them, or the `config` of your own Python file."""
-    from experiments.single import mapping, require_end
+    from experiments.sweep.single import mapping, require_end
 
     options = {
         "stop": mapping(stop, "--stop") or None,
@@ -337,8 +337,8 @@ def evaluate(
     ] = None,
 ) -> None:
     """Play episodes with a trained policy: its return with an interval, videos, traces."""
-    from experiments.evaluate import evaluate_folder
-    from experiments.evaluation_output import (
+    from experiments.commands.evaluation.evaluate import evaluate_folder
+    from experiments.commands.evaluation.output import (
         check_output,
         show_evaluation,
         show_files,
@@ -357,7 +357,7 @@ def evaluate(
     )
     changes = None
     if env_config is not None:
-        from experiments.single import mapping  # which imports Ray
+        from experiments.sweep.single import mapping  # which imports Ray
 
         changes = mapping(env_config, "--env-config")
     evaluation = evaluate_folder(
@@ -416,7 +416,7 @@ def export(
     ] = None,
 ) -> None:
     """Export the best policy of a sweep, or another one."""
-    from experiments.export_policy import export_policy, show_export
+    from experiments.commands.evaluation.export_policy import export_policy, show_export
 
     target = export_policy(
         folder,
@@ -449,7 +449,7 @@ def report(
     ] = False,
 ) -> None:
     """Write the report of one or several sweeps: an HTML page that works offline."""
-    from experiments.report_command import make_report
+    from experiments.commands.results.report import make_report
 
     make_report(
         folders,
@@ -482,7 +482,7 @@ def frames(
     ] = None,
 ) -> None:
     """Write a sweep's results as a table, for your own analysis."""
-    from experiments.frames_command import make_frame, output_frame
+    from experiments.commands.results.frames import make_frame, output_frame
 
     told = output_frame(make_frame(what, sources, metric or ()), output)
     if told:
@@ -520,14 +520,14 @@ def compare(
     ] = None,
 ) -> None:
     """Compare sweeps: which is better over a shared budget, and how sure that is."""
-    from experiments.comparison import (
+    from experiments.commands.results.comparison import (
         check_files,
         compare_folders,
         show_comparison,
         write_comparison,
     )
-    from experiments.metrics import canonical_metric
-    from experiments.paths import shown_path
+    from experiments.spec.metrics import canonical_metric
+    from experiments.spec.paths import shown_path
 
     check_files(as_, output or ())
     found = compare_folders(
@@ -548,7 +548,7 @@ def compare(
 @app.command("list")
 def list_() -> None:
     """List the algorithms, search spaces and specs that there are."""
-    from experiments.show_list import show_list
+    from experiments.commands.show.listing import show_list
 
     show_list(_output())
 
@@ -563,7 +563,7 @@ def space(
     ] = "table",
 ) -> None:
     """Show a search space."""
-    from experiments.show_space import show_space
+    from experiments.commands.show.space import show_space
     from search_spaces.loader import load_preset
 
     show_space(load_preset(name), form, _output())
@@ -580,7 +580,7 @@ def show(
 ) -> None:
     """Show a spec with all that it extends and every default, or as a Python script."""
     from experiments.errors import SpecError
-    from experiments.spec import dump_spec, load_specs
+    from experiments.sweep.load import dump_spec, load_specs
 
     if as_ not in ("yaml", "python"):
         raise SpecError(f"--as {as_}: allowed: yaml, python")
@@ -594,7 +594,7 @@ def show(
             f"{spec} is a matrix of {len(sweeps)} sweeps ({names}): choose one, e.g. with "
             "--set matrix.env=[CartPole-v1]"
         )
-    from experiments.show_python import python_source
+    from experiments.commands.show.python import python_source
 
     typer.echo(python_source(sweeps[0]), nl=False)
 
@@ -607,7 +607,7 @@ def schema(
 ) -> None:
     """Print the JSON schema of specs, with which editors complete and check them."""
     from analysis.home import expanded
-    from experiments.json_schema import schema_text
+    from experiments.spec.json_schema import schema_text
 
     if output is None:
         typer.echo(schema_text(), nl=False)
@@ -623,7 +623,7 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
     """Start the MLflow UI, on this machine only."""
-    from experiments.tracking_ui import serve
+    from experiments.commands.results.tracking_ui import serve
 
     raise typer.Exit(serve(folder, port, _output()))
 
@@ -700,7 +700,7 @@ def _end(message: str) -> NoReturn:
 
 def _end_kept(folder: Path) -> NoReturn:
     """End a sweep or matrix that was cut off, and saved."""
-    from experiments.paths import saved_line
+    from experiments.spec.paths import saved_line
 
     if received():
         _end(saved_line(folder))
@@ -721,7 +721,7 @@ def _load(
 ) -> Any:
     """The sweeps of a spec, with `--set` and the options that stand for keys of it."""
     _begin(f"reading {spec}")
-    from experiments.spec import load_specs
+    from experiments.sweep.load import load_specs
 
     overrides = list(assignments or [])
     overrides += [f"{key}={_quoted(value)}" for key, value in options.items() if value is not None]
@@ -744,7 +744,7 @@ def _run_specs(sweeps: Any, dry_run: bool) -> None:
 
 
 def _run(spec: Any) -> None:
-    from experiments.runner import run_sweep
+    from experiments.running.runner import run_sweep
     from experiments.sweep.sweep import Sweep
 
     _finish(run_sweep(Sweep.of(spec), console=_errors(), verbosity=_verbosity), spec)
@@ -759,7 +759,7 @@ def _finish(outcome: Any, spec: Any) -> None:
 
 
 def _run_matrix(specs: list[Any]) -> None:
-    from experiments.matrix_runner import run_matrix
+    from experiments.running.matrix import run_matrix
     from experiments.sweep.sweep import Sweep
 
     sweeps = [Sweep.of(spec) for spec in specs]
@@ -767,7 +767,7 @@ def _run_matrix(specs: list[Any]) -> None:
 
 
 def _finish_matrix(matrix: Any) -> None:
-    from experiments.matrix_table import show_comparison
+    from experiments.commands.results.matrix_table import show_comparison
 
     if not (matrix.interrupted and received()):
         show_comparison(matrix, _output())
@@ -778,13 +778,13 @@ def _finish_matrix(matrix: Any) -> None:
 
 
 def _show_outcome(outcome: Any, spec: Any) -> None:
-    from experiments.summary import show_outcome
+    from experiments.commands.results.summary import show_outcome
 
     show_outcome(outcome, spec, _output())
 
 
 def _show_plan(specs: list[Any]) -> None:
-    from experiments.plan import show_plan, show_plans
+    from experiments.commands.show.plan import show_plan, show_plans
     from experiments.sweep.sweep import Sweep
 
     sweeps = [Sweep.of(spec) for spec in specs]

@@ -93,7 +93,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if not callable(press) or press is signal.default_int_handler:
         raise KeyboardInterrupt
     if getattr(getattr(press, "__self__", None), "ends_at_once", False):
-        press(signal.SIGINT, frame)  # see `experiments.interruption`
+        press(signal.SIGINT, frame)  # see `experiments.running.interruption`
         return
     name = signal.Signals(number).name
     tell(f"{name}: ending, and saving what was reached; a second signal ends at once.\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.failures import shown_cause
 from analysis.rows import flatten
-from experiments.metrics import TWICE
+from experiments.spec.metrics import TWICE
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -69,9 +69,9 @@ def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[s
 def was_pruned(trial: Trial) -> bool:
     """Tells whether a terminated trial was ended early by a scheduler.
 
-    `experiments.durability.durable` sees the scheduler's decision and writes it into the last
-    result (key `pruned`). Without it the rule is: the trial has stop criteria and met none of them.
-    That rule takes a trainable that ends itself (`done=True`) for a pruned one.
+    `experiments.durability.keeper.durable` sees the scheduler's decision and writes it into the
+    last result (key `pruned`). Without it the rule is: the trial has stop criteria and met none of
+    them. That rule takes a trainable that ends itself (`done=True`) for a pruned one.
     """
     result = trial.last_result or {}
     if PRUNED in result:

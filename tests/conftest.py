@@ -118,7 +118,7 @@ def ray_here(request: pytest.FixtureRequest, _shared_ray: _SharedRay) -> Iterato
     It has the module's `NUM_CPUS`, or 2. More than the machine has do where actors hardly compute
     at a time. Modules that come one after another and want the same number share it.
     """
-    from experiments.cluster import sweep_environment
+    from experiments.cluster.session import sweep_environment
 
     with sweep_environment():
         _shared_ray.start(_shared_ray.wanted[request.path])

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from experiments import checkpoint_journal
-from experiments.runner import run_sweep
-from experiments.spec import load_spec
+from experiments.durability import checkpoint_journal
+from experiments.running.runner import run_sweep
+from experiments.sweep.load import load_spec
 from experiments.sweep.sweep import Sweep
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import trim_mean
 
-from experiments.spec import load_spec
+from experiments.sweep.load import load_spec
 from trainables import Algorithm
 from trainables.registry import get_algorithm
 from trainables.runtime.evaluation.play import evaluate_policy

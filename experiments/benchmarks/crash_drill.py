@@ -140,8 +140,8 @@ def check(sweep: Path, storage: Path, trials: int, seed: int) -> list[str]:
 
 
 def _draws(trials: int, seed: int) -> list[float]:
-    from experiments.search import build_search
-    from experiments.spec import make_spec, spec_space
+    from experiments.search.build import build_search
+    from experiments.sweep.load import make_spec, spec_space
 
     spec = make_spec(_spec(Path("unused"), trials, seed, 0.0))
     search: Any = build_search(spec, spec_space(spec), trials)

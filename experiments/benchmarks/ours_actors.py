@@ -17,7 +17,7 @@ import torch
 from off_policy import ActorSettings, Mark, Result
 
 from experiments.benchmarks.processes import cpu_seconds, env_runners
-from experiments.spec import load_spec
+from experiments.sweep.load import load_spec
 from trainables.core.config.config import AlgorithmConfig
 from trainables.registry import get_algorithm
 

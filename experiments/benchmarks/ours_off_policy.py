@@ -13,7 +13,7 @@ import gymnasium as gym
 import off_policy  # type: ignore[import-not-found]  # the neighbour, see there
 from off_policy import DQNSettings, Recorded, Result, SACSettings
 
-from experiments.spec import load_spec
+from experiments.sweep.load import load_spec
 from trainables import DQNConfig, SACConfig
 
 RETURN = "episode_return_mean"

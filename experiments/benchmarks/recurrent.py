@@ -24,7 +24,7 @@ from typing import Any
 
 from experiments.benchmarks import curves, tuned
 from experiments.benchmarks.gather import HERE, Result, console, keep, spread, table, verdict
-from experiments.spec import load_spec
+from experiments.sweep.load import load_spec
 from trainables.ppo import PPO
 
 SPEC = Path(__file__).parents[1] / "tuned" / "ppo" / "stateless_cartpole.yaml"

@@ -145,11 +145,11 @@ def _ours(args: argparse.Namespace, storage: str, memory: Any) -> Any:
     import ray
 
     from experiments import make_spec
-    from experiments.cluster import prepare_environment
+    from experiments.cluster.session import prepare_environment
+    from experiments.running.tuner import prepare_tuner
+    from experiments.search.warm_start import History
     from experiments.sweep.sweep import Sweep
     from experiments.terminal import make_console
-    from experiments.tuner import prepare_tuner
-    from experiments.warm_start import History
 
     spec = make_spec(
         {

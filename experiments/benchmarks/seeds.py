@@ -60,8 +60,8 @@ def main() -> None:
 def _measure(
     rounds: int, seeds: int, steps: int, configurations: list[int]
 ) -> dict[str, list[dict[str, Any]]]:
-    from experiments.cluster import prepare_environment, ray_session
-    from experiments.spec import make_spec
+    from experiments.cluster.session import prepare_environment, ray_session
+    from experiments.sweep.load import make_spec
 
     prepare_environment()
     results: dict[str, list[dict[str, Any]]] = {}
@@ -79,8 +79,8 @@ def _measure(
 
 
 def _run(data: dict[str, Any]) -> float:
-    from experiments.runner import run_sweep
-    from experiments.spec import make_spec
+    from experiments.running.runner import run_sweep
+    from experiments.sweep.load import make_spec
 
     spec = make_spec(data)
     start = time.perf_counter()

@@ -70,10 +70,10 @@ def overheads(ends: list[tuple[float, float]]) -> list[float]:
 
 def _run(storage: str, trials: int, mlflow: bool, reuse: bool) -> list[tuple[float, float]]:
     from experiments import make_spec
-    from experiments.cluster import prepare_environment, ray_session
+    from experiments.cluster.session import prepare_environment, ray_session
+    from experiments.running.tuner import prepare_tuner
+    from experiments.search.warm_start import History
     from experiments.sweep.sweep import Sweep
-    from experiments.tuner import prepare_tuner
-    from experiments.warm_start import History
 
     spec: dict[str, Any] = {
         "name": "overhead",

@@ -23,7 +23,7 @@ import torch
 
 from experiments.benchmarks import curves
 from experiments.benchmarks.gather import HERE, Result, console, keep, spread, table
-from experiments.spec import load_spec
+from experiments.sweep.load import load_spec
 from trainables.registry import get_algorithm
 from trainables.runtime.evaluation.play import evaluate_policy
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler
 
-from experiments.scheduler_schema import AshaScheduler
 from experiments.schedulers.halving import complete_halving
 from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
-from experiments.schema import SweepSpec
+from experiments.spec.scheduler_schema import AshaScheduler
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace
 

@@ -10,7 +10,7 @@ from ray.tune.schedulers import TrialScheduler
 from experiments.schedulers.kind import Parts
 from experiments.schedulers.population_kind import mutated_parameters
 from experiments.schedulers.registry import kind_of
-from experiments.schema import SweepSpec
+from experiments.spec.schema import SweepSpec
 from search_spaces.space import Parameter, SearchSpace
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.pairs import why_not
 from experiments.schedulers.kind import PLACE
 from experiments.schedulers.registry import kind_of
-from experiments.schema import SweepSpec
+from experiments.spec.pairs import why_not
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ray.tune.schedulers import FIFOScheduler
 
-from experiments.scheduler_schema import FifoScheduler
 from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
+from experiments.spec.scheduler_schema import FifoScheduler
 
 
 class Fifo(SchedulerKind[FifoScheduler]):

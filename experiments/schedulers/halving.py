@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.scheduler_schema import AshaScheduler, HyperBandScheduler
 from experiments.schedulers.kind import PLACE, limit_of
-from experiments.schema import SweepSpec
+from experiments.spec.scheduler_schema import AshaScheduler, HyperBandScheduler
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
 
 

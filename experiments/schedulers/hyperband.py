@@ -16,11 +16,11 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
 from analysis.rows import flatten
-from experiments.acting_scheduler import ActingScheduler
-from experiments.scheduler_schema import HyperBandScheduler
+from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.halving import complete_halving
 from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
-from experiments.schema import SweepSpec
+from experiments.spec.scheduler_schema import HyperBandScheduler
+from experiments.spec.schema import SweepSpec
 from experiments.trial_info import PRUNED
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace

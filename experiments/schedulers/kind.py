@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from experiments.schema import SweepSpec
-from experiments.sections import Section
+from experiments.spec.schema import SweepSpec
+from experiments.spec.section import Section
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace
 

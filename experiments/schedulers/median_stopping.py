@@ -8,7 +8,6 @@ from typing import Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
 
-from experiments.scheduler_schema import MedianStoppingScheduler
 from experiments.schedulers.kind import (
     Construction,
     Parts,
@@ -16,7 +15,8 @@ from experiments.schedulers.kind import (
     construction,
     limit_of,
 )
-from experiments.schema import SweepSpec
+from experiments.spec.scheduler_schema import MedianStoppingScheduler
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace
 

@@ -16,12 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.mutation import Check, first_valid, from_unit, searched_value, to_unit, value_at
-from experiments.scheduler_schema import Pb2Scheduler
 from experiments.schedulers.kind import Construction, Parts, construction
+from experiments.schedulers.mutation import (
+    Check,
+    first_valid,
+    from_unit,
+    searched_value,
+    to_unit,
+    value_at,
+)
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
-from experiments.schema import SweepSpec
+from experiments.spec.scheduler_schema import Pb2Scheduler
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
 from search_spaces.space import Parameter, SearchSpace, assign
 

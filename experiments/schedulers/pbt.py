@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from experiments.mutation import Mutation
-from experiments.scheduler_schema import PbtScheduler
 from experiments.schedulers.kind import Construction, Parts, construction
+from experiments.schedulers.mutation import Mutation
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind
+from experiments.spec.scheduler_schema import PbtScheduler
 
 
 class Pbt(PopulationKind[PbtScheduler]):

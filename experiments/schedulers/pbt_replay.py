@@ -11,12 +11,12 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
 from analysis.home import expanded
-from experiments.acting_scheduler import ActingScheduler
-from experiments.metrics import canonical_metric
-from experiments.mutation import holds, value_at
-from experiments.scheduler_schema import PbtReplayScheduler
+from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.kind import PLACE, Construction, Parts, SchedulerKind, construction
-from experiments.schema import ENV_STEPS, SweepSpec
+from experiments.schedulers.mutation import holds, value_at
+from experiments.spec.metrics import canonical_metric
+from experiments.spec.scheduler_schema import PbtReplayScheduler
+from experiments.spec.schema import ENV_STEPS, SweepSpec
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace, assign
 

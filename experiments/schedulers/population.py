@@ -18,11 +18,11 @@ import numpy as np
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
-from experiments.acting_scheduler import ActingScheduler
-from experiments.donor_checkpoint import adopt_donor
-from experiments.lineage_log import LineageLog
-from experiments.mutation import searched_settings
-from experiments.turns import must_yield, next_in_turn
+from experiments.schedulers.acting_scheduler import ActingScheduler
+from experiments.schedulers.donor_checkpoint import adopt_donor
+from experiments.schedulers.lineage_log import LineageLog
+from experiments.schedulers.mutation import searched_settings
+from experiments.schedulers.turns import must_yield, next_in_turn
 from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class PopulationTraining(ActingScheduler):
     # ------------------------------------------------------------------ who runs next
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """The trial furthest behind of those that wait for a process; see `experiments.turns`."""
+        """The trial furthest behind of those that wait for a process; see `schedulers.turns`."""
         controller = _plain(tune_controller)
         if self._synch:
             self._end_round(controller)

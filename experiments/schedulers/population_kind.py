@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from experiments.scheduler_schema import Pb2Scheduler, PbtScheduler
 from experiments.schedulers.kind import PLACE, Parts, SchedulerKind, limit_of
-from experiments.schema import SweepSpec
+from experiments.spec.scheduler_schema import Pb2Scheduler, PbtScheduler
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, nearest
 from search_spaces.space import Parameter, SearchSpace
 from trainables.core.config.reference.compatibility import ALIASES

@@ -9,10 +9,10 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ResourceChangingScheduler as TunesResourceChanging
 from ray.tune.schedulers import TrialScheduler
 
-from experiments.scheduler_schema import SCHEDULERS, ResourceChangingScheduler
 from experiments.schedulers.kind import PLACE, Construction, Parts, SchedulerKind, construction
 from experiments.schedulers.registry import kind_of
-from experiments.schema import SweepSpec
+from experiments.spec.scheduler_schema import SCHEDULERS, ResourceChangingScheduler
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace
 

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from analysis.home import expanded
 from experiments.errors import SweepError
-from experiments.paths import SPEC_FILE
-from experiments.schema import SweepSpec
-from experiments.spec import load_spec, read_spec
+from experiments.spec.paths import SPEC_FILE
+from experiments.spec.schema import SweepSpec
+from experiments.sweep.load import load_spec, read_spec
 
 
 def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:

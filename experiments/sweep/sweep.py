@@ -7,14 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from experiments.cluster import available_nodes
-from experiments.paths import storage_dir, sweep_dir, tracking_uri
-from experiments.schema import SweepSpec
-from experiments.search_schema import OptunaSection
-from experiments.seed_plan import over_seeds
-from experiments.spec import spec_space
+from experiments.cluster.session import available_nodes
+from experiments.seeds.plan import over_seeds
+from experiments.spec.paths import storage_dir, sweep_dir, tracking_uri
+from experiments.spec.schema import SweepSpec
+from experiments.spec.search_schema import OptunaSection
+from experiments.spec.trainable import resolve_trainable, with_trial_resources
+from experiments.sweep.load import spec_space
 from experiments.sweep.trial_resources import TrialResources, needed_resources
-from experiments.trainable import resolve_trainable, with_trial_resources
 from search_spaces.space import SearchSpace
 
 

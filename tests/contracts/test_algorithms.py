@@ -16,7 +16,7 @@ import torch
 from fakes import discrete_pendulum
 from small_runs import DISCRETE, DISCRETE_ONLY, SMALL, settings_of, suited, without_clocks
 
-from experiments.evaluate import evaluate_folder
+from experiments.commands.evaluation.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
 from trainables.core.config.settings import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, name_of

@@ -12,8 +12,8 @@ from callback_cases import Lengths
 from ray import tune
 from small_runs import settings_of
 
-from experiments.metrics import FAMILIES, LEGACY, METRICS, canonical_metric
-from experiments.seed_report import seed_report
+from experiments.seeds.report import seed_report
+from experiments.spec.metrics import FAMILIES, LEGACY, METRICS, canonical_metric
 from trainables import metric_table
 from trainables.core.reported_metrics import (
     BY_ALGORITHM,

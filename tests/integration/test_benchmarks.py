@@ -26,7 +26,7 @@ from experiments.benchmarks import (
 )
 from experiments.benchmarks.off_policy import Recorded, greedy_returns
 from experiments.benchmarks.trial_overhead import overheads
-from experiments.spec import load_spec
+from experiments.sweep.load import load_spec
 
 
 @pytest.fixture(autouse=True)

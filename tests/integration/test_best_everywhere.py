@@ -12,9 +12,9 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from analysis import best_checkpoint, leaderboard
-from experiments.runner import resume_sweep, run_sweep
-from experiments.spec import make_spec
-from experiments.summary import show_outcome
+from experiments.commands.results.summary import show_outcome
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 
 METRIC = "episode_return_mean"

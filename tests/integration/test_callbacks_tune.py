@@ -11,7 +11,7 @@ from failing_envs import FailingEnv
 from mlflow.tracking import MlflowClient
 from ray import tune
 
-from experiments.mlflow_logger import MLflowLogger
+from experiments.tracking.logger import MLflowLogger
 from trainables import PPO
 from trainables.runtime.callbacks.callbacks import CallbackError
 

@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from experiments import cli
+from experiments.commands.results.tracking_ui import HOST, serve, store_of, ui_command
 from experiments.errors import ExperimentError
 from experiments.terminal import make_console
-from experiments.tracking_ui import HOST, serve, store_of, ui_command
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from placed import PLACES, Placed, PlacedOnFakeGPU
 from ray import tune
 from ray.cluster_utils import Cluster
 
-from experiments.shared_storage import nodes_without
+from experiments.cluster.shared_storage import nodes_without
 from trainables import PPOConfig
 from trainables.runtime.actors.feasibility import InfeasibleError
 
@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_on_every_node_is_named(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert nodes_without(tmp_path, same_machine_too=True) == []
-    monkeypatch.setattr("experiments.shared_storage._exists", lambda path: False)
+    monkeypatch.setattr("experiments.cluster.shared_storage._exists", lambda path: False)
     address = cluster.head_node.node_ip_address
     assert nodes_without(tmp_path, same_machine_too=True) == [address]
 

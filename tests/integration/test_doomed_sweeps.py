@@ -11,10 +11,10 @@ from sweep_dummy import NAME, STEPS
 
 from analysis import load_sweep
 from experiments.errors import DoomedError
-from experiments.failure_guard import LEAST
-from experiments.results import Outcome
-from experiments.runner import resume_sweep, run_sweep
-from experiments.spec import make_spec
+from experiments.monitor.failure_guard import LEAST
+from experiments.running.results import Outcome
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 
 pytestmark = pytest.mark.usefixtures("ray_here")

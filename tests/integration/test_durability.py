@@ -22,9 +22,10 @@ from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 
-from experiments import checkpoint_journal, durability
-from experiments.durability import SweepKeeper, durable, reconcile
-from experiments.snapshot import SnapshotSyncer
+from experiments.durability import checkpoint_journal
+from experiments.durability import keeper as durability
+from experiments.durability.keeper import SweepKeeper, durable, reconcile
+from experiments.durability.snapshot import SnapshotSyncer
 
 NUM_TRIALS = 6
 LAST_ITERATION = 8
@@ -66,7 +67,7 @@ def drive(command: str, sweep_dir: Path) -> None:
     import ray
     from ray.tune.search.optuna import OptunaSearch
 
-    from experiments.mlflow_logger import MLflowLogger
+    from experiments.tracking.logger import MLflowLogger
 
     os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from analysis import load_sweep
-from experiments.runner import run_sweep
-from experiments.spec import make_spec
+from experiments.running.runner import run_sweep
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"

@@ -15,13 +15,13 @@ import yaml
 from sweep_dummy import NAME, STEPS
 
 import experiments
-import experiments.cluster
-from experiments.extension import extended, parse_stop
-from experiments.results import Outcome
-from experiments.runner import resume_sweep, run_sweep
-from experiments.spec import make_spec
+import experiments.cluster.session
+from experiments.running.extension import extended, parse_stop
+from experiments.running.results import Outcome
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.running.sweep_lock import sweep_lock
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
-from experiments.sweep_lock import sweep_lock
 from experiments.trial_info import read_json_lines
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
@@ -60,8 +60,8 @@ def asha_rungs(folder: Path) -> dict[int, dict[str, float]]:
     """ASHA's rungs as the last snapshot holds them."""
     from ray.tune.schedulers import ASHAScheduler
 
-    from experiments.durability import durable
-    from experiments.scheduler_state import load_state
+    from experiments.durability.keeper import durable
+    from experiments.schedulers.state import load_state
 
     state = max(folder.glob("callback-states-*.pkl"))
     keeper = next(s for s in pickle.loads(state.read_bytes()).values() if s and "scheduler" in s)
@@ -165,7 +165,7 @@ def test_a_sweep_is_not_run_by_two_processes(tmp_path: Path) -> None:
     run_sweep(Sweep.of(make_spec(data(tmp_path))))
     folder = tmp_path / "sweep"
     code = (
-        "import sys, pathlib, experiments.sweep_lock as s\n"
+        "import sys, pathlib, experiments.running.sweep_lock as s\n"
         f"with s.sweep_lock(pathlib.Path({str(folder)!r})):\n"
         "    print('held', flush=True); sys.stdin.read()\n"
     )

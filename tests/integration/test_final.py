@@ -10,14 +10,14 @@ import pytest
 from seeded_dummy import NAME
 from sweep_dummy import STEPS
 
-import experiments.cluster
+import experiments.cluster.session
 from analysis import load_sweep
 from analysis.statistics import iqm, iqm_interval
-from experiments.final import held_out_seeds
-from experiments.runner import resume_sweep, run_sweep
-from experiments.schema import SweepSpec
-from experiments.spec import make_spec
-from experiments.summary import show_outcome
+from experiments.commands.results.summary import show_outcome
+from experiments.running.final import held_out_seeds
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.spec.schema import SweepSpec
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from experiments.terminal import make_console
 

@@ -6,9 +6,9 @@ import pytest
 import ray
 from ray._private.node import Node
 
-from experiments.cluster import ray_session, sweep_environment
-from experiments.lean_ray import lean_ray
-from experiments.schema import Resources
+from experiments.cluster.lean_ray import lean_ray
+from experiments.cluster.session import ray_session, sweep_environment
+from experiments.spec.schema import Resources
 
 NEEDED = {"gcs_server", "raylet"}
 SERVE_NOBODY = {"monitor", "dashboard", "log_monitor"}

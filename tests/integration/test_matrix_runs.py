@@ -13,12 +13,12 @@ import ray
 import yaml
 from sweep_dummy import NAME, STEPS
 
-import experiments.cluster
+import experiments.cluster.session
 from experiments import cli
 from experiments.errors import PreflightError
-from experiments.matrix_runner import resume_matrix, run_matrix
-from experiments.matrix_state import MATRIX_FILE, Matrix
-from experiments.spec import load_specs
+from experiments.running.matrix import resume_matrix, run_matrix
+from experiments.running.matrix_state import MATRIX_FILE, Matrix
+from experiments.sweep.load import load_specs
 from experiments.sweep.sweep import Sweep
 
 TEXT = f"""\
@@ -42,7 +42,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Matr
     """A matrix of three sweeps, the second of which fails."""
     folder = tmp_path_factory.mktemp("matrix")
     (folder / "study.yaml").write_text(TEXT)
-    with experiments.cluster.sweep_environment():
+    with experiments.cluster.session.sweep_environment():
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
         specs = load_specs(folder / "study.yaml", [f"storage={folder / 'runs'}"])
         yield folder, run_matrix([Sweep.of(spec) for spec in specs])

@@ -18,15 +18,15 @@ from mlflow.tracking import MlflowClient
 from rich.console import Console
 
 from analysis import load_sweep
+from experiments.commands.results.report import make_report
+from experiments.commands.results.tracking_page import page_line
 from experiments.errors import ExperimentError
-from experiments.mlflow_artifacts import log_artifacts_of_sweep, result_files
-from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
-from experiments.mlflow_names import run_name
-from experiments.mlflow_note import sweep_note
-from experiments.mlflow_store import connect
-from experiments.report_command import make_report
-from experiments.results import Outcome, write_page
-from experiments.tracking_page import page_line
+from experiments.running.results import Outcome, write_page
+from experiments.tracking.artifacts import log_artifacts_of_sweep, result_files
+from experiments.tracking.logger import PARENT_TAG, MLflowLogger
+from experiments.tracking.names import run_name
+from experiments.tracking.note import sweep_note
+from experiments.tracking.store import connect
 
 NOTE = "mlflow.note.content"
 

@@ -13,10 +13,10 @@ from small_runs import SMALL
 from sweep_dummy import Dummy
 
 from experiments import MLflowCallback
-from experiments.mlflow_logger import PARENT_TAG
-from experiments.mlflow_store import connect
-from experiments.tracking_page import page_line
-from experiments.tracking_ui import store_of
+from experiments.commands.results.tracking_page import page_line
+from experiments.commands.results.tracking_ui import store_of
+from experiments.tracking.logger import PARENT_TAG
+from experiments.tracking.store import connect
 from trainables import PPO
 
 pytestmark = pytest.mark.usefixtures("ray_here")

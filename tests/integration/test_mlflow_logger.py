@@ -24,10 +24,10 @@ from mlflow.tracking import MlflowClient
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
-from experiments import mlflow_writer
-from experiments.durability import durable
-from experiments.mlflow_logger import BEST_ARTIFACT, PARENT_TAG, MLflowLogger
-from experiments.mlflow_store import (
+from experiments.durability.keeper import durable
+from experiments.tracking import writer as mlflow_writer
+from experiments.tracking.logger import BEST_ARTIFACT, PARENT_TAG, MLflowLogger
+from experiments.tracking.store import (
     LONG_PARAMS_ARTIFACT,
     MAX_BATCH_METRICS,
     Row,
@@ -35,7 +35,7 @@ from experiments.mlflow_store import (
     is_connection_error,
     log_batch,
 )
-from experiments.mlflow_writer import MLflowWriter
+from experiments.tracking.writer import MLflowWriter
 
 STEPS = "num_env_steps_sampled_lifetime"
 
@@ -617,7 +617,7 @@ def test_a_refused_request_loses_only_itself(uri: str, tmp_path: Path) -> None:
 
 
 def test_the_module_does_not_import_mlflow() -> None:
-    code = "import sys, experiments.mlflow_logger; print('mlflow' in sys.modules)"
+    code = "import sys, experiments.tracking.logger; print('mlflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -626,7 +626,7 @@ def test_a_driver_killed_while_it_makes_the_database_leaves_none(
     tmp_path: Path,
 ) -> None:
     uri = f"sqlite:///{tmp_path}/runs/mlflow.db"
-    code = f"from experiments.mlflow_store import connect; connect({uri!r})"
+    code = f"from experiments.tracking.store import connect; connect({uri!r})"
     driver = subprocess.Popen([sys.executable, "-c", code])
     while not any(p.stat().st_size > 4096 * 20 for p in tmp_path.glob("runs/.mlflow.db.*.new")):
         assert driver.poll() is None
@@ -651,7 +651,7 @@ def test_a_run_whose_making_was_cut_off_gets_its_parameters_at_the_next_try(
 
     logger = _logger(uri, tmp_path)
     logger.setup()
-    monkeypatch.setattr("experiments.mlflow_runs.log_batch", once)
+    monkeypatch.setattr("experiments.tracking.runs.log_batch", once)
     trial = _trial("a", lr=0.1, env="CartPole-v1")
     logger.on_trial_start(0, [], trial)
     _report(logger, trial, 1)

@@ -36,7 +36,7 @@ def test_a_logged_model_acts_as_the_policy(
     from mlflow import pyfunc
     from mlflow.models import Model
 
-    from experiments.mlflow_model import build_model
+    from experiments.tracking.model import build_model
 
     monkeypatch.setattr(sys, "path", [*sys.path])  # a loaded model puts its code there
     logging.getLogger("mlflow").setLevel(logging.ERROR)

@@ -27,8 +27,8 @@ from analysis import curves_frame, mlflow_history
 from analysis.credentials import has_secret, scrubbed, without_credentials
 from analysis.mlflow_source import load_mlflow_sweep
 from analysis.reachable import check_tracking
-from experiments.mlflow_logger import PARENT_TAG, MLflowLogger
-from experiments.mlflow_store import connect
+from experiments.tracking.logger import PARENT_TAG, MLflowLogger
+from experiments.tracking.store import connect
 from trainables.core.policy.policy import Policy
 
 STEPS = "num_env_steps_sampled_lifetime"

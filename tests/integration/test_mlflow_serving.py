@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from experiments.mlflow_model import export_mlflow
+from experiments.tracking.model import export_mlflow
 from trainables import Policy
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.data.spaces import PLAIN, leaves_of

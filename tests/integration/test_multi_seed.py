@@ -14,11 +14,11 @@ from sweep_dummy import STEPS
 
 from analysis import best_checkpoint, load_sweep
 from analysis.statistics import iqm
-from experiments.multi_seed import with_seeds
-from experiments.results import Outcome
-from experiments.runner import run_sweep
-from experiments.seed_hosts import SeedError
-from experiments.spec import make_spec
+from experiments.running.results import Outcome
+from experiments.running.runner import run_sweep
+from experiments.seeds.hosts import SeedError
+from experiments.seeds.multi_seed import with_seeds
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from trainables import PPO
 from trainables.core.checkpoint import CheckpointError
@@ -177,7 +177,7 @@ def test_asha_sees_all_seeds_at_each_rung_and_optuna_their_iqm(tmp_path: Path) -
     rungs = {rung for trial in trials for rung in trial.frame[ENV_STEPS]}
     assert {3 * STEPS, 6 * STEPS} <= rungs
 
-    from experiments.optuna_search import OptunaSearch
+    from experiments.search.optuna_search import OptunaSearch
     from search_spaces.space import SearchSpace
 
     search = OptunaSearch(SearchSpace(), metric=RETURN, mode="max")

@@ -10,7 +10,7 @@ import own_env
 import pytest
 from sweep_processes import start
 
-from experiments.summary import evaluate_command
+from experiments.commands.results.summary import evaluate_command
 from trainables import PPO
 from trainables.runtime.evaluation.needed_trust import needed_trust
 

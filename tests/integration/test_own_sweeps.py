@@ -15,14 +15,14 @@ from rich.console import Console
 from sweep_processes import ROOT, finish, rows, spec_file, start, wait_until
 
 from analysis import ResultsError, load_sweep
+from experiments.commands.evaluation.export_policy import export_policy
+from experiments.commands.evaluation.policy_sources import find_policy
+from experiments.commands.results.summary import show_outcome
+from experiments.commands.show.plan import show_plan
 from experiments.errors import SweepError
-from experiments.export_policy import export_policy
-from experiments.plan import show_plan
-from experiments.policy_sources import find_policy
-from experiments.results import Outcome
-from experiments.runner import resume_sweep, run_sweep
-from experiments.spec import load_spec, make_spec
-from experiments.summary import show_outcome
+from experiments.running.results import Outcome
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.sweep.load import load_spec, make_spec
 from experiments.sweep.sweep import Sweep
 
 OWN: dict[str, Any] = {

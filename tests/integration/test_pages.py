@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 import ray
 
-from experiments import gallery_table, load_spec
-from experiments.spec_files import spec_names
+from experiments import load_spec
+from experiments.commands.show import gallery_table
+from experiments.spec.files import spec_names
 from trainables import peer_tables
 from trainables.core.config.reference.compatibility import ALIASES
 from trainables.core.config.reference.peer_defaults import RLLIB, SB3

@@ -17,9 +17,9 @@ from mlflow import MlflowClient
 from sweep_dummy import NAME, STEPS
 
 from analysis.lineage import Exploit, read_lineage, schedule, winner
-from experiments.results import Outcome
-from experiments.runner import resume_sweep, run_sweep
-from experiments.spec import make_spec
+from experiments.running.results import Outcome
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from experiments.live_order import LiveOrder
-from experiments.progress import MAX_ROWS, Progress
-from experiments.progress_budget import Budget
-from experiments.progress_text import large, select_rows, varying_settings
+from experiments.monitor.live_order import LiveOrder
+from experiments.monitor.progress import MAX_ROWS, Progress
+from experiments.monitor.progress_budget import Budget
+from experiments.monitor.progress_text import large, select_rows, varying_settings
 
 METRIC = "episode_return_mean"
 STEPS = "num_env_steps_sampled_lifetime"
@@ -150,7 +150,7 @@ def test_the_budget_counts_seeds_and_what_early_stopping_saves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("experiments.progress_budget.time.monotonic", lambda: now)
+    monkeypatch.setattr("experiments.monitor.progress_budget.time.monotonic", lambda: now)
 
     def trial(status: str, steps: int) -> Any:
         made = _trial("a", status, 1.0)

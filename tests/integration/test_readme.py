@@ -9,7 +9,7 @@ import pytest
 import ray
 from small_runs import missing_extra, on_two_cores
 
-from experiments.spec import load_spec, load_specs
+from experiments.sweep.load import load_spec, load_specs
 from trainables.registry import get_algorithm
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Every search with every scheduler that the table in `experiments/pairs.py` allows, for real."""
+"""Every search with every scheduler that `experiments.spec.pairs` allows, for real."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sweep_dummy import NAME, STEPS
 
 from analysis.lineage import read_lineage
 from analysis.schedulers import STOPPING
-from experiments.optuna_search import OptunaSearch
-from experiments.pairs import why_not
-from experiments.results import Outcome
-from experiments.runner import run_sweep
-from experiments.scheduler_schema import SCHEDULERS
-from experiments.search_schema import SEARCHES
-from experiments.spec import make_spec
+from experiments.running.results import Outcome
+from experiments.running.runner import run_sweep
+from experiments.search.optuna_search import OptunaSearch
+from experiments.spec.pairs import why_not
+from experiments.spec.scheduler_schema import SCHEDULERS
+from experiments.spec.search_schema import SEARCHES
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from search_spaces.space import SearchSpace
 

@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 from sweep_dummy import NAME
 
+from experiments.commands.results.summary import show_outcome
 from experiments.errors import PreflightError
-from experiments.optuna_search import OptunaSearch
-from experiments.results import Outcome
-from experiments.runner import resume_sweep, run_sweep
-from experiments.search_schema import SEARCHES
-from experiments.spec import make_spec
-from experiments.summary import show_outcome
+from experiments.running.results import Outcome
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.search.optuna_search import OptunaSearch
+from experiments.spec.search_schema import SEARCHES
 from experiments.sweep.folder import load_sweep_spec
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from search_spaces import SearchSpace
 

@@ -20,7 +20,7 @@ SPEC = {
         "train_batch_size_per_learner": 256,
         "minibatch_size": 128,
     },
-    "seeds": [1, 2],  # their class is `experiments.multi_seed`'s, in the worker
+    "seeds": [1, 2],  # their class is `experiments.seeds.multi_seed`'s, in the worker
     "stop": {"training_iteration": 2},
     "resources": {"num_cpus": 2},
     "mlflow": {"enabled": False},

@@ -10,8 +10,8 @@ import pytest
 from sweep_dummy import STEPS
 
 from experiments import SweepError, run
-from experiments.show_python import python_source
-from experiments.spec import make_spec
+from experiments.commands.show.python import python_source
+from experiments.sweep.load import make_spec
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 

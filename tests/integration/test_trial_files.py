@@ -14,7 +14,7 @@ import pytest
 import tensorboardX
 from tensorboardX.proto.event_pb2 import Event
 
-from experiments.trial_files import CSV_FILE, CsvFiles, TensorBoardFiles, file_loggers
+from experiments.monitor.trial_files import CSV_FILE, CsvFiles, TensorBoardFiles, file_loggers
 
 STEPS = "num_env_steps_sampled_lifetime"
 

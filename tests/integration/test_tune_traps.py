@@ -21,15 +21,15 @@ from ray import tune
 from ray.tune.search import ConcurrencyLimiter
 from sweep_dummy import NAME, Dummy
 
-import experiments.cluster
-from experiments.results import Outcome
-from experiments.runner import run_sweep
-from experiments.spec import make_spec
-from experiments.stall_watch import StallWatch, standstill
+import experiments.cluster.session
+from experiments.monitor.stall_watch import StallWatch, standstill
+from experiments.running.results import Outcome
+from experiments.running.runner import run_sweep
+from experiments.running.tuner import prepare_tuner
+from experiments.search.warm_start import History
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from experiments.trial_info import read_json_lines
-from experiments.tuner import prepare_tuner
-from experiments.warm_start import History
 
 HERE, TESTS = "integration/test_tune_traps.py", Path(__file__).parents[1]
 
@@ -176,7 +176,7 @@ def test_every_trap_has_its_test(trap: str) -> None:
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    with experiments.cluster.sweep_environment():
+    with experiments.cluster.session.sweep_environment():
         nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
         nodes.add_node(num_cpus=1)
         ray.init(address=nodes.address, log_to_driver=False)

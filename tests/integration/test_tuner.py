@@ -17,11 +17,11 @@ from mlflow.tracking import MlflowClient
 from sweep_dummy import NAME, STEPS
 
 import experiments
-import experiments.cluster
+import experiments.cluster.session
 from experiments.errors import MachineFailed
-from experiments.results import Outcome
-from experiments.runner import resume_sweep, run_sweep
-from experiments.spec import make_spec
+from experiments.running.results import Outcome
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ def test_optuna_under_asha(tmp_path: Path) -> None:
 
 def restored_search(folder: Path) -> Any:
     """The searcher as Tune's last snapshot holds it."""
-    from experiments.optuna_search import OptunaSearch
+    from experiments.search.optuna_search import OptunaSearch
     from search_spaces.space import SearchSpace
 
     search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")

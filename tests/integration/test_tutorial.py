@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spec import load_specs
+from experiments.sweep.load import load_specs
 from trainables.registry import get_algorithm
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from ray import tune
 from tune_callbacks import WANDB, notes, pretend
 
 from experiments import SweepError, resume, run
-from experiments.spec import make_spec
+from experiments.sweep.load import make_spec
 
 pytestmark = pytest.mark.usefixtures("ray_here")
 
@@ -64,7 +64,9 @@ def test_their_exceptions_do_not_end_the_sweep(
     # It also emptied the results that it was given.
     assert [result.metrics["training_iteration"] for result in results] == [2, 2]
     assert results.get_best_result("episode_return_mean", "max").config["lr"] == 0.01
-    told = [r.getMessage() for r in caplog.records if r.name == "experiments.user_callbacks"]
+    told = [
+        r.getMessage() for r in caplog.records if r.name == "experiments.running.user_callbacks"
+    ]
     assert [message.partition(" failed in ")[2].partition(":")[0] for message in told] == [
         *("on_trial_start", "on_trial_result", "on_experiment_end")
     ]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from analysis import load_sweep, read_lineage
-from experiments.runner import run_sweep
-from experiments.spec import load_spec
+from experiments.running.runner import run_sweep
+from experiments.sweep.load import load_spec
 from experiments.sweep.sweep import Sweep
 
 

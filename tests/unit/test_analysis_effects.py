@@ -16,9 +16,9 @@ from rich.console import Console
 from analysis import ResultsError, effects_frame, plot_effects
 from analysis.effects import _paired_error, _range_quantile, _welch_error
 from analysis.records import Sweep, TrialRecord
-from experiments.results import Outcome, _draw_effects
-from experiments.spec import make_spec
-from experiments.summary import show_outcome
+from experiments.commands.results.summary import show_outcome
+from experiments.running.results import Outcome, _draw_effects
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep as PlannedSweep
 
 SWITCHES = ("double_q", "dueling", "noisy")

@@ -20,8 +20,8 @@ from analysis import (
     trials_frame,
     write_frame,
 )
+from experiments.commands.results.frames import make_frame, output_frame
 from experiments.errors import SweepError
-from experiments.frames_command import make_frame, output_frame
 
 STEPS = "num_env_steps_sampled_lifetime"
 RETURN = "episode_return_mean"

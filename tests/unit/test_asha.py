@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ray.tune.experiment import Trial
 
-from experiments.durability import durable
-from experiments.scheduler_state import dump_state, extend_rungs, load_state, take_back
+from experiments.durability.keeper import durable
 from experiments.schedulers.asha import FiniteAsha
 from experiments.schedulers.build import build_scheduler
-from experiments.spec import make_spec, spec_space
+from experiments.schedulers.state import dump_state, extend_rungs, load_state, take_back
+from experiments.sweep.load import make_spec, spec_space
 
 BAD = [math.nan, math.inf, -math.inf, None]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spec import load_specs
+from experiments.sweep.load import load_specs
 from search_spaces.documents import SpecError
 
 GOOD = """\

@@ -9,10 +9,10 @@ import numpy as np
 from ray.tune.search import Searcher
 from scipy.stats import wilcoxon
 
-from experiments.optuna_search import OptunaSearch
-from experiments.samplers import build_sampler
-from experiments.search_schema import TpeSearch
-from experiments.variant_search import VariantSearch
+from experiments.search.optuna_search import OptunaSearch
+from experiments.search.samplers import build_sampler
+from experiments.search.variant_search import VariantSearch
+from experiments.spec.search_schema import TpeSearch
 from search_spaces import SearchSpace
 
 METRIC = "episode_return_mean"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from experiments.commands.show.plan import show_plan, show_plans
 from experiments.errors import PreflightError
 from experiments.output_files import why_not_writable
-from experiments.plan import show_plan, show_plans
-from experiments.ray_names import check_address
-from experiments.runner import run_sweep
-from experiments.spec import make_spec
+from experiments.running.runner import run_sweep
+from experiments.spec.ray_names import check_address
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from search_spaces import SpecError
 from trainables.core.config.settings import ConfigError

@@ -11,9 +11,9 @@ import pytest
 from optuna.samplers import RandomSampler
 from sweep_dummy import DummyConfig
 
-from experiments.optuna_search import OptunaSearch
-from experiments.spec import dump_spec, load_spec, make_spec, spec_space
-from experiments.variant_search import VariantSearch
+from experiments.search.optuna_search import OptunaSearch
+from experiments.search.variant_search import VariantSearch
+from experiments.sweep.load import dump_spec, load_spec, make_spec, spec_space
 from search_spaces import SearchSpace, SpecError
 
 CHAIN = {

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from experiments.evaluate import evaluate_folder
+from experiments.commands.evaluation.evaluate import evaluate_folder
 from tests.connector_cases import OnGrid, Torques, first_two, for_env, halved, parts, rounded
 from trainables import Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError

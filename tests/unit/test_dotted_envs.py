@@ -11,7 +11,7 @@ import pytest
 from fakes import EndlessEnv
 from ray import tune
 
-from experiments.spec import make_spec
+from experiments.sweep.load import make_spec
 from search_spaces.documents import Document, SpecError
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
@@ -47,7 +47,7 @@ def test_it_is_code_like_any_other(tmp_path: Path) -> None:
 
 
 def test_a_spec_from_a_url_may_not_name_it() -> None:
-    from experiments.remote_checks import refuse_foreign_values
+    from experiments.spec.remote_checks import refuse_foreign_values
 
     document = Document({"config": {"env": "os.path.join"}}, "https://example.org/spec.yaml")
     with pytest.raises(SpecError, match=r"config.env = 'os.path.join': a spec from a URL may not"):

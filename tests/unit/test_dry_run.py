@@ -10,11 +10,18 @@ import pytest
 from rich.console import Console
 from small_runs import missing_extra
 
+from experiments.commands.show.listing import show_list, spec_summary
+from experiments.commands.show.plan import show_plan, show_plans
+from experiments.commands.show.short_spec import short_spec
 from experiments.errors import PreflightError
-from experiments.plan import show_plan, show_plans
-from experiments.short_spec import short_spec
-from experiments.show_list import show_list, spec_summary
-from experiments.spec import dump_spec, find_spec, load_spec, load_specs, make_spec, spec_names
+from experiments.sweep.load import (
+    dump_spec,
+    find_spec,
+    load_spec,
+    load_specs,
+    make_spec,
+    spec_names,
+)
 from experiments.sweep.sweep import Sweep
 from search_spaces.loader import space_names
 from trainables.registry import algorithm_names

@@ -11,9 +11,9 @@ from analysis_sweeps import make_sweep, row
 
 from analysis.report import write_figures
 from analysis.schedulers import compares_settings
-from experiments.scheduler_schema import SCHEDULERS
-from experiments.search_schema import SEARCHES
-from experiments.spec import make_spec
+from experiments.spec.scheduler_schema import SCHEDULERS
+from experiments.spec.search_schema import SEARCHES
+from experiments.sweep.load import make_spec
 
 UNFAIR = {"asha", "hyperband", "median_stopping", "pbt", "pb2", "pbt_replay"}
 LEARNING = {"tpe", "cmaes", "gp", "nsga2", "nsga3"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import EndlessEnv
 
-from experiments.episode_watch import EpisodeWatch, is_unknown
+from experiments.monitor.episode_watch import EpisodeWatch, is_unknown
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
 from trainables.runtime.evaluation.play import evaluate_policy

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from experiments.cluster import sweep_environment
+from experiments.cluster.session import sweep_environment
 
 
 def test_tunes_variables_are_set_for_the_sweep_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 
 from analysis import ResultsError
 from experiments.cli import app
+from experiments.commands.evaluation.evaluate import Evaluation, evaluate_folder
+from experiments.commands.evaluation.output import rows_of, video_paths
+from experiments.commands.evaluation.policy_sources import find_policy
+from experiments.commands.evaluation.summary import COVERAGE, mean_interval
 from experiments.errors import ExperimentError
-from experiments.evaluate import Evaluation, evaluate_folder
-from experiments.evaluation_output import rows_of, video_paths
-from experiments.evaluation_summary import COVERAGE, mean_interval
-from experiments.policy_sources import find_policy
 from trainables import PPO
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.settings import ConfigError
@@ -217,8 +217,8 @@ def test_a_trace_has_images_and_what_the_policy_thought(tmp_path: Path) -> None:
     assert len(frame) == evaluation.summary.steps and not evaluation.notes
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
-        patch.setattr("experiments.episode_trace.MAX_ELEMENTS", 700)
-        patch.setattr("experiments.episode_trace._GROUP_ROWS", 16)
+        patch.setattr("experiments.commands.evaluation.episode_trace.MAX_ELEMENTS", 700)
+        patch.setattr("experiments.commands.evaluation.episode_trace._GROUP_ROWS", 16)
         small = evaluate_folder(tmp_path / "policy", **given, explore=True, trace=path)
         assert small.notes[0].startswith("Left out of the trace, because they are large: obs/cam")
         file = pq.ParquetFile(path)

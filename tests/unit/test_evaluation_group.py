@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fakes import EndlessEnv
 
-from experiments.episode_watch import is_unknown
+from experiments.monitor.episode_watch import is_unknown
 from trainables import PPOConfig
 from trainables.core.config.settings import ConfigError
 from trainables.core.policy.policy import Policy

@@ -17,9 +17,9 @@ from analysis import ResultsError, export_best
 from analysis.export import writer_of
 from analysis.records import POLICY
 from experiments.cli import app
+from experiments.commands.evaluation.export_policy import export_policy
+from experiments.commands.evaluation.policy_sources import find_policy
 from experiments.errors import ExperimentError
-from experiments.export_policy import export_policy
-from experiments.policy_sources import find_policy
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.export.exported_policy import load_player
 from trainables.core.policy.policy import Policy

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from analysis import ResultsError, export_best
 from analysis.records import POLICY
 from experiments.cli import app
+from experiments.commands.evaluation.export_policy import export_policy
 from experiments.errors import ExperimentError
-from experiments.export_policy import export_policy
 from trainables.core.export.exported_policy import load_player
 from trainables.core.export.onnx_program import export_onnx
 from trainables.core.policy.policy import Policy

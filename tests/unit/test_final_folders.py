@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.final import _existing
+from experiments.running.final import _existing
 
 
 def test_a_folder_that_is_no_finals_is_left_alone(tmp_path: Path) -> None:

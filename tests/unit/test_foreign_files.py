@@ -14,12 +14,12 @@ from analysis import ResultsError
 from analysis.mlflow_source import load_mlflow_sweep
 from analysis.store_files import sqlite_file, why_not_mlflow
 from experiments.errors import PreflightError
-from experiments.mlflow_store import connect
-from experiments.runner import run_sweep
-from experiments.search import study_copy
-from experiments.spec import make_spec
+from experiments.running.runner import run_sweep
+from experiments.search.build import study_copy
+from experiments.search.warm_start import load_history
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
-from experiments.warm_start import load_history
+from experiments.tracking.store import connect
 
 FOREIGN = {
     "a letter": b"Dear Ada,\n",

@@ -14,8 +14,8 @@ from analysis.held_out_plot import plot_held_out
 from analysis.records import Sweep, load_sweep
 from analysis.rows import ResultsError
 from analysis.statistics import iqm, iqm_interval
-from experiments.final import held_out_seeds
-from experiments.spec import make_spec
+from experiments.running.final import held_out_seeds
+from experiments.sweep.load import make_spec
 
 RETURN = "episode_return_mean"
 PATHS = [("lr",), ("model", "size")]

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from experiments import remote_spec, spec_compose
-from experiments.spec import dump_spec, load_specs
-from experiments.spec_references import escaped
+from experiments.spec import compose as spec_compose
+from experiments.spec import remote as remote_spec
+from experiments.spec.references import escaped
+from experiments.sweep.load import dump_spec, load_specs
 from search_spaces import SpecError
 from search_spaces.documents import Document, parse, shortened
 from search_spaces.domains import parse_domain
@@ -199,7 +200,7 @@ def test_dollars_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load_specs_of(data: dict[str, Any]) -> list[Any]:
-    from experiments.spec import make_spec
+    from experiments.sweep.load import make_spec
 
     return [make_spec({"name": "x", "trainable": "sweep_dummy:Dummy", **data})]
 

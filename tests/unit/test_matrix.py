@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.commands.results.tracking_ui import store_of
 from experiments.errors import SweepError
-from experiments.matrix_state import Matrix, Row, load_matrix, save_matrix
-from experiments.spec import dump_spec, load_spec, load_specs, make_spec
-from experiments.tracking_ui import store_of
+from experiments.running.matrix_state import Matrix, Row, load_matrix, save_matrix
+from experiments.sweep.load import dump_spec, load_spec, load_specs, make_spec
 from search_spaces.documents import SpecError
 
 BASE = """\

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from experiments import matrix_runner
 from experiments.errors import PreflightError, SweepError
-from experiments.matrix_state import MATRIX_FILE, Matrix, Row, load_matrix, save_matrix
-from experiments.paths import sweep_dir
-from experiments.runner import run_sweep
-from experiments.spec import load_specs
+from experiments.running import matrix as matrix_runner
+from experiments.running.matrix_state import MATRIX_FILE, Matrix, Row, load_matrix, save_matrix
+from experiments.running.runner import run_sweep
+from experiments.running.sweep_lock import LOCK_FILE, sweep_lock
+from experiments.spec.paths import sweep_dir
+from experiments.sweep.load import load_specs
 from experiments.sweep.sweep import Sweep
-from experiments.sweep_lock import LOCK_FILE, sweep_lock
 
 TEXT = """\
 name: study

@@ -12,14 +12,14 @@ from rich.console import Console
 
 from analysis import compare
 from analysis.held_out import Candidate
+from experiments.commands.results.matrix_table import show_comparison
 from experiments.errors import PreflightError
-from experiments.final import Final
-from experiments.matrix_runner import _fill
-from experiments.matrix_state import Matrix, Row
-from experiments.matrix_table import show_comparison
-from experiments.preflight import check_storage
-from experiments.results import Outcome
-from experiments.spec import make_spec
+from experiments.running.final import Final
+from experiments.running.matrix import _fill
+from experiments.running.matrix_state import Matrix, Row
+from experiments.running.results import Outcome
+from experiments.sweep.load import make_spec
+from experiments.sweep.preflight import check_storage
 
 STOP = {"num_env_steps_sampled_lifetime": 1000}
 

@@ -24,7 +24,7 @@ from analysis import (
 )
 from analysis import mlflow_history as history
 from analysis.mlflow_source import load_mlflow_sweep
-from experiments.mlflow_logger import MLflowLogger
+from experiments.tracking.logger import MLflowLogger
 
 Trials = dict[str, dict[str, Any]]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.mlflow_view import VariedSettings, share_view, view_path, view_state
+from experiments.tracking.view import VariedSettings, share_view, view_path, view_state
 
 METRIC = "episode_return_mean"
 

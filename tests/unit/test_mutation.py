@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.mutation import Mutation, from_unit, perturbed, searched_value, to_unit
+from experiments.schedulers.mutation import Mutation, from_unit, perturbed, searched_value, to_unit
 from search_spaces.domains import parse_domain
 from search_spaces.space import SearchSpace
 

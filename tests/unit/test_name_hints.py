@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments import cli
-from experiments.spec import SpecError, make_spec
+from experiments.sweep.load import SpecError, make_spec
 from trainables import PPO, PPOConfig, SACConfig
 from trainables.core.config.reference.name_hints import setting_hint
 from trainables.core.config.reference.other_libraries import ALGORITHMS, INSIDE, SETTINGS

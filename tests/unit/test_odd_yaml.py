@@ -12,7 +12,7 @@ import pytest
 
 from analysis.errors import ResultsError
 from experiments.errors import ExperimentError
-from experiments.spec import SpecError, load_specs
+from experiments.sweep.load import SpecError, load_specs
 from trainables.core.config.settings import ConfigError
 
 ENV = {"env": "CartPole-v1"}

@@ -19,9 +19,9 @@ from analysis.order import Course, best_first, of_runs
 from analysis.records import load_sweep
 from analysis.report.data import ReportData
 from analysis.report.words import summary
-from experiments.live_order import LiveOrder
-from experiments.mlflow_note import sweep_note
-from experiments.progress import Progress
+from experiments.monitor.live_order import LiveOrder
+from experiments.monitor.progress import Progress
+from experiments.tracking.note import sweep_note
 
 METRIC, STEPS = "episode_return_mean", "num_env_steps_sampled_lifetime"
 NAN = math.nan

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from experiments.single import single_trial_spec
-from experiments.spec import SpecError, load_spec
+from experiments.sweep.load import SpecError, load_spec
+from experiments.sweep.single import single_trial_spec
 
 SPEC = """\
 trainable: sweep_dummy:Dummy

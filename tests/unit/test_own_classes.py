@@ -12,7 +12,7 @@ import pytest
 from forged import forge
 from own_algorithms import SMALL, MyAlgorithm, MyConfig, MyPPO
 
-from experiments.evaluate import evaluate_folder
+from experiments.commands.evaluation.evaluate import evaluate_folder
 from trainables import DQN, PPO, Algorithm, AlgorithmConfig, PPOConfig, registry
 from trainables.core.checkpoint import CheckpointError
 from trainables.registry import register_algorithm

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sweep_dummy import NAME
 
-from experiments.actor_reuse import has_own, has_own_reset
+from experiments.commands.show.python import python_source
+from experiments.durability.actor_reuse import has_own, has_own_reset
 from experiments.errors import SpecError
-from experiments.show_python import python_source
-from experiments.spec import dump_spec, load_spec, make_spec
+from experiments.spec.trainable import is_own, resolve_trainable
+from experiments.sweep.load import dump_spec, load_spec, make_spec
 from experiments.sweep.sweep import Sweep
-from experiments.trainable import is_own, resolve_trainable
 
 
 def data(trainable: str = "own_trainables:Quadratic", **keys: Any) -> dict[str, Any]:

@@ -13,14 +13,14 @@ import pytest
 from sweep_dummy import NAME, Dummy
 
 from analysis.reachable import check_tracking
-from experiments.cluster import ray_session
+from experiments.cluster.session import ray_session
 from experiments.errors import PreflightError
-from experiments.preflight import (
+from experiments.spec.schema import Resources
+from experiments.sweep.load import make_spec
+from experiments.sweep.preflight import (
     check_resources,
     check_storage,
 )
-from experiments.schema import Resources
-from experiments.spec import make_spec
 from experiments.sweep.sweep import Sweep
 from trainables.runtime.actors.feasibility import placement_problem
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.progress_budget import MIN_MEASURED_S, MIN_RESULTS, Budget, Pace
+from experiments.monitor.progress_budget import MIN_MEASURED_S, MIN_RESULTS, Budget, Pace
 
 
 def _known(results: list[tuple[float, float]], until: float) -> list[float]:
@@ -55,7 +55,7 @@ def test_no_result_no_time() -> None:
 def test_no_five_hours_after_a_slow_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """8 trials of 100 iterations, 2 at a time, 2 iterations a second after a minute of starting."""
     now = 0.0
-    monkeypatch.setattr("experiments.progress_budget.time.monotonic", lambda: now)
+    monkeypatch.setattr("experiments.monitor.progress_budget.time.monotonic", lambda: now)
     budget, told = Budget(), {}
     trials: list[Any] = [
         SimpleNamespace(
@@ -77,7 +77,7 @@ def test_no_five_hours_after_a_slow_start(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_time_limit_is_told_as_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("experiments.progress_budget.time.monotonic", lambda: now)
+    monkeypatch.setattr("experiments.monitor.progress_budget.time.monotonic", lambda: now)
     budget = Budget(time_budget_s=100.0)
     now = 30.0
     budget.update([], 8)

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from experiments.fitted_columns import fold, short_names
-from experiments.progress_table import TrialRow, TrialTable
-from experiments.progress_text import short
+from experiments.monitor.progress_table import TrialRow, TrialTable
+from experiments.monitor.progress_text import short
 
 METRIC = "evaluation/env_runners/episode_return_mean"
 SETTINGS: dict[str, Any] = {

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from experiments import cli
+from experiments.commands.show.python import python_source
+from experiments.commands.show.python_code import Name, call, imports_of, render
 from experiments.errors import SpecError
-from experiments.python_code import Name, call, imports_of, render
 from experiments.schedulers.build import build_scheduler
-from experiments.schema import SweepSpec
-from experiments.search import build_search
-from experiments.show_python import python_source
-from experiments.spec import load_spec, make_spec, spec_space
-from experiments.trainable import resolve_trainable
+from experiments.search.build import build_search
+from experiments.spec.schema import SweepSpec
+from experiments.spec.trainable import resolve_trainable
+from experiments.sweep.load import load_spec, make_spec, spec_space
 from search_spaces import SearchSpace
 
 
@@ -159,7 +159,7 @@ def test_several_seeds() -> None:
     )
     source = python_source(spec)
     assert "tune.Tuner(\n    with_seeds(Dummy, [3, 5, 8]),\n    tune_config=" in source
-    assert "from experiments.multi_seed import with_seeds" in source
+    assert "from experiments.seeds.multi_seed import with_seeds" in source
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.spec import load_spec
+from experiments.sweep.load import load_spec
 from search_spaces.documents import SpecError
 
 BEGIN = "from ray import tune\n\nfrom trainables import PPOConfig\n\n"

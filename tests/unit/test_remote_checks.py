@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from experiments import remote_spec
-from experiments.schema import SweepSpec
-from experiments.spec import load_specs
-from experiments.spec_files import spec_names
+from experiments.spec import remote as remote_spec
+from experiments.spec.files import spec_names
+from experiments.spec.schema import SweepSpec
+from experiments.sweep.load import load_specs
 from search_spaces import SpecError
 
 URL = "https://example.com/their.yaml"
@@ -176,7 +176,7 @@ loggers: [csv]
 
 @pytest.mark.parametrize("name", spec_names())
 def test_specs_of_ours_could_be_read_from_a_url(name: str, load: Any) -> None:
-    text = (Path(remote_spec.__file__).parent / f"{name}.yaml").read_text()
+    text = (Path(remote_spec.__file__).parents[1] / f"{name}.yaml").read_text()
     try:
         assert load(text)
     except SpecError as error:  # of a package that is not installed

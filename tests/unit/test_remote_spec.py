@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from experiments import remote_spec
-from experiments.spec import load_spec, load_specs
+from experiments.spec import remote as remote_spec
+from experiments.sweep.load import load_spec, load_specs
 from search_spaces import SpecError
 
 GOOD = b"""\

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from analysis import ResultsError, write_figures, write_report
 from analysis.sources import load_sweeps
+from experiments.commands.results.report import make_report
 from experiments.errors import ExperimentError
-from experiments.report_command import make_report
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from analysis_sweeps import make_sweep, row
 
 from analysis.report.data import ReportData
 from analysis.report.reproduce import commands_of, sweep_commands, trial_command
-from experiments.spec import dump_spec, load_specs, make_spec
+from experiments.sweep.load import dump_spec, load_specs, make_spec
 
 SPEC = {
     "name": "sweep",

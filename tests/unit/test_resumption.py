@@ -14,14 +14,14 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 from ray.tune.search import ConcurrencyLimiter, SearchGenerator
 
+from experiments.durability.resumption import ResumedSearch, goes_on, plan_changes
 from experiments.errors import SweepError
-from experiments.optuna_search import OptunaSearch
-from experiments.resumption import ResumedSearch, goes_on, plan_changes
-from experiments.scheduler_state import extend_rungs, forget_results, take_back
-from experiments.search_limit import TogetherLimiter
-from experiments.spec import make_spec
+from experiments.running.tuner import _resumed_limit
+from experiments.schedulers.state import extend_rungs, forget_results, take_back
+from experiments.search.limit import TogetherLimiter
+from experiments.search.optuna_search import OptunaSearch
+from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
-from experiments.tuner import _resumed_limit
 from search_spaces.space import SearchSpace
 
 STEPS = "num_env_steps_sampled_lifetime"

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from experiments.errors import SpecWarning
-from experiments.metrics import canonical_metric
-from experiments.schema import SweepSpec
-from experiments.spec import load_spec, spec_space
+from experiments.spec.metrics import canonical_metric
+from experiments.spec.schema import SweepSpec
+from experiments.sweep.load import load_spec, spec_space
 from search_spaces import SpecError
 
 FOLDER = Path(__file__).parents[1] / "rllib_style"

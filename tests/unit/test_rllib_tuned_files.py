@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments import spec as spec_module
 from experiments.errors import SpecWarning
-from experiments.schema import SweepSpec
-from experiments.spec import load_spec
+from experiments.spec.schema import SweepSpec
+from experiments.sweep import load as spec_module
+from experiments.sweep.load import load_spec
 from search_spaces import SpecError
 from trainables.core.config.settings import ConfigError
 from trainables.runtime.envs.make import make_vector_env

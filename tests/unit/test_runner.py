@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import experiments.search
-import experiments.tuner
-from experiments import runner
+import experiments.running.tuner
+import experiments.search.build
 from experiments.errors import PreflightError
-from experiments.paths import SPEC_FILE, sweep_dir
-from experiments.runner import resume_sweep, run_sweep
-from experiments.schema import SweepSpec
-from experiments.spec import dump_spec, load_spec
+from experiments.running import runner
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.spec.paths import SPEC_FILE, sweep_dir
+from experiments.spec.schema import SweepSpec
+from experiments.sweep.load import dump_spec, load_spec
 from experiments.sweep.sweep import Sweep
 
 TEXT = """\
@@ -60,7 +60,7 @@ def test_a_sweep_that_does_not_begin_closes_the_copy_of_its_study(
     def no_cluster(*_: Any, **__: Any) -> None:
         raise PreflightError("no cluster")
 
-    monkeypatch.setattr(experiments.search, "study_copy", lambda *_, **__: Study())
+    monkeypatch.setattr(experiments.search.build, "study_copy", lambda *_, **__: Study())
     monkeypatch.setattr(runner, "ray_session", no_cluster)
     with pytest.raises(PreflightError, match="no cluster"):
         begin(spec)
@@ -76,7 +76,9 @@ def test_a_sweep_begun_while_the_checks_ran_is_not_overwritten(
 
     monkeypatch.setattr(runner, "ray_session", lambda *_, **__: nullcontext())
     monkeypatch.setattr(runner, "_check_cluster", check)
-    monkeypatch.setattr(experiments.tuner, "prepare_tuner", lambda *_, **__: pytest.fail("begun"))
+    monkeypatch.setattr(
+        experiments.running.tuner, "prepare_tuner", lambda *_, **__: pytest.fail("begun")
+    )
     with pytest.raises(PreflightError, match="never overwritten"):
         run_sweep(Sweep.of(spec))
 

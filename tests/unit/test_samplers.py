@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.optuna_search import OptunaSearch
-from experiments.samplers import build_sampler
-from experiments.search_schema import SEARCHES, OptunaSection
+from experiments.search.optuna_search import OptunaSearch
+from experiments.search.samplers import build_sampler
+from experiments.spec.search_schema import SEARCHES, OptunaSection
 from search_spaces import SearchSpace
 
 METRIC, SIZE = "episode_return_mean", "size"

@@ -12,8 +12,6 @@ from ray.tune.experiment import Trial
 from sweep_dummy import NAME
 
 from analysis.schedulers import POPULATION, STOPPING
-from experiments.pairs import markdown, table, why_not
-from experiments.scheduler_schema import SCHEDULERS
 from experiments.schedulers.hyperband import (
     Bracket,
     HyperBand,
@@ -22,8 +20,10 @@ from experiments.schedulers.hyperband import (
     num_kept,
 )
 from experiments.schedulers.registry import kind_of
-from experiments.search_schema import SEARCHES
-from experiments.spec import make_spec
+from experiments.spec.pairs import markdown, table, why_not
+from experiments.spec.scheduler_schema import SCHEDULERS
+from experiments.spec.search_schema import SEARCHES
+from experiments.sweep.load import make_spec
 from search_spaces.documents import SpecError
 from trainables import DQNConfig, PPOConfig, SACConfig
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from experiments.samplers import build_sampler
-from experiments.search_checks import notes
-from experiments.search_schema import Nsga2Search, Nsga3Search, TpeSearch
-from experiments.spec import dump_spec, load_spec, make_spec, spec_space
+from experiments.search.checks import notes
+from experiments.search.samplers import build_sampler
+from experiments.spec.search_schema import Nsga2Search, Nsga3Search, TpeSearch
+from experiments.sweep.load import dump_spec, load_spec, make_spec, spec_space
 from search_spaces import SpecError
 
 TWO = [{"metric": "episode_return_mean"}, {"metric": "time_total_s", "mode": "min"}]

@@ -13,8 +13,8 @@ import optuna
 import pytest
 from sweep_dummy import DummyConfig
 
-from experiments.optuna_search import OptunaSearch, distribution
-from experiments.variant_search import VariantSearch
+from experiments.search.optuna_search import OptunaSearch, distribution
+from experiments.search.variant_search import VariantSearch
 from search_spaces import SearchSpace, SpecError
 from search_spaces.define_by_run import suggest
 from search_spaces.domains import DOMAINS, parse_domain

@@ -11,9 +11,9 @@ import pytest
 
 from analysis.plots import plot_learning_curves
 from analysis.statistics import iqm_interval
-from experiments.episode_watch import is_unknown
-from experiments.seed_plan import processes_for
-from experiments.seed_report import seed_report
+from experiments.monitor.episode_watch import is_unknown
+from experiments.seeds.plan import processes_for
+from experiments.seeds.report import seed_report
 
 RETURN, STEPS = "episode_return_mean", "num_env_steps_sampled_lifetime"
 

@@ -64,7 +64,9 @@ def test_theirs_was_imported_before(project: Path) -> None:
 
 
 def test_a_deep_module_and_the_sweeps_package(project: Path) -> None:
-    shown = run(project, "-c", "import tunescape; from experiments.spec import load_spec; print(1)")
+    shown = run(
+        project, "-c", "import tunescape; from experiments.sweep.load import load_spec; print(1)"
+    )
     assert shown == "1\n"
     (project / "experiments" / "__init__.py").unlink()  # a folder of specs, say
     shown = run(project, "-c", "from experiments import load_spec; print(load_spec.__name__)")

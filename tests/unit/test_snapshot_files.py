@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments import snapshot
-from experiments.snapshot import SnapshotSyncer
+from experiments.durability import snapshot
+from experiments.durability.snapshot import SnapshotSyncer
 
 
 @pytest.fixture

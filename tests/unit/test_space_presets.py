@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.show_space import _EXPRESSIONS, FORMS, show_space, space_as_python, space_as_yaml
-from experiments.spec import make_spec, spec_space
+from experiments.commands.show.space import (
+    _EXPRESSIONS,
+    FORMS,
+    show_space,
+    space_as_python,
+    space_as_yaml,
+)
+from experiments.spec.trainable import resolve_trainable
+from experiments.sweep.load import make_spec, spec_space
 from experiments.terminal import make_console
-from experiments.trainable import resolve_trainable
 from search_spaces import SearchSpace, SpecError, load_preset, load_space, preset_names, space_names
 from search_spaces.conditions import look_up, settings_of
 from search_spaces.domains import TRANSFORMS

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from small_runs import missing_extra
 
-from experiments.scheduler_schema import AshaScheduler
-from experiments.spec import (
+from experiments.spec.scheduler_schema import AshaScheduler
+from experiments.sweep.load import (
     SweepSpec,
     dump_spec,
     find_spec,

@@ -13,14 +13,14 @@ import yaml
 from ray import tune
 from tune_callbacks import WANDB, Broken, Notes, notes, pretend
 
-from experiments import named_loggers
-from experiments.callback_classes import Wanted, wanted_callbacks
+from experiments.commands.show.python import python_source
 from experiments.errors import PreflightError, SpecError, SweepError
-from experiments.paths import sweep_dir
-from experiments.schema import SweepSpec
-from experiments.show_python import python_source
-from experiments.spec import dump_spec, load_spec, make_spec, read_spec
-from experiments.user_callbacks import GuardedCallback, callbacks_of
+from experiments.running.user_callbacks import GuardedCallback, callbacks_of
+from experiments.spec import named_loggers
+from experiments.spec.callback_classes import Wanted, wanted_callbacks
+from experiments.spec.paths import sweep_dir
+from experiments.spec.schema import SweepSpec
+from experiments.sweep.load import dump_spec, load_spec, make_spec, read_spec
 
 NOTES = "tune_callbacks:Notes"
 
@@ -264,4 +264,7 @@ def test_state_is_that_of_the_same_callback(tmp_path: Path) -> None:
 
 def test_the_list_of_hooks_is_tunes() -> None:
     """A release of Ray with another hook is found when the module is imported."""
-    assert "experiments.user_callbacks" in sys.modules and GuardedCallback.IS_CALLBACK_CONTAINER
+    assert (
+        "experiments.running.user_callbacks" in sys.modules
+        and GuardedCallback.IS_CALLBACK_CONTAINER
+    )

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from broken_envs import NAME
 
-from experiments import env_checks
 from experiments.errors import SpecWarning
-from experiments.schema import SweepSpec
-from experiments.spec import make_spec
+from experiments.spec.schema import SweepSpec
+from experiments.sweep import env_checks
+from experiments.sweep.load import make_spec
 from search_spaces.documents import SpecError
 
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from analysis.credentials import scrubbed
-from experiments.paths import absolute_location, absolute_tracking_uri
-from experiments.spec import dump_spec, load_spec, load_specs, make_spec, read_spec
-from experiments.tuner import _sweep_params
+from experiments.running.tuner import _sweep_params
+from experiments.spec.paths import absolute_location, absolute_tracking_uri
+from experiments.sweep.load import dump_spec, load_spec, load_specs, make_spec, read_spec
 from search_spaces.documents import SpecError
 
 BASE = """\

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from experiments import standing
-from experiments.standing import Standing
+from experiments.monitor import standing
+from experiments.monitor.standing import Standing
 
 
 def trial(number: int, **settings: Any) -> Any:

@@ -12,7 +12,7 @@ from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 
-from experiments.state_file import StateWriter
+from experiments.durability.state_file import StateWriter
 
 
 class Controller:

@@ -10,12 +10,12 @@ from typing import Any
 import optuna
 import pytest
 
-from experiments import study_storage
 from experiments.errors import PreflightError
-from experiments.optuna_search import OptunaSearch
-from experiments.search import study_copy
-from experiments.spec import dump_spec, load_spec, make_spec, spec_space
-from experiments.study_storage import StudyCopy
+from experiments.search import study_storage
+from experiments.search.build import study_copy
+from experiments.search.optuna_search import OptunaSearch
+from experiments.search.study_storage import StudyCopy
+from experiments.sweep.load import dump_spec, load_spec, make_spec, spec_space
 from search_spaces import SpecError
 
 RETURN = "episode_return_mean"

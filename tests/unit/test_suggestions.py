@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from experiments.matrix import expand_matrix
-from experiments.metrics import LEGACY, METRICS, canonical_metric
-from experiments.schema import SweepSpec
-from experiments.spec import SpecError, find_spec, make_spec, spec_names
+from experiments.spec.matrix import expand_matrix
+from experiments.spec.metrics import LEGACY, METRICS, canonical_metric
+from experiments.spec.schema import SweepSpec
+from experiments.sweep.load import SpecError, find_spec, make_spec, spec_names
 from search_spaces.documents import Document
 from search_spaces.loader import known_preset_names, load_space, preset_names, space_names
 from trainables.core.config.exploration import OPTIONS, ExplorationConfig
@@ -76,8 +76,8 @@ def test_metrics() -> None:
 
 @pytest.mark.parametrize("key", ["search", "scheduler"])
 def test_searches_and_schedulers(key: str) -> None:
-    from experiments.pairs import SCHEDULERS, SEARCHES
-    from experiments.search_schema import SEARCH_SYNONYMS
+    from experiments.spec.pairs import SCHEDULERS, SEARCHES
+    from experiments.spec.search_schema import SEARCH_SYNONYMS
 
     known = SEARCHES if key == "search" else SCHEDULERS
 
@@ -179,7 +179,7 @@ def test_a_preset_alone_is_suggested_where_it_is_a_name() -> None:
 
 
 def test_a_missing_run_is_no_misspelling_of_a_key(tmp_path: Path) -> None:
-    from experiments.spec import load_spec
+    from experiments.sweep.load import load_spec
 
     (tmp_path / "x.yaml").write_text("a: {rum: PPO, env: CartPole-v1, config: {}}\n")
     with pytest.raises(SpecError) as error:

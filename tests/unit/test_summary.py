@@ -11,10 +11,10 @@ from rich.console import Console
 
 from analysis import leaderboard
 from analysis.held_out import Candidate
-from experiments.final import Final
-from experiments.leaderboard_table import LeaderboardTable
-from experiments.seed_summary import show_final
-from experiments.spec import make_spec
+from experiments.commands.results.leaderboard_table import LeaderboardTable
+from experiments.commands.results.seed_summary import show_final
+from experiments.running.final import Final
+from experiments.sweep.load import make_spec
 
 
 def test_the_leaderboard_goes_by_the_last_value(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import PreflightError, SweepError
-from experiments.preflight import check_storage
-from experiments.sweep_lock import LOCK_FILE, sweep_lock
+from experiments.running.sweep_lock import LOCK_FILE, sweep_lock
+from experiments.sweep.preflight import check_storage
 
 
 def test_a_second_holder_is_refused_and_told_who_has_it(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from small_runs import missing_extra
 
 from experiments import cli
-from experiments.spec import load_specs
-from experiments.spec_files import find_spec
+from experiments.spec.files import find_spec
+from experiments.sweep.load import load_specs
 
 # By algorithm, the examples as the documents name them, and the specs.
 EXAMPLES = {

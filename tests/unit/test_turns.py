@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from experiments import turns
+from experiments.schedulers import turns
 from experiments.schedulers.population import Member, PopulationTraining
-from experiments.turns import must_yield, needs_process, next_in_turn
+from experiments.schedulers.turns import must_yield, needs_process, next_in_turn
 from search_spaces.space import SearchSpace
 
 

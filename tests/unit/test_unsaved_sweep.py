@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import SweepError
-from experiments.runner import resume_sweep
-from experiments.unsaved_sweep import remove_unsaved
+from experiments.running.runner import resume_sweep
+from experiments.running.unsaved_sweep import remove_unsaved
 
 SPEC = """
 name: mine

@@ -12,14 +12,14 @@ import pytest
 from analysis_sweeps import make_sweep, row
 from rich.console import Console
 
+from experiments.commands.show.plan import show_plan
 from experiments.errors import PreflightError
-from experiments.mlflow_names import as_params
-from experiments.mlflow_store import connect
-from experiments.plan import show_plan
-from experiments.search import build_search
-from experiments.spec import make_spec, spec_space
+from experiments.search.build import build_search
+from experiments.search.warm_start import History, load_history
+from experiments.sweep.load import make_spec, spec_space
 from experiments.sweep.sweep import Sweep
-from experiments.warm_start import History, load_history
+from experiments.tracking.names import as_params
+from experiments.tracking.store import connect
 from search_spaces import SpecError
 
 RETURN = "episode_return_mean"

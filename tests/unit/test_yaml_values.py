@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.spec import dump_spec, make_spec
+from experiments.sweep.load import dump_spec, make_spec
 from search_spaces import SpecError
 from search_spaces.documents import parse
 from search_spaces.yaml_values import dump_yaml

@@ -1,0 +1,1 @@
+"""Ray and the machines that it runs on."""

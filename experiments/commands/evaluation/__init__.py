@@ -1,0 +1,1 @@
+"""Evaluating and exporting policies from the command line."""

@@ -1,0 +1,293 @@
+"""Play episodes with a policy that training left in a folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.commands.evaluation.policy_sources import PolicySource, find_policy
+from experiments.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from experiments.commands.evaluation.summary import Summary
+    from trainables.core.policy.player import Player
+    from trainables.runtime.evaluation.watch import EpisodeRecord
+
+NUM_ENVS = 8
+"""Slots that are stepped together, as in the evaluations of an algorithm."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was played.
+
+    Attributes:
+        source: Whose policy.
+        algorithm: That trained it.
+        environment: That it played in.
+        env_config: With which settings.
+        seed: Of the episodes.
+        num_envs: Slots that were stepped together.
+        explore: Whether actions were sampled.
+        episodes: Those that ended, in order.
+        num_asked: How many were asked for.
+        wall_s: Seconds that playing took.
+        videos: The files of the first episodes, by number.
+        notes: What is to be known about the numbers.
+    """
+
+    source: PolicySource
+    algorithm: str | None
+    environment: str
+    env_config: dict[str, Any] | None
+    seed: int
+    num_envs: int
+    explore: bool
+    episodes: list[EpisodeRecord]
+    num_asked: int
+    wall_s: float
+    videos: dict[int, Path] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether episodes are missing."""
+        return len(self.episodes) < self.num_asked
+
+    @property
+    def summary(self) -> Summary:
+        """Statistics of the episodes."""
+        from experiments.commands.evaluation.summary import summary_of
+
+        return summary_of(self.episodes)
+
+
+def evaluate_folder(
+    folder: Path,
+    *,
+    episodes: int = 10,
+    seed: int = 0,
+    env: str | None = None,
+    env_config: dict[str, Any] | None = None,
+    explore: bool | None = None,
+    num_envs: int | None = None,
+    max_steps: int | None = None,
+    algo: str | None = None,
+    trust: Collection[str] = (),
+    videos: Sequence[Path] = (),
+    trace: Path | None = None,
+    trace_images: bool = False,
+    progress: Console | None = None,
+) -> Evaluation:
+    """Evaluate the policy that a folder stands for.
+
+    By default as its training evaluated it: these are the episodes that `Algorithm.evaluate` plays
+    with `evaluation_duration` = `episodes` and the setting `seed` = `seed`.
+
+    Args:
+        folder: An exported policy of any format, a checkpoint, a trial or a sweep, see
+            `find_policy`.
+        episodes: How many to play.
+        seed: Of the episodes.
+        env: The environment; by default the one of the training's evaluations.
+        env_config: Changes to what the environment is made with in the training's evaluations; of
+            another environment, all of it.
+        explore: Sample actions instead of taking the most likely; by default as the training's
+            evaluations did.
+        num_envs: Slots that are stepped together. Another number plays other episodes.
+        max_steps: Cut episodes off that are longer.
+        algo: The algorithm that must have trained the policy; None: whichever it was.
+        trust: Code that the policy may name, as `module:name`: connectors, a custom model, the
+            environment; and `torch.export`, for a `model.pt2`.
+        videos: Files for the first episodes, one each.
+        trace: A parquet file for every step.
+        trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
+        progress: Where progress is shown.
+
+    Returns:
+        The episodes, and what was done. Ctrl-C ends it early: the episodes that ended are kept.
+
+    Raises:
+        ExperimentError: The folder is missing, another algorithm trained the policy, or no
+            environment is known.
+        ResultsError: The folder holds no policy.
+        ConfigError: The policy is damaged or names code that is not trusted, or the environment is
+            unknown, does not fit or cannot be filmed.
+        KeyboardInterrupt: Ctrl-C came before an episode had ended.
+    """
+    from trainables.core.trust import refuse
+    from trainables.runtime.envs.make import is_filmed_apart
+    from trainables.runtime.envs.video import check_encoder
+    from trainables.runtime.evaluation.needed_trust import stored_doubts
+    from trainables.runtime.evaluation.play import evaluate_policy
+    from trainables.runtime.evaluation.watch import EpisodeLog, Watch
+
+    if videos:
+        check_encoder("--video")
+        # Frames are drawn in memory: no display is to be looked for.
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    source = find_policy(folder)
+    if env is None:  # networks and environment in one error
+        refuse(stored_doubts(source.folder), trust, str(source.folder))
+    policy = source.load(trust)
+    trained_by = policy.metadata.get("algorithm")
+    if algo is not None and algo not in _names(policy):
+        raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
+    environment, env_config, as_trained = _environment(
+        policy, source.folder, env, env_config, trust
+    )
+    explore = as_trained["explore"] if explore is None else explore
+    num_envs = num_envs or as_trained["num_envs_per_env_runner"]
+    log = EpisodeLog()
+    watches: list[Watch] = [log]
+    left_out: list[str] = []
+    with ExitStack() as stack:
+        if trace is not None:
+            from experiments.commands.evaluation.episode_trace import TraceWriter
+
+            about = {
+                "policy": str(source.folder),
+                "algorithm": trained_by,
+                "env": environment,
+                "env_config": env_config,
+                "seed": seed,
+                "num_envs": num_envs,
+                "explore": explore,
+                "episodes": episodes,
+            }
+            spaces = policy.observation_space, policy.action_space
+            writer = TraceWriter(trace, *spaces, about, with_images=trace_images)
+            watches.append(stack.enter_context(writer))
+            left_out = writer.left_out
+        if progress is not None:
+            from experiments.commands.evaluation.progress import shown_progress
+
+            watches.append(stack.enter_context(shown_progress(episodes, progress)))
+        stopped = stack.enter_context(_stopped_by_ctrl_c())
+        start = time.perf_counter()
+        evaluate_policy(
+            policy,
+            environment,
+            env_config,
+            num_episodes=episodes,
+            seed=seed,
+            explore=explore,
+            num_envs=num_envs,
+            time_limit=max_steps,
+            watches=watches,
+            videos=videos[:episodes],
+            stopped=stopped,
+        )
+        wall_s = time.perf_counter() - start
+    if not len(log):
+        raise KeyboardInterrupt
+    return Evaluation(
+        source,
+        trained_by,
+        environment,
+        env_config,
+        seed,
+        num_envs,
+        explore,
+        log.episodes,
+        episodes,
+        wall_s,
+        {number: path for number, path in enumerate(videos[:episodes]) if path.is_file()},
+        _notes(len(log), episodes, bool(videos) and is_filmed_apart(environment), left_out),
+    )
+
+
+def _names(policy: Player) -> set[Any]:
+    """What the algorithm of a policy is called: by its class, too, where that is the user's."""
+    from trainables.runtime.evaluation.needed_trust import TRAINABLE
+
+    own = str(policy.metadata.get(TRAINABLE, ""))
+    return {policy.metadata.get("algorithm"), own, own.partition(":")[2]}
+
+
+def _environment(
+    policy: Player,
+    folder: Path,
+    env: str | None,
+    env_config: dict[str, Any] | None,
+    trust: Collection[str],
+) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
+    """The environment, what it is made with, and what the training's evaluations did."""
+    from trainables.core.config.config import AlgorithmConfig
+    from trainables.core.trust import refuse
+    from trainables.runtime.evaluation.needed_trust import (
+        TRAINABLE,
+        playing_doubts,
+        register_environment,
+    )
+
+    as_trained: dict[str, Any] = policy.metadata.get("evaluation") or policy.metadata
+    known = as_trained.get("env")
+    environment = env if env is not None else known
+    if not environment:
+        raise ExperimentError(f"{folder} does not say on which environment: name it with --env")
+    slots = as_trained.get("num_envs")
+    told: dict[str, Any] = {
+        "env": environment,
+        "env_config": (as_trained.get("env_config") or {}) if environment == known else {},
+        "explore": as_trained.get("explore", False),
+        "num_envs_per_env_runner": NUM_ENVS if slots is None else slots,
+    }
+    told = AlgorithmConfig.check(told)
+    metadata = policy.metadata
+    if env is not None:  # who names an environment vouches for it
+        metadata = metadata if metadata.get(TRAINABLE) in trust else {}
+        trust = [*trust, environment]
+    refuse(playing_doubts(told, metadata), trust, str(folder))
+    register_environment(environment, metadata)
+    env_config = {**told["env_config"], **(env_config or {})}
+    return str(environment), env_config or None, told
+
+
+def _notes(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> list[str]:
+    notes = []
+    if ended < asked:
+        notes.append(
+            f"Interrupted: {ended} of {asked} episodes had ended. Those that were cut off are "
+            "missing, long ones rather than short ones."
+        )
+    if filmed_apart:
+        notes.append(
+            "This environment steps all slots at once, where none can be filmed: the filmed "
+            "episodes, and those beside them, are of separate environments, with other random "
+            "streams than without a video."
+        )
+    if left_out:
+        notes.append(
+            f"Left out of the trace, because they are large: {', '.join(left_out)} "
+            "(--trace-images takes them in)."
+        )
+    return notes
+
+
+@contextmanager
+def _stopped_by_ctrl_c() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed; the second one interrupts as usual."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+
+    def press(signum: int, frame: Any) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,173 @@
+"""Which policy a folder stands for: its own, that of a checkpoint, or the best of a sweep."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.home import expanded
+from experiments.errors import ExperimentError, SpecError
+from experiments.spec.paths import BEST_FOLDER, SPEC_FILE, shown_path
+
+if TYPE_CHECKING:
+    from analysis.errors import ResultsError
+    from trainables.core.policy.player import Player
+
+_METRIC, _MODE = "episode_return_mean", "max"
+
+
+@dataclass(frozen=True)
+class PolicySource:
+    """A policy that was found.
+
+    Attributes:
+        folder: What `load_player` takes.
+        chosen: How it was chosen, in words; "" where there was no choice.
+        is_graph: Whether it is an exported graph.
+    """
+
+    folder: Path
+    chosen: str = ""
+    is_graph: bool = False
+
+    def load(self, trust: Collection[str] = ()) -> Player:
+        """The policy; see `load_player`."""
+        if not self.is_graph:
+            from trainables.core.policy.policy import Policy
+
+            return Policy.load(self.folder, trust=trust)
+        from trainables.core.export.exported_policy import load_player
+
+        return load_player(self.folder, trust=trust)
+
+
+def find_policy(folder: Path) -> PolicySource:
+    """The policy that a folder stands for.
+
+    Args:
+        folder: An exported policy of any format (policy, torch, onnx, mlflow), a checkpoint, a
+            trial's folder (its best checkpoint that is still there, by the sweep's objective) or a
+            sweep's (its `best/`, else its best checkpoint). Of a trial of several seeds a
+            checkpoint's policy is that of the median seed.
+
+    Raises:
+        ExperimentError: There is no such folder.
+        ResultsError: It is none of these, or has no checkpoint.
+    """
+    folder = expanded(folder)
+    # The two that are asked for most, before what is slow to import.
+    if (folder / "policy.json").is_file():
+        return PolicySource(folder)
+    if (folder / BEST_FOLDER / "policy.json").is_file():
+        return PolicySource(folder / BEST_FOLDER, "the sweep's best policy")
+
+    from analysis.best import best_checkpoint
+    from analysis.checkpoints import POLICY, is_of_policy
+    from trainables.core.checkpoint import CHECKPOINT_FILE
+    from trainables.core.export.exported_policy import is_exported
+
+    if is_exported(folder):
+        return PolicySource(folder, is_graph=True)
+    if not folder.is_dir():
+        raise ExperimentError(
+            f"{folder}: no such folder; expected a policy, a checkpoint, a trial or a sweep"
+            f"{_nearest(folder)}"
+        )
+    if (folder / "MLmodel").is_file():
+        inner = sorted(path.parent for path in folder.glob("artifacts/*/policy.json"))
+        if len(inner) == 1:
+            return PolicySource(inner[0], "the policy in the MLflow model")
+    if (folder / POLICY / "policy.json").is_file():
+        return PolicySource(folder / POLICY, _of_seeds(folder))
+    if (folder / CHECKPOINT_FILE).is_file():
+        return PolicySource(folder)  # a damaged one, which loading names
+    if any((folder / name).is_file() for name in ("result.json", "params.json")):
+        return _of_trial(folder)
+    if folder.name.startswith("checkpoint_") and (folder.parent / "result.json").is_file():
+        raise _no_policy(folder, folder)
+    metric, mode = objective_of(folder)
+    best = best_checkpoint(folder, metric, mode)
+    if not is_of_policy(best.path):
+        raise _no_policy(folder, best.path, f" ({metric} {best.value:.4g})")
+    chosen = (
+        f"the best checkpoint of the sweep's best trial {best.trial.trial_id}: "
+        f"{metric} {best.value:.4g}"
+    )
+    return PolicySource(best.path / POLICY, chosen + _and(_of_seeds(best.path)))
+
+
+def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
+    """The error for what a trainable of one's own leaves."""
+    from analysis.errors import ResultsError
+
+    best = "" if checkpoint == folder else f"; the best one is {shown_path(checkpoint)}{value}"
+    return ResultsError(
+        f"{folder} holds no policy: a trainable of your own leaves checkpoints for the code that "
+        f"wrote them{best}"
+    )
+
+
+def _of_trial(folder: Path) -> PolicySource:
+    """The best checkpoint of a trial by what it reported, or the latest where it says nothing."""
+    from analysis.best import best_checkpoint
+    from analysis.checkpoints import POLICY, is_of_policy
+    from analysis.records import ResultsError, load_sweep
+
+    sweep = load_sweep(folder.resolve().parent)
+    sweep.trials = [trial for trial in sweep.trials if trial.path.resolve() == folder.resolve()]
+    if not sweep.trials:
+        raise ResultsError(f"{folder}: {sweep.path} does not name it as one of its trials")
+    metric, mode = objective_of(sweep.path)
+    try:
+        best = best_checkpoint(sweep, metric, mode)
+    except ResultsError:
+        (trial,) = sweep.trials
+        paths = sorted([*(c.path for c in trial.checkpoints), *trial.unplaced])
+        if not paths:
+            raise ResultsError(
+                f"{folder}: the trial has no checkpoint (status {trial.status})"
+            ) from None
+        latest = paths[-1]
+        chosen = f"the trial's latest checkpoint {latest.name}: no result says how good it was"
+    else:
+        latest = best.path
+        chosen = f"the trial's best checkpoint {latest.name}: {metric} {best.value:.4g}"
+    if not is_of_policy(latest):
+        raise _no_policy(folder, latest)
+    return PolicySource(latest / POLICY, chosen + _and(_of_seeds(latest)))
+
+
+def objective_of(sweep: Path) -> tuple[str, str]:
+    """The metric and mode of a sweep; those of returns where no spec says others."""
+    from experiments.sweep.load import read_spec
+
+    for folder in (sweep, sweep.parent):  # a final's trials lie one folder deeper
+        if (folder / SPEC_FILE).is_file():
+            try:
+                objective = read_spec(folder / SPEC_FILE).objective
+            except SpecError:
+                break
+            return objective.metric, objective.mode
+    return _METRIC, _MODE
+
+
+def _of_seeds(checkpoint: Path) -> str:
+    if not (checkpoint / "seeds.json").is_file():
+        return ""
+    return "of several seeds, the median one's policy"
+
+
+def _and(text: str) -> str:
+    return f"; {text}" if text else ""
+
+
+def _nearest(folder: Path) -> str:
+    if not folder.parent.is_dir():
+        return ""
+    names = [path.name for path in folder.parent.iterdir() if path.is_dir()]
+    near = difflib.get_close_matches(folder.name, names, n=3, cutoff=0.5)
+    found = ", ".join(shown_path(folder.parent / name) for name in near)
+    return f"; nearest: {found}" if near else ""

@@ -1,0 +1,90 @@
+"""The comparison of a matrix's sweeps that the terminal shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from experiments.running.matrix_state import COMPARISON_FILE, Matrix
+from experiments.spec.paths import command_line, shown_path
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show_comparison(matrix: Matrix, console: Console) -> None:
+    """Print a line for each sweep, and below them which is better, as `tunescape compare` tells."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=f"{matrix.folder.name}: its sweeps", box=box.SIMPLE_HEAD)
+    table.title_justify = "left"
+    table.add_column("sweep", overflow="fold")
+    table.add_column("status")
+    for name in ("trials", "failed", "value"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("measured by", no_wrap=True)
+    for name in ("env steps", "minutes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("objective", overflow="fold")
+    for name, row in matrix.rows.items():
+        objective = matrix.specs[name].objective
+        table.add_row(
+            name,
+            row.status,
+            str(row.trials),
+            str(row.failed),
+            "–" if row.value is None else f"{row.value:.5g}",
+            row.measure or "–",
+            "–" if row.env_steps is None else f"{row.env_steps:,}",
+            f"{row.seconds / 60:.1f}",
+            row.note or f"{objective.metric} ({objective.mode})",
+        )
+    console.print(table)
+    verdict = _verdict(matrix)
+    for line in verdict:
+        console.print(line, style="bold", highlight=False, soft_wrap=True, markup=False)
+    folder = shown_path(matrix.folder)
+    console.print(
+        f"Comparison: {folder}/{COMPARISON_FILE}", highlight=False, soft_wrap=True, markup=False
+    )
+    if verdict:
+        compare = command_line("compare", matrix.folder)
+        console.print(
+            f"How it was compared: {compare}", highlight=False, soft_wrap=True, markup=False
+        )
+    if _is_unfinished(matrix):
+        resume = command_line("resume", matrix.folder)
+        console.print(f"Next: {resume}", highlight=False, soft_wrap=True, markup=False)
+    elif matrix.any_failed:
+        retry = command_line("resume", matrix.folder, "--retry-errored")
+        mended = f"Next: {retry}  # after mending the cause"
+        console.print(mended, highlight=False, soft_wrap=True, markup=False)
+
+
+def _verdict(matrix: Matrix) -> list[str]:
+    """What `analysis.compare` says of the sweeps that have a value.
+
+    Nothing is said where each of them is alone on its environment, nor before all have ended.
+    """
+    from analysis.comparison import compare
+    from analysis.rows import ResultsError
+
+    names = [name for name, row in matrix.rows.items() if row.value is not None]
+    on_environment = Counter(matrix.rows[name].env for name in names)
+    if max(on_environment.values(), default=0) < 2 or _is_unfinished(matrix):
+        return []
+    objectives = {
+        (matrix.specs[name].objective.metric, matrix.specs[name].objective.mode) for name in names
+    }
+    if len(objectives) > 1:
+        return ["Not compared: the sweeps have different objectives."]
+    metric, mode = objectives.pop()
+    try:  # without a label each has its folder's name, less the environment
+        return compare({"": [matrix.folder / name for name in names]}, metric, mode).lines
+    except ResultsError as error:
+        return [f"Not compared: {error}"]
+
+
+def _is_unfinished(matrix: Matrix) -> bool:
+    return any(row.status in ("waiting", "interrupted") for row in matrix.rows.values())

@@ -1,0 +1,79 @@
+"""`tunescape report`: the page, and figures for a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.home import expanded
+from experiments.errors import ExperimentError
+from experiments.spec.metrics import LEGACY
+from experiments.spec.paths import REPORT_FILE, shown_path
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def make_report(
+    folders: Sequence[Path],
+    out: Path | None,
+    *,
+    metric: str | None,
+    mode: str | None,
+    title: str | None,
+    figures: Path | None,
+    log_to_mlflow: bool,
+    console: Console,
+) -> None:
+    """Write the report of one or several sweeps, and say where it is.
+
+    Args:
+        folders: The sweeps' folders.
+        out: The file; see `analysis.report.write_report`.
+        metric: What trials are judged by; older names are allowed.
+        mode: `max` or `min`.
+        title: The page's title.
+        figures: A folder for figures as PNG and PDF, if wanted.
+        log_to_mlflow: Whether the sweep's run in MLflow gets the page, and what else its folder
+            holds of results. It is then written to the folder of the one sweep.
+        console: Where it is said.
+
+    Raises:
+        ExperimentError: `log_to_mlflow` with several sweeps, one in MLflow or another file; MLflow
+            was off, does not answer, or has no run of the sweep.
+    """
+    from analysis.report import write_figures, write_report
+
+    if log_to_mlflow:
+        out = _page_of_run(folders, out)
+    name = LEGACY.get(metric, metric) if metric else None
+    page = write_report(list(folders), out, metric=name, mode=mode, title=title)
+    size = page.stat().st_size / 1e6
+    _say(f"Report: {shown_path(page)} ({size:.1f} MB)", console)
+    if log_to_mlflow:
+        from experiments.tracking.artifacts import log_artifacts_of_sweep
+
+        _say(log_artifacts_of_sweep(folders[0]), console)
+    if figures is not None:
+        written = write_figures(list(folders), figures, metric=name, mode=mode)
+        _say(f"Figures: {len(written)} files in {shown_path(figures.absolute())}", console)
+
+
+def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
+    """The page that a sweep's run shows: the one in its folder."""
+    from experiments.tracking.artifacts import check_log_of_sweep
+
+    if len(folders) != 1:
+        raise ExperimentError(
+            f"--log-to-mlflow takes one sweep, whose run gets the page, not {len(folders)}"
+        )
+    page = expanded(folders[0]).absolute() / REPORT_FILE
+    if out is not None and expanded(out).absolute() != page:
+        raise ExperimentError(f"--log-to-mlflow logs {page}: leave --output {out} out")
+    check_log_of_sweep(folders[0])
+    return page
+
+
+def _say(line: str, console: Console) -> None:
+    console.print(line, highlight=False, soft_wrap=True, markup=False)

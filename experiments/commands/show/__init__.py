@@ -1,0 +1,1 @@
+"""What `show`, `list` and a dry run print."""

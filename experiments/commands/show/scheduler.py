@@ -1,0 +1,51 @@
+"""The scheduler of a spec as the Python that constructs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.schedulers import POPULATION
+from experiments.commands.show.python_code import Call, Name, render
+from experiments.schedulers.kind import Construction, Parts
+from experiments.schedulers.registry import kind_of
+from experiments.spec.schema import SweepSpec
+
+_CHECK = "check"
+
+
+def scheduler_call(spec: SweepSpec, trainable: Any, num_trials: int) -> Call:
+    """The call that constructs the scheduler; `check` in it is `check_source`'s function."""
+    check = Name(_CHECK) if _has_config(trainable) else None
+    parts = Parts(spec, num_trials, Name("space"), _parameters, check)
+    return _call(kind_of(spec.scheduler).construction(parts))
+
+
+def check_source(spec: SweepSpec, trainable: Any) -> str:
+    """A function that refuses invalid mutations; nothing where nothing is mutated."""
+    if spec.scheduler.algorithm not in POPULATION or not _has_config(trainable):
+        return ""
+    return (
+        f"def {_CHECK}(config: dict) -> None:\n"
+        '    """Raises ValueError for a mutated configuration that is not valid."""\n'
+        f"    {trainable.__qualname__}.config_class.from_dict(config).validate()\n"
+    )
+
+
+def _parameters(names: Sequence[str] | None) -> Name:
+    """The searched settings of these names, in a script that has a `space`."""
+    if names is None:
+        return Name("space.parameters")
+    return Name(f"[p for p in space.parameters if p.key in {render(names)}]")
+
+
+def _call(value: Any) -> Any:
+    """What is constructed as calls that are written, at any depth."""
+    if not isinstance(value, Construction):
+        return value
+    kwargs = {name: _call(argument) for name, argument in value.kwargs.items()}
+    return Call(value.function, tuple(map(_call, value.args)), kwargs)
+
+
+def _has_config(trainable: Any) -> bool:
+    return getattr(trainable, "config_class", None) is not None

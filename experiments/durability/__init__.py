@@ -1,0 +1,1 @@
+"""A sweep survives crashes: its state is saved as one, and resumed from."""

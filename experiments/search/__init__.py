@@ -1,0 +1,1 @@
+"""Search algorithms: grids, random search and Optuna."""

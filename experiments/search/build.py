@@ -1,0 +1,90 @@
+"""From a spec to Tune's search algorithm: grid, random, or one of Optuna's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ray.tune.search import ConcurrencyLimiter, Searcher
+
+from experiments.search.variant_search import VariantSearch
+from experiments.spec.schema import SweepSpec
+from experiments.spec.search_schema import OptunaSection
+from search_spaces.points import searched_point
+from search_spaces.space import SearchSpace
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+    from experiments.search.study_storage import StudyCopy
+
+
+def build_search(
+    spec: SweepSpec,
+    space: SearchSpace,
+    max_concurrent: int,
+    *,
+    history: Sequence[FrozenTrial] = (),
+    study: StudyCopy | None = None,
+) -> ConcurrencyLimiter:
+    """The search algorithm of a spec, limited to `max_concurrent` trials at a time.
+
+    Without the limit Tune keeps a single trial pending and a sweep runs its trials one by one.
+
+    Args:
+        spec: The sweep.
+        space: Its search space.
+        max_concurrent: Trials at a time.
+        history: What the search learns from before its first trial.
+        study: Where a copy of an Optuna study is kept.
+    """
+    metric, mode = spec.objective.metric, spec.objective.mode
+    points = searched_points(spec, space)
+    searcher: Searcher
+    if isinstance(spec.search, OptunaSection):
+        from experiments.search.optuna_search import (
+            OptunaSearch,  # it takes a while to import Optuna
+        )
+        from experiments.search.samplers import build_sampler
+
+        searcher = OptunaSearch(
+            space,
+            metric=metric,
+            mode=mode,
+            sampler=build_sampler(spec.search, space, spec.seed, history=history),
+            objectives=[(o.metric, o.mode) for o in spec.objectives],
+            stop=spec.stop,
+            points=points,
+            history=history,
+        )
+        searcher.copy = study
+    else:
+        searcher = VariantSearch(
+            space,
+            metric=metric,
+            mode=mode,
+            num_samples=spec.num_samples,
+            seed=spec.seed,
+            whole_grid=spec.search.algorithm == "grid",
+            points=points,
+        )
+    return ConcurrencyLimiter(searcher, max_concurrent=max_concurrent)
+
+
+def study_copy(spec: SweepSpec, *, resumed: bool = False) -> StudyCopy | None:
+    """Open the storage that keeps a copy of the study, if the spec names one.
+
+    Raises:
+        PreflightError: See `experiments.search.study_storage.open_study`.
+    """
+    if not isinstance(spec.search, OptunaSection) or spec.search.study_storage is None:
+        return None
+    from experiments.search.study_storage import open_study
+
+    return open_study(spec, spec.search, resumed=resumed)
+
+
+def searched_points(spec: SweepSpec, space: SearchSpace) -> list[dict[str, Any]]:
+    """The searched values of the spec's points to evaluate first."""
+    points = getattr(spec.search, "points_to_evaluate", [])
+    return [searched_point(space, point) for point in points]

@@ -1,0 +1,268 @@
+"""What a search learns from before its first trial: finished trials of earlier sweeps.
+
+A sweep's folder is read from its JSON files, an MLflow experiment by its runs. Trials that were
+stopped early count as pruned, with their intermediate values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from analysis.credentials import scrubbed
+from analysis.home import expanded
+from experiments.errors import PreflightError
+from experiments.spec.paths import absolute_tracking_uri
+from experiments.spec.search_schema import CmaesSearch, LearningSection, WarmStart
+from experiments.spec.section import ENV_STEPS
+from experiments.trial_info import PRUNED
+from search_spaces.conditions import SpaceKeyError
+from search_spaces.documents import nearest
+from search_spaces.domains import Domain
+from search_spaces.points import searched_config
+from search_spaces.space import SearchSpace, assign
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+    from experiments.sweep.sweep import Sweep
+
+_LEAST_FOR_CMAES = 10  # it takes the best tenth for its first distribution
+
+
+@dataclass
+class PastTrial:
+    """A finished trial of an earlier sweep.
+
+    Attributes:
+        trial_id: Tune's id of it.
+        config: Its nested config.
+        values: The objectives at its end; None where one is missing or not finite.
+        pruned: Whether a scheduler ended it early.
+        intermediate: The first objective by env step; filled in for pruned trials.
+        mutated: Whether a scheduler changed searched settings on the way: no settings are then
+            those that led to the values.
+    """
+
+    trial_id: str
+    config: dict[str, Any]
+    values: list[float | None]
+    pruned: bool = False
+    intermediate: dict[int, float] = field(default_factory=dict)
+    mutated: bool = False
+
+
+@dataclass
+class History:
+    """The trials that the search starts from, and a line on each source for the user."""
+
+    trials: list[FrozenTrial] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+def load_history(sweep: Sweep) -> History:
+    """Read the sources of a sweep's `warm_start`.
+
+    Trials that lack a setting or an objective, that lie outside the domains, or whose settings a
+    population changed, are left out and counted.
+
+    Raises:
+        PreflightError: A source cannot be read, or holds no trial that can be used.
+    """
+    history = History()
+    search = sweep.spec.search
+    if not isinstance(search, LearningSection):
+        return history
+    for source in search.warm_start:
+        name, past = _read(source, sweep)
+        used, reasons = _converted(past, search, sweep.space, name)
+        count = f"{len(used)} of {len(past)} trials of {name}"
+        why = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common(3))
+        if not used:
+            raise PreflightError(f"warm_start: {count} can be used{': ' + why if why else ''}")
+        history.trials += used
+        history.lines.append(f"Warm start: {count}" + (f" (left out: {why})" if why else ""))
+    complete = sum(trial.state.name == "COMPLETE" for trial in history.trials)
+    if history.trials and isinstance(search, CmaesSearch) and complete < _LEAST_FOR_CMAES:
+        raise PreflightError(
+            f"warm_start: cmaes needs {_LEAST_FOR_CMAES} complete trials, not {complete}: it takes "
+            "the best tenth for its first distribution; use tpe, or leave warm_start out"
+        )
+    return history
+
+
+def _read(source: WarmStart, sweep: Sweep) -> tuple[str, list[PastTrial]]:
+    metrics = [objective.metric for objective in sweep.spec.objectives or [sweep.spec.objective]]
+    if source.folder is not None:
+        return source.folder, list(_from_folder(source.folder, metrics, sweep.space))
+    assert source.mlflow_experiment is not None, "check_search sees to it"
+    name = f"the MLflow experiment {source.mlflow_experiment}"
+    uri = sweep.tracking_uri
+    if source.tracking_uri:
+        uri = absolute_tracking_uri(source.tracking_uri)
+    experiment = source.mlflow_experiment
+    return name, list(_from_mlflow(uri, experiment, metrics, sweep.space))
+
+
+def _from_folder(folder: str, metrics: list[str], space: SearchSpace) -> Iterator[PastTrial]:
+    from analysis.records import ResultsError, load_sweep
+    from analysis.rows import flatten
+
+    try:
+        sweep = load_sweep(expanded(folder))
+    except ResultsError as error:
+        raise PreflightError(f"warm_start: {error}") from None
+    for trial in sweep.trials:
+        if trial.status != "TERMINATED" or not len(trial.frame):
+            continue
+        last = trial.frame.iloc[-1]
+        past = PastTrial(trial.trial_id, trial.config, [_finite(last.get(m)) for m in metrics])
+        end, rows = flatten(trial.config), [flatten(row) for row in trial.row_configs or ()]
+        past.mutated = any(row.get(key) != end.get(key) for row in rows for key in _keys(space))
+        if str(last.get(PRUNED)) == "True":
+            past.pruned = True
+            steps = ENV_STEPS if ENV_STEPS in trial.frame else "training_iteration"
+            values: Any = trial.frame.get(metrics[0], [])
+            for step, value in zip(trial.frame[steps], values, strict=False):
+                if _finite(value) is not None:
+                    past.intermediate[int(step)] = float(value)
+        yield past
+
+
+def _from_mlflow(
+    uri: str, experiment_name: str, metrics: list[str], space: SearchSpace
+) -> Iterator[PastTrial]:
+    from mlflow.exceptions import MlflowException
+
+    from analysis.reachable import check_tracking
+    from analysis.store_files import sqlite_file, why_not_mlflow
+    from experiments.tracking.names import FINISHED, OUTCOME_TAG, TRIAL_TAG
+    from experiments.tracking.store import connect
+
+    database = sqlite_file(uri)
+    if database is not None and not database.exists():  # MLflow would make one
+        raise PreflightError(f"warm_start: there is no database {database}")
+    problem = check_tracking(uri) or why_not_mlflow(uri)
+    if problem:
+        raise PreflightError(f"warm_start: {problem}")
+    try:
+        client = connect(uri)
+        experiment = client.get_experiment_by_name(experiment_name)
+        if experiment is None:
+            known = [found.name for found in client.search_experiments()]
+            raise PreflightError(
+                f"warm_start: {scrubbed(uri)} has no experiment {experiment_name!r}; "
+                f"it has: {', '.join(known)}{nearest(experiment_name, known)}"
+            )
+        token = None
+        while True:
+            page = client.search_runs(
+                [experiment.experiment_id],
+                f"attributes.status = '{FINISHED}' and tags.`tunescape.kind` = 'trial'",
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
+            )
+            for run in page:
+                data = run.data
+                values = [_finite(data.metrics.get(metric)) for metric in metrics]
+                config = _from_text(space, data.params)
+                past = PastTrial(data.tags.get(TRIAL_TAG, run.info.run_id), config, values)
+                past.mutated = any(
+                    f"config/{key}" in data.metrics or f"tunescape.config.{key}" in data.tags
+                    for key in _keys(space)
+                )
+                if data.tags.get(OUTCOME_TAG) == "pruned":
+                    past.pruned = True
+                    for point in client.get_metric_history(run.info.run_id, metrics[0]):
+                        if math.isfinite(point.value):
+                            past.intermediate[point.step] = point.value
+                yield past
+            token = page.token
+            if not token:
+                return
+    except MlflowException as error:
+        first = str(error).splitlines()[0]
+        raise PreflightError(f"warm_start: {scrubbed(uri)} cannot be read: {first}") from None
+
+
+def _from_text(space: SearchSpace, params: Mapping[str, str]) -> dict[str, Any]:
+    """The searched settings of a run, whose parameters are text."""
+    config: dict[str, Any] = {}
+    for parameter in space.parameters:
+        text = params.get("/".join(parameter.path))
+        if text is not None:
+            assign(config, parameter.path, _typed(parameter.domain, text))
+    return config
+
+
+def _typed(domain: Domain, text: str) -> Any:
+    from experiments.tracking.names import as_text
+
+    for searched in domain.finite or ():
+        value = domain.value(searched)
+        if as_text(value) == text:
+            return value
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _converted(
+    past: list[PastTrial], search: LearningSection, space: SearchSpace, source: str
+) -> tuple[list[FrozenTrial], Counter[str]]:
+    """Optuna trials, and how many were left out for which reason."""
+    from optuna.trial import TrialState, create_trial
+
+    from experiments.search.optuna_search import TRIAL_ID, distribution, to_optuna
+    from experiments.search.samplers import history_attributes
+
+    domains = {p.name: p.domain for p in space.parameters}
+    attributes = history_attributes(search)
+    used: list[FrozenTrial] = []
+    reasons: Counter[str] = Counter()
+    for trial in past:
+        if trial.mutated:
+            reasons["mutated in mid-run"] += 1
+            continue
+        if None in trial.values or (trial.pruned and not trial.intermediate):
+            reasons["without finite objectives"] += 1
+            continue
+        if trial.pruned and len(trial.values) > 1:
+            reasons["stopped early, which several objectives do not allow"] += 1
+            continue
+        try:
+            searched = searched_config(space, trial.config)
+        except SpaceKeyError as error:
+            reasons[f"outside the space in {error.key}"] += 1
+            continue
+        used.append(
+            create_trial(
+                state=TrialState.PRUNED if trial.pruned else TrialState.COMPLETE,
+                values=None if trial.pruned else [v for v in trial.values if v is not None],
+                params={name: to_optuna(domains[name], v) for name, v in searched.items()},
+                distributions={name: distribution(domains[name]) for name in searched},
+                intermediate_values=trial.intermediate,
+                user_attrs={TRIAL_ID: trial.trial_id, "warm_start": source},
+                system_attrs=attributes,
+            )
+        )
+    return used, reasons
+
+
+def _keys(space: SearchSpace) -> list[str]:
+    """The searched settings as a flat config and MLflow name them."""
+    return ["/".join(parameter.path) for parameter in space.parameters]
+
+
+def _finite(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,1 @@
+"""Several seeds for each configuration."""

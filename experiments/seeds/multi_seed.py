@@ -1,0 +1,227 @@
+"""Several seeds of a configuration as one trial: `with_seeds`.
+
+Example:
+    >>> tune.Tuner(with_seeds(PPO, 5), param_space={"env": "CartPole-v1"})  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ray import tune
+
+from experiments.seeds.hosts import SeedHosts, seed_folder
+from experiments.seeds.report import MEDIAN_SEED, median_seed, seed_report
+from experiments.spec.section import ENV_STEPS
+from trainables.core.checkpoint import POLICIES, CheckpointError, load_state, save_state
+from trainables.core.config.settings import ConfigError
+from trainables.lifecycle.restoring import RestoresFolders
+
+_STATE = "seeds"
+STATE_FILE = f"{_STATE}.json"
+
+
+def with_seeds(
+    trainable: type[tune.Trainable],
+    seeds: int | Sequence[int],
+    *,
+    parallel: int = 1,
+    metric: str | Sequence[str] = "episode_return_mean",
+) -> type[MultiSeed]:
+    """A trainable that trains several seeds of each configuration and reports them as one.
+
+    The objective's own key holds the interquartile mean over the seeds, so that searchers,
+    schedulers and checkpoints optimise it without knowing of seeds; `seed_report` says what else is
+    reported. In each iteration the seeds train until all have reached the same number of
+    environment steps. A checkpoint holds all seeds, and as its policy that of the median seed.
+
+    Args:
+        trainable: Any `tune.Trainable` class with the setting `seed` that needs one bundle.
+        seeds: The seeds, or how many: then 0, 1, ….
+        parallel: Processes among which the seeds are dealt, each with the resources of one
+            instance; 1 trains the seeds in turn in the trial's own process.
+        metric: The objective, or several.
+
+    Returns:
+        A class for `tune.Tuner`.
+
+    Raises:
+        ConfigError: There are less than two seeds, or one twice.
+    """
+    values = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if len(values) < 2 or len(set(values)) < len(values):
+        raise ConfigError(f"seeds = {seeds!r}: give at least two different seeds")
+    if not 1 <= parallel <= len(values):
+        raise ConfigError(f"parallel = {parallel} must be between 1 and the {len(values)} seeds")
+    attributes: dict[str, Any] = {
+        "__doc__": f"{trainable.__name__} over the seeds {values}.",
+        "__module__": __name__,
+        "trainable_class": trainable,
+        "seeds": values,
+        "parallel": parallel,
+        "objectives": (metric,) if isinstance(metric, str) else tuple(metric),
+    }
+    if hasattr(trainable, "config_class"):
+        attributes["config_class"] = trainable.config_class
+    # Not the trainable's own name: Tune registers classes by it.
+    return type(f"{trainable.__name__}_{len(values)}_seeds", (MultiSeed,), attributes)
+
+
+class MultiSeed(RestoresFolders, tune.Trainable):
+    """Base of the classes that `with_seeds` makes."""
+
+    trainable_class: ClassVar[type[tune.Trainable]]
+    seeds: ClassVar[tuple[int, ...]]
+    parallel: ClassVar[int]
+    objectives: ClassVar[tuple[str, ...]]
+
+    def __init__(self, config: Any = None, *args: Any, **kwargs: Any) -> None:
+        given = config.to_dict() if hasattr(config, "to_dict") else config
+        super().__init__(given, *args, **kwargs)
+
+    @classmethod
+    def default_resource_request(cls, config: Any) -> tune.PlacementGroupFactory:
+        """A bundle of one instance for each of the processes, all on one node.
+
+        Raises:
+            ConfigError: One instance needs several bundles.
+        """
+        request = cls.trainable_class.default_resource_request(config)
+        bundles = [dict(bundle) for bundle in request.bundles] if request else [{"CPU": 1.0}]
+        if len(bundles) > 1:
+            runners = config.get("num_env_runners") if hasattr(config, "get") else None
+            what = f"num_env_runners = {runners}" if runners else f"a trial with {bundles}"
+            raise ConfigError(
+                f"{what}: several seeds per trial need trials of one process; set num_env_runners "
+                "to 0 (seeds.parallel trains seeds side by side), or run a seed a trial"
+            )
+        if cls.parallel == 1:
+            return request or tune.PlacementGroupFactory(bundles)
+        # One node: the processes write one checkpoint folder.
+        return tune.PlacementGroupFactory(bundles * cls.parallel, strategy="STRICT_PACK")
+
+    @classmethod
+    def resource_help(cls, config: Any) -> str:
+        return cls.trainable_class.resource_help(config)
+
+    # ------------------------------------------------------------------ set up and take down
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Make an instance for each seed, or make those that there are start anew."""
+        if config.get("seed") is not None:
+            raise ConfigError(
+                f"seed = {config['seed']} is one seed; this trial has the seeds {self.seeds}"
+            )
+        self._results: dict[int, dict[str, Any]] = {}
+        self._iterations = dict.fromkeys(self.seeds, 0)
+        self._paces = dict.fromkeys(self.seeds, 0.0)  # what the last iteration spent
+        try:
+            if not hasattr(self, "_hosts"):
+                self._hosts = SeedHosts(self.trainable_class, self.seeds)
+            self._hosts.build(config, self._trial_info, self._storage)
+        except BaseException:
+            # Children that outlive a failed set-up would keep the trial's bundles for ever.
+            self.cleanup()
+            raise
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Become a new trial in these processes."""
+        self.setup(new_config)
+        return True
+
+    def cleanup(self) -> None:
+        """End the children and release what the instances hold. Called by `stop`."""
+        if hasattr(self, "_hosts"):
+            self._hosts.stop()
+            del self._hosts
+
+    # ------------------------------------------------------------------ training
+
+    def step(self) -> dict[str, Any]:
+        """Train until all seeds have spent the same budget; report them as one.
+
+        Where they have, each trains for one iteration, and those that are then behind train on. So
+        every result compares seeds at one budget, to within half an iteration of a seed.
+        """
+        goal = self._furthest()
+        if not self._behind(goal):
+            self._train(self._running())
+            goal = self._furthest()
+        while due := self._behind(goal):
+            self._train(due)
+        return seed_report(self._results, self.objectives)
+
+    def _train(self, seeds: Sequence[int]) -> None:
+        before = {seed: self._spent(seed) for seed in seeds}
+        new = self._hosts.train(seeds)
+        # In the order of the seeds, however they were dealt.
+        self._results = {s: r for s in self.seeds if (r := new.get(s) or self._results.get(s))}
+        for seed in seeds:
+            self._iterations[seed] += 1
+            self._paces[seed] = self._spent(seed) - before[seed]
+
+    def _running(self) -> list[int]:
+        return [s for s in self.seeds if not self._results.get(s, {}).get("done")]
+
+    def _behind(self, goal: float) -> list[int]:
+        """The seeds that another iteration would bring closer to the goal.
+
+        Iterations differ by a few steps: a seed that just missed the goal has reached it.
+        """
+        return [s for s in self._running() if goal - self._spent(s) > self._paces[s] / 2]
+
+    def _furthest(self) -> float:
+        return max(map(self._spent, self.seeds))
+
+    def _spent(self, seed: int) -> float:
+        """Environment steps of a seed; iterations, where its trainable does not report them."""
+        return float(self._results.get(seed, {}).get(ENV_STEPS, self._iterations[seed]))
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write a folder for each seed, the median seed's policies, and last `seeds.json`."""
+        folder = Path(checkpoint_dir)
+        # A checkpoint that is written over is none until the new one is whole.
+        (folder / STATE_FILE).unlink(missing_ok=True)
+        counters = self._hosts.save(checkpoint_dir)
+        median = median_seed(self._results, self.objectives[0]) if self._results else self.seeds[0]
+        shutil.rmtree(folder / POLICIES, ignore_errors=True)
+        if (policies := seed_folder(folder, median) / POLICIES).is_dir():
+            shutil.copytree(policies, folder / POLICIES)
+        state = {
+            "trainable": self.trainable_class.__name__,
+            "seeds": list(self.seeds),
+            MEDIAN_SEED: median,
+            "counters": {"iteration": self._iteration, "time_total_s": self._time_total},
+            "seed_counters": counters,
+            "results": self._results,
+            "paces": self._paces,
+        }
+        # Each seed's JSON files hold the digests of its others.
+        inside = [seed_folder(folder, seed) for seed in self.seeds] + [folder / POLICIES]
+        save_state(folder, _STATE, state, [file for i in inside for file in i.rglob("*.json")])
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Read what `save_checkpoint` wrote: each seed goes on from the same seed.
+
+        In another trial than the one that wrote it (population-based training) the instances are
+        clones, which draw new random streams.
+        """
+        if not isinstance(checkpoint, (str, os.PathLike)):
+            raise CheckpointError(f"a checkpoint is a folder, not a {type(checkpoint).__name__}")
+        state = load_state(Path(checkpoint), _STATE)
+        if tuple(state["seeds"]) != self.seeds:
+            raise CheckpointError(
+                f"checkpoint {checkpoint} is of the seeds {tuple(state['seeds'])}; this trial has "
+                f"{self.seeds}"
+            )
+        self._hosts.load(str(checkpoint), state["seed_counters"])
+        self._results, self._paces = state["results"], state["paces"]
+        self._iterations = {s: c["iteration"] for s, c in state["seed_counters"].items()}
+        self._iteration = state["counters"]["iteration"]
+        self._time_total = state["counters"]["time_total_s"]

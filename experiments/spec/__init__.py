@@ -1,0 +1,1 @@
+"""What a spec says: its files, sections and short forms."""

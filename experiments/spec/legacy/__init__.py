@@ -1,0 +1,1 @@
+"""Experiment files of RLlib, read as specs."""

@@ -1,0 +1,70 @@
+"""Which search goes with which scheduler, and why others do not: the one table.
+
+`experiments/README.md` shows it, a test runs every allowed pair, and the check of a spec refuses
+the others with the reason that is written here.
+"""
+
+from __future__ import annotations
+
+from analysis.schedulers import POPULATION, STOPPING
+from analysis.searches import LEARNING
+from experiments.spec.scheduler_schema import SCHEDULERS
+from experiments.spec.search_schema import SEARCHES
+
+FINISHED_ONLY = ("cmaes", "gp", "nsga2", "nsga3")
+"""Searches that learn from ended trials, but nothing from a trial that was stopped early."""
+
+BOHB = (
+    "bohb is not offered: the package that it needs, hpbandster, has had no release since 2018; "
+    "use search: tpe with scheduler: hyperband, which also draws from a density of the best "
+    "configurations and stops by brackets, or search: tpe with scheduler: asha"
+)
+
+
+def why_not(search: str, scheduler: str) -> str | None:
+    """Why a search and a scheduler do not go together, and what does; None if they do."""
+    if scheduler in POPULATION:
+        if search in LEARNING:
+            return (
+                f"{search} learns from the result of a configuration, and {scheduler} changes the "
+                f"configuration of a trial in mid-run; use search: random (or sobol) with "
+                f"{scheduler}, or {search} with scheduler: {_schedulers_for(search)}"
+            )
+        if search == "grid":
+            return (
+                f"grid tries each configuration as it is, and {scheduler} changes it in mid-run; "
+                "use search: random (or sobol), or grid with scheduler: fifo"
+            )
+    if scheduler == "pbt_replay" and search not in ("grid", "random"):
+        return (
+            f"pbt_replay has a schedule that says what the settings are, and leaves {search} "
+            "nothing to search; use search: random or grid"
+        )
+    if scheduler in STOPPING and search in FINISHED_ONLY:
+        return (
+            f"{search} does not go with {scheduler}; use search: tpe with {scheduler}, or {search} "
+            f"with scheduler: fifo; {search} learns only from trials that ran to their end, and "
+            f"would not see those that {scheduler} stops before"
+        )
+    return None
+
+
+def _schedulers_for(search: str) -> str:
+    return "fifo" if search in FINISHED_ONLY else "asha"
+
+
+def table() -> list[list[str]]:
+    """The README's table: a row for each search, "yes" or "no" for each scheduler."""
+    head = ["search \\ scheduler", *SCHEDULERS]
+    rows = [
+        [search, *("no" if why_not(search, scheduler) else "yes" for scheduler in SCHEDULERS)]
+        for search in SEARCHES
+    ]
+    return [head, *rows]
+
+
+def markdown() -> str:
+    """The table as Markdown."""
+    head, *rows = table()
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

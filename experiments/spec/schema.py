@@ -1,0 +1,187 @@
+"""The keys of a sweep spec: names, types, ranges, defaults. Reading it is `spec.py`'s work."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, field_validator, model_serializer
+
+from experiments.spec.ray_names import check_address, check_resources_given
+from experiments.spec.scheduler_schema import FifoScheduler, Scheduler
+from experiments.spec.search_schema import RandomSearch, Search
+from experiments.spec.section import (
+    ENV_STEPS,
+    MAX_NAME,
+    MAX_SEEDS,
+    Count,
+    FilePath,
+    PositiveInt,
+    Section,
+    Seed,
+)
+
+__all__ = ["ENV_STEPS", "SweepSpec"]
+
+
+class Objective(Section):
+    """What is optimised."""
+
+    metric: str = "episode_return_mean"
+    mode: Literal["max", "min"] = "max"
+
+
+class Checkpointing(Section):
+    """Which checkpoints of a trial are kept: the best `num_to_keep` and the latest."""
+
+    num_to_keep: PositiveInt = 2
+    frequency: Annotated[int, Field(ge=0)] = 10
+    """Training iterations between checkpoints; 0 saves only at the end."""
+    at_end: bool = True
+
+
+class Resources(Section):
+    """The Ray that runs the trials. What one trial needs follows from its config."""
+
+    address: str | None = None
+    """A running cluster to join (`ip:port`, or `auto`); by default a Ray on this machine."""
+    num_cpus: Count | None = None
+    """CPUs of the Ray on this machine; by default all of them."""
+    num_gpus: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    custom: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """Custom resources of the Ray on this machine, e.g. `{simulator: 4}`."""
+    per_trial: dict[str, Annotated[float, Field(gt=0)]] = {}
+    """What a trial of a trainable of your own needs, e.g. `{CPU: 2, GPU: 0.5}`; by default what
+    the trainable says, or one CPU. What our algorithms need follows from their config."""
+    reuse_actors: bool | None = None
+    """Whether a trial takes over the process of a finished one: milliseconds, not seconds. By
+    default where the trainable's class has a `reset_config` of its own."""
+
+    @field_validator("address")
+    @classmethod
+    def _joinable(cls, address: str | None) -> str | None:
+        return None if address is None else check_address(address)
+
+    @field_validator("per_trial")
+    @classmethod
+    def _as_ray_calls_them(cls, per_trial: dict[str, float]) -> dict[str, float]:
+        """Tune writes `cpu` and `gpu`, Ray `CPU` and `GPU`."""
+        names = {name: name.upper() if name in ("cpu", "gpu") else name for name in per_trial}
+        if len(set(names.values())) < len(names):
+            raise ValueError("a resource is given twice, in upper and in lower case")
+        return {names[name]: amount for name, amount in per_trial.items()}
+
+    @field_validator("custom")
+    @classmethod
+    def _nobody_elses(cls, custom: dict[str, float]) -> dict[str, float]:
+        check_resources_given(custom)
+        return custom
+
+
+class Mlflow(Section):
+    """Tracking. By default `mlflow.db` (SQLite) in the storage folder."""
+
+    enabled: bool = True
+    tracking_uri: FilePath | None = None
+    experiment_name: str = "tunescape"
+    required: bool = False
+    """Whether a tracking server that cannot be reached stops the sweep before it begins."""
+    tags: dict[str, str] = {}
+    log_model: bool = True
+    """Whether the best policy is logged as an MLflow model, with its signature."""
+    register_as: Annotated[str, Field(pattern=r"^[^/:]+$")] | None = None
+    """Name under which that model is registered."""
+    system_metrics: bool = False
+    """Whether CPU, memory and GPU use of this machine are logged on the sweep's run."""
+    max_pending_metrics: PositiveInt = 200_000
+    """Values that wait for a slow server at most; the oldest are dropped, and that is told."""
+
+
+class Seeds(Section):
+    """Several seeds of every configuration, as one trial that is judged by all of them."""
+
+    values: Annotated[list[Seed], Field(min_length=1, max_length=MAX_SEEDS)]
+    parallel: Count | Literal["auto"] = "auto"
+    """Seeds that train at the same time, each with a trial's resources; `auto`: as many as the
+    CPUs allow when there are fewer trials than the machine could run at a time."""
+
+
+class Final(Section):
+    """The best configurations run again on seeds that the search has not seen."""
+
+    top: Annotated[int, Field(gt=0, le=1000)] = 3
+    """How many configurations."""
+    seeds: Annotated[int, Field(ge=2, le=MAX_SEEDS)] = 10
+    """How many held-out seeds each."""
+
+
+class UserCallback(Section):
+    """A callback of Tune's, and what it is made with."""
+
+    class_: Annotated[str, Field(min_length=1, alias="class")]
+    """`module:Class` of a `ray.tune.Callback`, or the name of a tracker (`wandb`)."""
+    args: dict[str, Any] = {}
+    """Keyword arguments of the class; a key or password as `${env:NAME}`."""
+
+    @model_serializer
+    def _as_written(self) -> dict[str, Any]:
+        return {"class": self.class_, "args": self.args}
+
+
+class SweepSpec(Section):
+    """One sweep: what is trained, what is searched, and how.
+
+    Build it with `experiments.sweep.load.load_spec` (a file) or `experiments.sweep.load.make_spec`
+    (a dict): they check the config and the search space against the trainable, which this class
+    does not.
+    """
+
+    name: str
+    trainable: str = "PPO"
+    config: dict[str, Any] = {}
+    """Fixed settings, by canonical name."""
+    search_space: dict[str, Any] = {}
+    """Searched settings: domains by setting."""
+    search: Search = RandomSearch()
+    scheduler: Scheduler = FifoScheduler()
+    objective: Objective = Objective()
+    objectives: list[Objective] = []
+    """Several objectives, instead of one; `objective` is then the first of them."""
+    stop: dict[str, float | int] = {}
+    """A trial ends when a metric reaches the value."""
+    num_samples: Count = 1
+    max_concurrent: Count | None = None
+    """Trials at a time; by default as many as the CPUs allow."""
+    time_budget_s: Annotated[float, Field(gt=0)] | None = None
+    """Wall-clock budget of the whole sweep, seconds."""
+    max_failures: Annotated[int, Field(ge=0)] = 1
+    """How often a trial whose process died goes on from its latest checkpoint."""
+    seed: Seed | None = None
+    """Seed of the search and, unless `config.seed` is set, of every trial."""
+    seeds: Seeds | None = None
+    final: Final | None = None
+    resources: Resources = Resources()
+    checkpoint: Checkpointing = Checkpointing()
+    storage: FilePath = "runs"
+    """Folder that holds the sweep's folder, `<storage>/<name>`."""
+    mlflow: Mlflow = Mlflow()
+    loggers: list[Literal["json", "csv", "tensorboard", "wandb", "comet", "aim"]] = ["json"]
+    """Besides MLflow: files in each trial's folder, and other trackers by name; `json` is always
+    written, as it is what the analysis reads."""
+    callbacks: list[UserCallback] = []
+    """Callbacks of Tune's: `module:Class` of a `ray.tune.Callback`, or a tracker's name."""
+    _references: dict[str, str] = PrivateAttr(default_factory=dict)
+    """Texts with `${env:…}` of keys that may be credentials, by dotted key."""
+
+    @field_validator("name")
+    @classmethod
+    def _folder_name(cls, name: str) -> str:
+        part = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+        if len(name) > MAX_NAME:  # of a folder, with what Tune puts beneath it
+            raise ValueError(f"it has {len(name)} characters; at most {MAX_NAME}")
+        if not re.fullmatch(f"{part}(/{part}){{0,2}}", name):
+            raise ValueError(
+                "use letters, digits, '_', '-', '+' and '.'; it names a folder, or with '/' "
+                "a folder in a group's"
+            )
+        return name

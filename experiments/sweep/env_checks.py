@@ -1,0 +1,231 @@
+"""Each environment of a sweep is made, reset and stepped once before any trial is started.
+
+A mistake in an environment would fail every trial, after seconds of starting each. It is looked for
+in a forked child: an environment that hangs or crashes takes the child with it, not the sweep's
+driver, and what it loads or changes stays there. A fork costs milliseconds, a fresh interpreter
+several seconds of importing torch, and it would not know what a script has registered.
+
+On a cluster that is joined nothing is checked: what is installed where a trial will land is not
+known here. There `experiments.monitor.failure_guard` ends a sweep whose first trials all fail
+alike.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from experiments.activity import doing, undisturbed
+from experiments.errors import SpecWarning
+from experiments.spec.schema import SweepSpec
+from search_spaces.documents import Document, KeyPath
+from search_spaces.space import Parameter, SearchSpace
+
+LIMIT_S = 120.0  # for making, resetting and stepping one environment
+MOST = 12  # environments that are tried; a space may hold any number
+_DRAWS = 20  # until a setting that depends on others is active
+_SEARCHED = ("env", "env_config")
+_EVALUATION = ("config", "evaluation_config")
+# Their threads do not survive a fork; in a process that has them the check is made in place.
+_NOT_FORKED = ("jax", "tensorflow")
+
+
+def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
+    """Try every environment that trials may get, unless they run on another machine.
+
+    One that works with some of the searched settings only is a warning.
+
+    Raises:
+        SpecError: naming the environment and what is wrong with it.
+    """
+    if spec.config.get("env") is None and not any(p.path == ("env",) for p in space.parameters):
+        raise document.error(
+            ("config",), f"config.env is missing: {spec.trainable} needs an environment"
+        )
+    if spec.resources.address is not None:
+        return
+    tried: dict[tuple[bool, str], list[tuple[KeyPath, str | None]]] = {}
+    for place, config in environments(spec, space):
+        doing(f"trying {_named(config)}")
+        env = (place == _EVALUATION, repr(config.get("env")))
+        tried.setdefault(env, []).append((place, problem_of(config)))
+    for found in tried.values():
+        wrong = [
+            (place, f"{'.'.join(map(str, place))}: {problem}")
+            for place, problem in found
+            if problem
+        ]
+        if len(wrong) == len(found):
+            raise document.error(*wrong[0])
+        for _, problem in wrong:
+            warnings.warn(f"{problem}; such trials would fail", SpecWarning, stacklevel=2)
+
+
+def environments(spec: SweepSpec, space: SearchSpace) -> list[tuple[KeyPath, dict[str, Any]]]:
+    """The configs whose environments differ, at most `MOST`, each with the key that it is due to.
+
+    Every value of a searched `env`, and of settings searched within `env_config`, comes in one of
+    them (of a range, its ends); not every combination does.
+    """
+    found: dict[str, tuple[KeyPath, dict[str, Any]]] = {}
+    for place, config in _candidates(spec, space):
+        key = json.dumps([config.get("env"), config.get("env_config")], default=repr)
+        found.setdefault(key, (place, config))
+        if len(found) == MOST:
+            break
+    return list(found.values())
+
+
+def _candidates(spec: SweepSpec, space: SearchSpace) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+    from experiments.sweep.config_checks import deep_merge
+
+    searched = [p for p in space.parameters if p.path[0] in _SEARCHED]
+    if not searched:
+        yield ("config", "env"), dict(spec.config)
+    of_evaluation = spec.config.get("evaluation_config") or {}
+    if spec.config.get("evaluation_interval") and any(key in of_evaluation for key in _SEARCHED):
+        config = {**spec.config, **of_evaluation}
+        if config.get("env") is not None:
+            yield _EVALUATION, config
+    generator = np.random.default_rng(0)
+    for parameter in searched:
+        for value in parameter.domain.probes():
+            drawn = _drawn_with(space, searched, parameter, value, generator)
+            if drawn is not None:
+                yield ("search_space", parameter.key), deep_merge(spec.config, drawn)
+
+
+def _drawn_with(
+    space: SearchSpace,
+    searched: list[Parameter],
+    parameter: Parameter,
+    value: Any,
+    generator: np.random.Generator,
+) -> dict[str, Any] | None:
+    """A configuration in which a setting has a value; None if its condition is never met."""
+    grid = next(space.grid_points())
+    for _ in range(_DRAWS):
+        others = {p.name: _one_of(p.domain.probes(), generator) for p in searched}
+        config = space.config(space.sample(generator, {**grid, **others, parameter.name: value}))
+        if _holds(config, parameter.path):
+            return config
+    return None
+
+
+def _one_of(values: list[Any], generator: np.random.Generator) -> Any:
+    return values[int(generator.integers(len(values)))]
+
+
+def _holds(config: Any, path: tuple[str, ...]) -> bool:
+    for key in path:
+        if not isinstance(config, Mapping) or key not in config:
+            return False
+        config = config[key]
+    return True
+
+
+def problem_of(config: Mapping[str, Any]) -> str | None:
+    """What is wrong with a config's environment, in words; None if nothing is.
+
+    With `disable_env_checking` it is only made, for as long as that may take.
+    """
+    if not _may_fork():
+        return _tried(config)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(sender, dict(config)))
+    with warnings.catch_warnings():
+        # Python warns of a fork beside threads: the child takes none of their locks, and a child
+        # that did not come back would be ended.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with undisturbed():
+            process.start()
+    sender.close()
+    try:
+        if not multiprocessing.connection.wait([receiver, process.sentinel], LIMIT_S):
+            return _too_slow(config)
+        with suppress(EOFError):
+            if receiver.poll():
+                return receiver.recv_bytes().decode() or None
+        process.join()
+        return f"{_named(config)} ended the process that it was tried in: {_end_of(process)}"
+    finally:
+        _end(process)
+        receiver.close()
+
+
+def _too_slow(config: Mapping[str, Any]) -> str | None:
+    if config.get("disable_env_checking"):
+        return None
+    return (
+        f"{_named(config)} was not made, reset and stepped within {LIMIT_S:g} s: trials would wait "
+        "for it, too (disable_env_checking=True gives one that is only slow all the time)"
+    )
+
+
+def _named(config: Mapping[str, Any]) -> str:
+    from trainables.runtime.envs.make import env_name
+
+    return f"env {env_name(config.get('env'))!r}"
+
+
+def _end_of(process: Any) -> str:
+    status = process.exitcode
+    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+
+
+def _end(process: Any) -> None:
+    """End the child, and what it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.join()
+    process.close()
+
+
+def _may_fork() -> bool:
+    """Whether a forked child of this process can be expected to work."""
+    if sys.platform != "linux" or any(name in sys.modules for name in _NOT_FORKED):
+        return False
+    ray, torch = sys.modules.get("ray"), sys.modules.get("torch")
+    if ray is not None and ray.is_initialized():
+        return False
+    return torch is None or not torch.cuda.is_initialized()
+
+
+def _child(sender: Any, config: Mapping[str, Any]) -> None:
+    os.setsid()  # what the environment starts is ended with this process
+    if "torch" in sys.modules:  # the threads of a parallel operation are the parent's
+        sys.modules["torch"].set_num_threads(1)
+    sender.send_bytes((_tried(config) or "").encode())
+
+
+def _tried(config: Mapping[str, Any]) -> str | None:
+    """Make the environment as a trial does, with its checks, and close it."""
+    from trainables.runtime.envs.make import make_vector_env
+    from trainables.runtime.envs.slots import EnvOptions
+    from trainables.runtime.envs.sub_environment import SubEnvironmentError
+
+    options = EnvOptions(
+        check=not config.get("disable_env_checking"),
+        mask_key=config.get("action_mask_key") or EnvOptions.mask_key,
+    )
+    runners = config.get("num_env_runners") or 0
+    try:
+        env = make_vector_env(
+            config.get("env"), config.get("env_config"), num_workers=runners, options=options
+        )
+        env.close()
+    except (ValueError, SubEnvironmentError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,129 @@
+"""What can be known to fail before the first trial: storage and resources."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.store_files import OPTUNA_TABLES, sqlite_file, why_not_database, why_not_journal
+from experiments.cluster.shared_storage import nodes_without
+from experiments.errors import PreflightError
+from experiments.output_files import why_not_writable
+from experiments.running.sweep_lock import LOCK_FILE
+from experiments.spec.paths import absolute_location, command_line
+from experiments.spec.search_schema import OptunaSection
+from experiments.sweep.trial_resources import trial_configs
+from experiments.tracking.store import check_store
+from trainables.runtime.actors.feasibility import InfeasibleError, check_cluster, check_nodes
+
+if TYPE_CHECKING:
+    from experiments.sweep.sweep import Sweep
+
+
+def check_places(sweep: Sweep) -> None:
+    """See that every place on this machine to which a sweep writes is its own. Nothing is left.
+
+    Raises:
+        PreflightError: A place cannot be written, or holds something else.
+    """
+    problem = why_not_writable(sweep.folder)
+    if problem is not None:
+        raise PreflightError(
+            f"the storage folder {sweep.storage}: {problem}; choose another with --storage"
+        )
+    if sweep.spec.mlflow.enabled:
+        check_store(sweep.tracking_uri)
+    search = sweep.spec.search
+    if isinstance(search, OptunaSection) and search.study_storage is not None:
+        check_study_file(search.study_storage)
+
+
+def check_study_file(storage: str) -> None:
+    """See that a study storage on this machine is Optuna's, or is not there. Writes nothing.
+
+    Raises:
+        PreflightError: Its file holds something else.
+    """
+    location = absolute_location(storage)
+    path = sqlite_file(location)
+    if path is not None:
+        problem = why_not_database(path, OPTUNA_TABLES, "Optuna")
+    else:
+        problem = why_not_journal(Path(location)) if "://" not in location else None
+    if problem is not None:
+        raise PreflightError(f"search.study_storage: {problem}; it is left as it is")
+
+
+def check_storage(storage: Path, folder: Path) -> None:
+    """Make the storage folder, and see that files can be written and no sweep is overwritten.
+
+    Raises:
+        PreflightError: It cannot be written, or the sweep's folder holds something already.
+    """
+    check_unused(folder)
+    try:
+        storage.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=storage, prefix=".tunescape-"):
+            pass
+    except OSError as error:
+        raise PreflightError(
+            f"the storage folder {storage} cannot be written: {error.strerror}; "
+            "choose another with --storage"
+        ) from None
+
+
+def check_unused(folder: Path) -> None:
+    """See that a sweep's folder holds nothing."""
+    if folder.exists() and (
+        not folder.is_dir() or any(path.name != LOCK_FILE for path in folder.iterdir())
+    ):
+        raise PreflightError(
+            f"{folder} exists already and is never overwritten: continue that sweep with "
+            f"`{command_line('resume', folder)}`, or choose another name with --name"
+        )
+
+
+def check_resources(sweep: Sweep, nodes: Sequence[dict[str, float]] | None = None) -> None:
+    """See that the nodes could hold one trial of each size that the search may ask for.
+
+    Ray would wait for ever for a placement group that cannot be placed.
+
+    Args:
+        sweep: The sweep, whose trainable says in `default_resource_request` what a trial needs; a
+            searched setting may change that.
+        nodes: The resources of each node; None: those of the Ray that is joined, which gives a
+            warning only if it may get more of them.
+
+    Raises:
+        PreflightError: A request that can never be met, with the numbers.
+    """
+    trainable = sweep.trainable
+    for config in trial_configs(sweep.spec, sweep.space, trainable):
+        try:
+            request = trainable.default_resource_request(config)
+            if request is None:
+                continue
+            asked = (request.bundles, request.strategy, trainable.resource_help(config))
+            if nodes is None:
+                check_cluster(*asked)
+            else:
+                check_nodes(*asked, nodes)
+        except InfeasibleError as error:
+            raise PreflightError(f"{error} (--address)") from None
+
+
+def check_shared(storage: Path) -> None:
+    """See that all nodes of the Ray that is joined share the storage folder.
+
+    Raises:
+        PreflightError: Some have another one at that path, or none.
+    """
+    missing = nodes_without(storage)
+    if missing:
+        raise PreflightError(
+            f"the storage folder {storage} of this machine is not that of the nodes "
+            f"{', '.join(missing)}: trials there could not save checkpoints. Choose one that all "
+            "nodes share, e.g. a mounted one, with --storage"
+        )

@@ -1,0 +1,90 @@
+"""The sweep of one trial that `tunescape train` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from experiments.errors import SpecError
+from experiments.spec.function_trainable import is_function_class
+from experiments.spec.overrides import apply_overrides
+from experiments.spec.schema import SweepSpec
+from experiments.spec.trainable import resolve_trainable
+from experiments.sweep.load import check_document
+from search_spaces.documents import Document, parse
+
+
+def single_trial_spec(
+    algo: str,
+    env: str | None,
+    *,
+    stop: str = "{}",
+    config: str = "{}",
+    framework: str | None = None,
+    name: str | None = None,
+    storage: str | None = None,
+    address: str | None = None,
+    checkpoint_freq: int | None = None,
+    overrides: Iterable[str] = (),
+) -> SweepSpec:
+    """The spec of a single training run.
+
+    Args:
+        algo: An algorithm's name.
+        env: The environment; None if the config names it.
+        stop: Stop criteria, as JSON or YAML text.
+        config: Settings, as JSON or YAML text. A `grid_search` in it makes several trials.
+        framework: `torch`, or an error that says why.
+        name: By default the algorithm, the environment and the time.
+        storage: The folder that holds the sweep's folder.
+        address: A Ray cluster to join.
+        checkpoint_freq: Iterations between checkpoints.
+        overrides: Further assignments, as of `tunescape run --set`.
+
+    Raises:
+        SpecError: Something is wrong with one of them.
+    """
+    settings = mapping(config, "--config")
+    if env is not None:
+        settings["env"] = env
+    if framework is not None:
+        settings["framework"] = framework
+    data: dict[str, Any] = {
+        "name": name or _name(algo, settings.get("env")),
+        "trainable": algo,
+        "config": settings,
+        "stop": mapping(stop, "--stop"),
+    }
+    if storage is not None:
+        data["storage"] = storage
+    if address is not None:
+        data["resources"] = {"address": address}
+    if checkpoint_freq is not None:
+        data["checkpoint"] = {"frequency": checkpoint_freq}
+    document = Document(data, "command line")
+    apply_overrides(document, overrides)
+    spec = check_document(document)
+    require_end(spec)
+    return spec
+
+
+def require_end(spec: SweepSpec) -> None:
+    """Raise `SpecError` if nothing would end the spec's trials."""
+    if is_function_class(resolve_trainable(spec.trainable)):  # which returns
+        return
+    if not spec.stop and spec.time_budget_s is None:
+        raise SpecError("--stop is missing: a run without a stop criterion never ends")
+
+
+def mapping(text: str, option: str) -> dict[str, Any]:
+    """The value of an option that takes a mapping, as JSON or YAML text."""
+    value, _ = parse(text, option)
+    if not isinstance(value, dict):
+        raise SpecError(f"{option} {text}: expected a mapping such as '{{\"key\": 1}}'")
+    return value
+
+
+def _name(algo: str, env: object) -> str:
+    environment = "".join(c if c.isalnum() or c in "_-" else "-" for c in str(env)).strip("-")
+    return f"{algo}_{environment}_{datetime.now():%Y-%m-%d_%H-%M-%S}".replace(":", "-")

@@ -1,0 +1,259 @@
+"""What a sweep leaves with its MLflow run: report, pictures, tables, policy and a description.
+
+Logged again, after a resume or for a report that was made later, all of it is replaced.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.credentials import scrubbed
+from analysis.home import expanded
+from analysis.lineage import LINEAGE_FILE
+from analysis.reachable import check_tracking
+from analysis.records import Sweep, is_mlflow, load_sweep
+from analysis.rows import ResultsError
+from experiments.environment_file import ENVIRONMENT_FILE
+from experiments.errors import ExperimentError
+from experiments.spec.paths import (
+    BEST_FOLDER,
+    FINAL_FILE,
+    REPORT_FILE,
+    SPEC_FILE,
+    tracking_uri,
+)
+from experiments.tracking.names import (
+    BEST_ARTIFACT,
+    BEST_TRIAL_TAG,
+    MODEL_TAG,
+    NOTE_TAG,
+    PARENT_TAG,
+    SWEEP_TAG,
+    TRIAL_TAG,
+)
+from experiments.tracking.note import sweep_note
+from experiments.tracking.store import (
+    connect,
+    find_runs,
+    first_line,
+    is_connection_error,
+    log_batch,
+)
+from experiments.tracking.view import share_view, view_path
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
+
+    from experiments.spec.schema import SweepSpec
+
+PLOTS_ARTIFACT = "plots"
+_PICTURES = frozenset({".png", ".svg", ".pdf"})
+_TABLES = frozenset({".html", ".csv"})
+_FILES = frozenset({ENVIRONMENT_FILE, FINAL_FILE, LINEAGE_FILE})
+
+
+def result_files(folder: Path) -> dict[Path, str]:
+    """The files of a sweep's folder that MLflow gets, with the artifact folder of each ("": none).
+
+    Tune's own files, trials and checkpoints stay where they are.
+    """
+    found: dict[Path, str] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _PICTURES:
+            found[path] = PLOTS_ARTIFACT
+        elif path.suffix in _TABLES or path.name in _FILES:
+            found[path] = ""
+    return {path: place for path, place in found.items() if path.is_file()}
+
+
+def log_results(
+    client: MlflowClient, experiment_id: str, run_id: str, sweep: Sweep, metric: str, mode: str
+) -> list[str]:
+    """Gives a sweep's run what its folder holds, and describes the sweep there.
+
+    Args:
+        client: MLflow's.
+        experiment_id: of the run.
+        run_id: the sweep's.
+        sweep: what its folder holds of trials.
+        metric: its objective.
+        mode: "max" or "min".
+
+    Returns:
+        The artifacts' paths in the run.
+    """
+    paths = []
+    for file, place in result_files(sweep.path).items():
+        client.log_artifact(run_id, str(file), artifact_path=place or None)
+        paths.append(f"{place}/{file.name}".lstrip("/"))
+    if not sweep.trials:
+        return paths
+    run = client.get_run(run_id)
+    links = _links(client, run, paths)
+    if key := share_view_of(client, run, sweep, metric, mode):
+        views = {
+            "trials": view_path(experiment_id, key),
+            "curves": view_path(experiment_id, key, charts=True),
+        }
+        report = {name: links.pop(name) for name in (REPORT_FILE,) if name in links}
+        links = report | views | links
+    note = sweep_note(sweep, metric, mode, links=links, commands=_commands(sweep.path))
+    log_batch(client, run_id, tags={NOTE_TAG: note})
+    return paths
+
+
+def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mode: str) -> str:
+    """Writes how MLflow's page shows a sweep that has ended.
+
+    Args:
+        client: MLflow's.
+        run: the sweep's.
+        sweep: what its folder holds.
+        metric: its objective.
+        mode: "max" or "min".
+
+    Returns:
+        The key by which the view is opened; "" if there is none.
+    """
+    from mlflow.exceptions import MlflowException
+
+    from analysis.ranking import leaderboard
+
+    key: str = run.data.tags.get(SWEEP_TAG, "")
+    if not key:
+        return ""
+    try:
+        columns = list(leaderboard(sweep, metric, mode).columns)
+    except ResultsError:  # no trial has reported the metric
+        columns = []
+    settings = [name.removeprefix("config/") for name in columns if name.startswith("config/")]
+    try:
+        share_view(
+            client,
+            run.info.experiment_id,
+            key,
+            run_id=run.info.run_id,
+            name=run.data.tags.get("tunescape.sweep", sweep.name),
+            metric=metric,
+            mode=mode,
+            settings=settings,
+            created_ms=run.info.start_time,
+        )
+    except MlflowException as error:  # not everybody may change an experiment
+        if is_connection_error(error):
+            raise
+        return ""
+    return key
+
+
+def _links(client: MlflowClient, run: Run, paths: list[str]) -> dict[str, str]:
+    """Where MLflow's UI shows what the sweep left there, the report first."""
+    runs = f"#/experiments/{run.info.experiment_id}/runs"
+    here = f"{runs}/{run.info.run_id}/artifacts"
+    has_spec = any(file.path == SPEC_FILE for file in client.list_artifacts(run.info.run_id))
+    files = {Path(path).name: f"{here}/{path}" for path in paths}
+    links = {name: files.pop(name) for name in (REPORT_FILE,) if name in files}
+    tags = run.data.tags
+    if BEST_TRIAL_TAG in tags and "tunescape.best_policy" in tags:
+        links["best policy"] = f"{here}/{BEST_ARTIFACT}"
+    if MODEL_TAG in tags:
+        model = tags[MODEL_TAG].rpartition("/")[2]
+        links["model"] = f"#/experiments/{run.info.experiment_id}/models/{model}"
+    return links | files | ({SPEC_FILE: f"{here}/{SPEC_FILE}"} if has_spec else {})
+
+
+def _commands(folder: Path) -> list[str]:
+    """What repeats the sweep and what uses it, for whoever has downloaded the spec."""
+    again = f"{folder.name}-again"
+    lines = []
+    if (folder / SPEC_FILE).is_file():
+        run = shlex.join(["tunescape", "run", SPEC_FILE, "--name", again])
+        lines.append(f"{run}  # the spec is above")
+    best = folder / BEST_FOLDER
+    if best.is_dir():  # not the whole path: a description is read by others
+        place = Path(*best.parts[-3:])
+        lines.append(f"{shlex.join(['tunescape', 'evaluate', str(place)])}  # the best policy")
+    return lines
+
+
+def check_log_of_sweep(folder: Path) -> SweepSpec:
+    """Sees, before anything is written, that a sweep's results can be logged.
+
+    Args:
+        folder: the sweep's.
+
+    Returns:
+        Its spec.
+
+    Raises:
+        ExperimentError: it is no sweep's folder, MLflow was off, or does not answer.
+    """
+    from experiments.sweep.folder import load_sweep_spec
+
+    if is_mlflow(folder):
+        raise ExperimentError(f"{folder} is in MLflow: give the sweep's folder, e.g. runs/<name>")
+    spec = load_sweep_spec(folder)
+    if not spec.mlflow.enabled:
+        folder = expanded(folder).absolute()
+        raise ExperimentError(f"{folder}: mlflow.enabled is false in its {SPEC_FILE}")
+    if problem := check_tracking(tracking_uri(spec)):
+        raise ExperimentError(problem)
+    return spec
+
+
+def log_artifacts_of_sweep(folder: Path) -> str:
+    """Logs a sweep's report, pictures, tables and best policy to its run, at any time after it.
+
+    Args:
+        folder: the sweep's; the run is found by its trials.
+
+    Returns:
+        What was logged where, in a line.
+
+    Raises:
+        ExperimentError: it is no sweep's folder, MLflow was off, does not answer, or has no run of
+            this sweep.
+    """
+    spec = check_log_of_sweep(folder)
+    folder = expanded(folder).absolute()
+    uri = tracking_uri(spec)
+    client = connect(uri)
+    shown = f"MLflow experiment {spec.mlflow.experiment_name!r} at {scrubbed(uri)}"
+    try:
+        experiment = client.get_experiment_by_name(spec.mlflow.experiment_name)
+        if experiment is None:
+            raise ExperimentError(f"there is no {shown}")
+        sweep = load_sweep(folder)
+        run_id = parent_of(client, experiment.experiment_id, sweep)
+        if run_id is None:
+            raise ExperimentError(f"{shown} has no run of the sweep {folder}")
+        paths = log_results(
+            client,
+            experiment.experiment_id,
+            run_id,
+            sweep,
+            spec.objective.metric,
+            spec.objective.mode,
+        )
+        if (folder / BEST_FOLDER).is_dir():
+            client.log_artifacts(run_id, str(folder / BEST_FOLDER), artifact_path=BEST_ARTIFACT)
+            paths.append(BEST_ARTIFACT)
+    except ResultsError as error:
+        raise ExperimentError(str(error)) from None
+    except ExperimentError:
+        raise
+    except Exception as error:  # whatever a store raises
+        raise ExperimentError(f"{shown} refused the artifacts: {first_line(error)}") from error
+    return f"Logged to {shown}, run {run_id}: {', '.join(paths)}"
+
+
+def parent_of(client: MlflowClient, experiment_id: str, sweep: Sweep) -> str | None:
+    """Id of the run whose children are a sweep's trials; None if the experiment has none."""
+    for trial in sweep.trials:
+        for run in find_runs(client, experiment_id, TRIAL_TAG, trial.trial_id):
+            if PARENT_TAG in run.data.tags:
+                return str(run.data.tags[PARENT_TAG])
+    return None
