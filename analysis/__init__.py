@@ -10,41 +10,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from analysis.aggregates import aggregate, aggregate_curves
-    from analysis.best import BestCheckpoint, best_checkpoint, best_trial
-    from analysis.budget import (
+    from analysis.comparison.comparison import Comparison, compare
+    from analysis.curves.budget import (
         area_under_curve,
         area_under_curve_frame,
         budget_to_threshold,
         budget_to_threshold_frame,
     )
-    from analysis.censored import Reached, reached_summary
-    from analysis.comparison import Comparison, compare
-    from analysis.comparison_plot import plot_comparison
-    from analysis.cost import cost_frame
-    from analysis.cost_return import cost_front, plot_cost_front
-    from analysis.effects import effects_frame
-    from analysis.effects_plot import plot_effects
-    from analysis.estimates import normalise
     from analysis.export import export_best
-    from analysis.frames import curves_frame, trials_frame
-    from analysis.importance import importance_frame
-    from analysis.improvement import Improvement, probability_of_improvement
-    from analysis.interactions import interactions_frame
-    from analysis.lineage import Exploit, lineage_frame, read_lineage, schedule_frame
-    from analysis.lineage_plot import plot_lineage
-    from analysis.mlflow_source import load_mlflow_sweep
-    from analysis.pareto import pareto_front, plot_pareto
-    from analysis.partial_dependence import partial_dependence_frame
-    from analysis.plots import plot_learning_curves
-    from analysis.profiles import average_score_distribution, performance_profile
-    from analysis.ranking import leaderboard
-    from analysis.records import ResultsError, Sweep, TrialRecord, load_sweep
+    from analysis.frames.cost import cost_frame
+    from analysis.frames.frames import curves_frame, trials_frame
+    from analysis.frames.lineage import Exploit, lineage_frame, read_lineage, schedule_frame
+    from analysis.frames.seeds import seeds_frame
+    from analysis.frames.write import write_frame
+    from analysis.importance.effects import effects_frame
+    from analysis.importance.importance import importance_frame
+    from analysis.importance.interactions import interactions_frame
+    from analysis.importance.partial_dependence import partial_dependence_frame
+    from analysis.importance.surrogate import Surrogate, fit_surrogate
+    from analysis.plots.comparison import plot_comparison
+    from analysis.plots.curves import plot_learning_curves
+    from analysis.plots.effects import plot_effects
+    from analysis.plots.lineage import plot_lineage
+    from analysis.ranking.best import BestCheckpoint, best_checkpoint, best_trial
+    from analysis.ranking.cost_return import cost_front, plot_cost_front
+    from analysis.ranking.fronts import pareto_front, plot_pareto
+    from analysis.ranking.leaderboard import leaderboard
     from analysis.report import write_figures, write_report
-    from analysis.seeds import seeds_frame
-    from analysis.sources import load_sweeps
-    from analysis.surrogate import Surrogate, fit_surrogate
-    from analysis.tables import write_frame
+    from analysis.results.mlflow import load_mlflow_sweep
+    from analysis.results.records import ResultsError, Sweep, TrialRecord, load_sweep
+    from analysis.results.sources import load_sweeps
+    from analysis.statistics.aggregates import aggregate, aggregate_curves
+    from analysis.statistics.censored import Reached, reached_summary
+    from analysis.statistics.estimates import normalise
+    from analysis.statistics.improvement import Improvement, probability_of_improvement
+    from analysis.statistics.profiles import average_score_distribution, performance_profile
 
 __all__ = [
     "BestCheckpoint",
@@ -101,56 +101,56 @@ __all__ = [
 ]
 
 _HOME = {
-    "importance_frame": "importance",
-    "interactions_frame": "interactions",
-    "partial_dependence_frame": "partial_dependence",
-    "Surrogate": "surrogate",
-    "fit_surrogate": "surrogate",
-    "BestCheckpoint": "best",
-    "Comparison": "comparison",
-    "Exploit": "lineage",
-    "Reached": "censored",
-    "ResultsError": "records",
-    "Sweep": "records",
-    "TrialRecord": "records",
-    "area_under_curve": "budget",
-    "area_under_curve_frame": "budget",
-    "best_checkpoint": "best",
-    "best_trial": "best",
-    "budget_to_threshold": "budget",
-    "budget_to_threshold_frame": "budget",
-    "compare": "comparison",
-    "cost_frame": "cost",
-    "cost_front": "cost_return",
-    "curves_frame": "frames",
-    "effects_frame": "effects",
+    "importance_frame": "importance.importance",
+    "interactions_frame": "importance.interactions",
+    "partial_dependence_frame": "importance.partial_dependence",
+    "Surrogate": "importance.surrogate",
+    "fit_surrogate": "importance.surrogate",
+    "BestCheckpoint": "ranking.best",
+    "Comparison": "comparison.comparison",
+    "Exploit": "frames.lineage",
+    "Reached": "statistics.censored",
+    "ResultsError": "results.records",
+    "Sweep": "results.records",
+    "TrialRecord": "results.records",
+    "area_under_curve": "curves.budget",
+    "area_under_curve_frame": "curves.budget",
+    "best_checkpoint": "ranking.best",
+    "best_trial": "ranking.best",
+    "budget_to_threshold": "curves.budget",
+    "budget_to_threshold_frame": "curves.budget",
+    "compare": "comparison.comparison",
+    "cost_frame": "frames.cost",
+    "cost_front": "ranking.cost_return",
+    "curves_frame": "frames.frames",
+    "effects_frame": "importance.effects",
     "export_best": "export",
-    "leaderboard": "ranking",
-    "lineage_frame": "lineage",
-    "load_mlflow_sweep": "mlflow_source",
-    "load_sweep": "records",
-    "load_sweeps": "sources",
-    "pareto_front": "pareto",
-    "plot_comparison": "comparison_plot",
-    "plot_cost_front": "cost_return",
-    "plot_effects": "effects_plot",
-    "plot_learning_curves": "plots",
-    "plot_lineage": "lineage_plot",
-    "reached_summary": "censored",
-    "read_lineage": "lineage",
-    "schedule_frame": "lineage",
-    "plot_pareto": "pareto",
-    "seeds_frame": "seeds",
-    "trials_frame": "frames",
-    "aggregate": "aggregates",
-    "aggregate_curves": "aggregates",
-    "average_score_distribution": "profiles",
-    "performance_profile": "profiles",
-    "Improvement": "improvement",
-    "probability_of_improvement": "improvement",
-    "normalise": "estimates",
+    "leaderboard": "ranking.leaderboard",
+    "lineage_frame": "frames.lineage",
+    "load_mlflow_sweep": "results.mlflow",
+    "load_sweep": "results.records",
+    "load_sweeps": "results.sources",
+    "pareto_front": "ranking.fronts",
+    "plot_comparison": "plots.comparison",
+    "plot_cost_front": "ranking.cost_return",
+    "plot_effects": "plots.effects",
+    "plot_learning_curves": "plots.curves",
+    "plot_lineage": "plots.lineage",
+    "reached_summary": "statistics.censored",
+    "read_lineage": "frames.lineage",
+    "schedule_frame": "frames.lineage",
+    "plot_pareto": "ranking.fronts",
+    "seeds_frame": "frames.seeds",
+    "trials_frame": "frames.frames",
+    "aggregate": "statistics.aggregates",
+    "aggregate_curves": "statistics.aggregates",
+    "average_score_distribution": "statistics.profiles",
+    "performance_profile": "statistics.profiles",
+    "Improvement": "statistics.improvement",
+    "probability_of_improvement": "statistics.improvement",
+    "normalise": "statistics.estimates",
     "write_figures": "report",
-    "write_frame": "tables",
+    "write_frame": "frames.write",
     "write_report": "report",
 }
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.best import BestCheckpoint, best_checkpoint
-from analysis.checkpoints import is_of_policy
 from analysis.home import expanded
-from analysis.records import ENV_STEPS, ITERATION, POLICY, Sweep
-from analysis.rows import ResultsError, read_json
+from analysis.ranking.best import BestCheckpoint, best_checkpoint
+from analysis.results.checkpoints import is_of_policy
+from analysis.results.records import ENV_STEPS, ITERATION, POLICY, Sweep
+from analysis.results.rows import ResultsError, read_json
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid

@@ -9,8 +9,8 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.failures import shown_cause
-from analysis.rows import flatten
+from analysis.results.failures import shown_cause
+from analysis.results.rows import flatten
 from experiments.spec.metrics import TWICE
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.records import Sweep, TrialRecord
+from analysis.results.records import Sweep, TrialRecord
 
 RETURN = "episode_return_mean"
 Draw = Callable[[np.random.Generator], Any]

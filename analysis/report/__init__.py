@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.home import expanded
 
 if TYPE_CHECKING:
-    from analysis.report.data import ReportData
+    from analysis.overview.overview import ReportData
 
 FILE_NAME = "report.html"
 _TOP = 10
@@ -48,8 +48,8 @@ def write_report(
         ResultsError: A folder holds no sweep, no trial of any sweep reported a metric that was
             named, or the file cannot be written.
     """
+    from analysis.report.blocks import sweep_page
     from analysis.report.page import Page, render
-    from analysis.report.parts import sweep_page
     from analysis.report.together import comparison_block
 
     sweeps = _read(sources, metric, mode)
@@ -78,7 +78,7 @@ def write_figures(
     Raises:
         ResultsError: As of `write_report`, or a sweep's name leads out of the folder.
     """
-    from analysis.report.static import write_static
+    from analysis.plots.static import write_static
 
     sweeps = _read(sources, metric, mode)
     target = expanded(folder).absolute()
@@ -93,8 +93,8 @@ def write_figures(
 
 
 def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData]:
-    from analysis.report.data import ReportData
-    from analysis.sources import load_sweeps
+    from analysis.overview.overview import ReportData
+    from analysis.results.sources import load_sweeps
 
     sweeps = [ReportData(sweep, metric, mode) for sweep in load_sweeps(sources)]
     if metric is not None and not any(data.reported for data in sweeps):
@@ -104,7 +104,7 @@ def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData
 
 def _inside(folder: Path, name: str) -> Path:
     """The folder of a sweep's name in another one; a name may have slashes, and MLflow's any."""
-    from analysis.records import ResultsError
+    from analysis.results.records import ResultsError
 
     place = Path(os.path.normpath(folder / name))
     if not place.is_relative_to(os.path.normpath(folder)):
@@ -113,7 +113,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _default(sweeps: list[ReportData]) -> Path:
-    from analysis.records import is_mlflow
+    from analysis.results.records import is_mlflow
 
     if any(is_mlflow(data.folder) for data in sweeps):  # they have no folder
         return Path.cwd() / FILE_NAME
@@ -123,7 +123,7 @@ def _default(sweeps: list[ReportData]) -> Path:
 
 
 def _write(text: str, out: Path) -> Path:
-    from analysis.records import ResultsError
+    from analysis.results.records import ResultsError
 
     target = expanded(out).absolute()
     try:

@@ -18,8 +18,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from analysis.report import theme
-from analysis.report.parts import Block, SweepPage
+from analysis.figures import theme
+from analysis.report.blocks import Block, SweepPage
 from analysis.report.sections import Panel
 
 _FOLDER = Path(__file__).parent

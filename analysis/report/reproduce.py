@@ -7,12 +7,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from analysis.checkpoints import POLICY, is_of_policy
-from analysis.ranking import finite
-from analysis.records import TrialRecord
-from analysis.report.data import ReportData
-from analysis.rows import flatten
-from analysis.schedulers import POPULATION
+from analysis.overview.overview import ReportData
+from analysis.ranking.leaderboard import finite
+from analysis.results.checkpoints import POLICY, is_of_policy
+from analysis.results.records import TrialRecord
+from analysis.results.rows import flatten
+from analysis.results.schedulers import POPULATION
 
 _SEARCH_AGAIN = ("--set", "search=random", "--set", "search_space={}", "--set", "num_samples=1")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from analysis.report.data import ReportData
+from analysis.overview.overview import ReportData
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -34,7 +34,7 @@ class Part:
     def draw(self, data: ReportData) -> Any:
         """Calls the function; see `Drawn`."""
         module, _, name = self.source.partition(":")
-        home = import_module(f"analysis.report.{module}")
+        home = import_module(f"analysis.{module}")
         function: Callable[[ReportData], Any] = getattr(home, name)
         return function(data)
 
@@ -103,40 +103,40 @@ SECTIONS = (
         "curves",
         "Learning curves",
         (
-            Part("figures_curves:curves_by_steps", "By environment steps"),
-            Part("figures_curves:curves_by_time", "By wall clock"),
+            Part("figures.curves:curves_by_steps", "By environment steps"),
+            Part("figures.curves:curves_by_time", "By wall clock"),
         ),
     ),
-    Section("parallel", "Parallel coordinates", (Part("figures_parallel:parallel_coordinates"),)),
+    Section("parallel", "Parallel coordinates", (Part("figures.parallel:parallel_coordinates"),)),
     Section(
         "importance",
         "What mattered",
         (
-            Part("figures_importance:importance_bars", "Importance of each setting", True),
-            Part("figures_importance:interactions_bars", "Settings that act together", True),
-            Part("figures_effects:effects", "Effect of each setting"),
+            Part("figures.importance:importance_bars", "Importance of each setting", True),
+            Part("figures.importance:interactions_bars", "Settings that act together", True),
+            Part("figures.effects:effects", "Effect of each setting"),
         ),
     ),
     Section(
         "slices",
         "Slices and contours",
         (
-            Part("figures_slices:slices"),
-            Part("figures_contours:contours", "Pairs of settings", True),
+            Part("figures.slices:slices"),
+            Part("figures.contours:contours", "Pairs of settings", True),
         ),
     ),
-    Section("rungs", "Early stopping", (Part("figures_rungs:rungs"),)),
+    Section("rungs", "Early stopping", (Part("figures.rungs:rungs"),)),
     Section(
         "lineage",
         "Lineage of the population",
         (
-            Part("figures_lineage:lineage_tree", "Who went on from whom"),
-            Part("figures_schedule:winner_schedule", "The winner's settings over its budget"),
+            Part("figures.lineage:lineage_tree", "Who went on from whom"),
+            Part("figures.schedule:winner_schedule", "The winner's settings over its budget"),
         ),
     ),
-    Section("seeds", "Seeds of the winner", (Part("figures_seeds:winner_seeds"),)),
-    Section("final", "Held-out seeds", (Part("figures_seeds:final_seeds"),)),
-    Section("cost", "Return against cost", (Part("figures_pareto:cost_front"),)),
+    Section("seeds", "Seeds of the winner", (Part("figures.seeds:winner_seeds"),)),
+    Section("final", "Held-out seeds", (Part("figures.seeds:final_seeds"),)),
+    Section("cost", "Return against cost", (Part("figures.pareto:cost_front"),)),
 )
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.plots import metric_label
-from analysis.ranking import finite
-from analysis.records import ENV_STEPS, TrialRecord
-from analysis.report.data import SECONDS, ReportData
-from analysis.report.groups import Group
+from analysis.overview.groups import Group
+from analysis.overview.overview import SECONDS, ReportData
+from analysis.plots.curves import metric_label
+from analysis.ranking.leaderboard import finite
 from analysis.report.numbers import NONE, duration, is_number, number
 from analysis.report.words import last_interval
-from analysis.rows import flatten
+from analysis.results.records import ENV_STEPS, TrialRecord
+from analysis.results.rows import flatten
 
 MAX_ROWS = 200
 """A page with more rows helps nobody: the frame has them all."""
@@ -184,7 +184,7 @@ def value_cell(value: Any) -> Cell:
         return Cell(value or NONE)
     if is_number(value):
         return Cell(f"{float(value):.4g}" if isinstance(value, float) else str(value), float(value))
-    from analysis.effects import level_label
+    from analysis.importance.effects import level_label
 
     return Cell(level_label(value))
 

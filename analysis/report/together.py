@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.comparison import Comparison, compare
-from analysis.plots import metric_label
-from analysis.report.comparison_figures import comparison_figures
-from analysis.report.data import ReportData
+from analysis.comparison.comparison import Comparison, compare
+from analysis.figures.comparison import comparison_figures
+from analysis.overview.overview import ReportData
+from analysis.plots.curves import metric_label
+from analysis.report.blocks import Block
 from analysis.report.numbers import duration, is_number, number, steps
-from analysis.report.parts import Block
 from analysis.report.sections import Panels, drawn_panels
 from analysis.report.tables import Cell, Table
-from analysis.rows import ResultsError
+from analysis.results.rows import ResultsError
 
 KEY = "comparison"
 

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.plots import metric_label
-from analysis.ranking import Score, finite
-from analysis.records import ENV_STEPS, TrialRecord
-from analysis.report.data import SECONDS, ReportData
-from analysis.report.groups import Group, ended_badly, groups
+from analysis.overview.groups import Group, ended_badly, groups
+from analysis.overview.overview import SECONDS, ReportData
+from analysis.plots.curves import metric_label
+from analysis.ranking.leaderboard import Score, finite
 from analysis.report.numbers import count, duration, listed, number, share, steps
-from analysis.schedulers import STOPPING
+from analysis.results.records import ENV_STEPS, TrialRecord
+from analysis.results.schedulers import STOPPING
 from analysis.statistics import interval_caution
 
 _NAMES = {
@@ -137,7 +137,7 @@ def _lead(data: ReportData) -> str:
 
 
 def _why_first(first: Score, other: Score, data: ReportData) -> str:
-    """Which part of the rule in `analysis.order` put the winner before its equal."""
+    """Which part of the rule in `analysis.ranking.order` put the winner before its equal."""
     mine, theirs = (score.course.reached(data.sign) for score in (first, other))
     if mine < theirs:
         return f"as it was there after {mine:,.0f} steps, the next one after {theirs:,.0f}"

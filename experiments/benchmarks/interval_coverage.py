@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.plots import new_figure, save
+from analysis.plots.curves import new_figure, save
 from analysis.statistics import iqm, iqm_interval
 from experiments.benchmarks.gather import HERE, console, keep, table
 

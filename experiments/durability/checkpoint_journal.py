@@ -19,7 +19,7 @@ from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
 from ray.tune.utils.util import SafeFallbackEncoder
 
-from analysis.checkpoints import JOURNAL
+from analysis.results.checkpoints import JOURNAL
 from experiments.trial_info import read_json_lines, trial_folder
 
 if TYPE_CHECKING:

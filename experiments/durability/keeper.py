@@ -25,7 +25,7 @@ from ray.tune.experiment import Trial
 from ray.tune.logger import LoggerCallback
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.durability import checkpoint_journal, resumption
 from experiments.durability.actor_reuse import replace_failed_resets
 from experiments.durability.snapshot import SnapshotSyncer, reconcile

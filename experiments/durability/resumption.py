@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.tune.search import SearchGenerator
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.durability import checkpoint_journal
 from experiments.errors import SweepError
 from experiments.trial_info import PRUNED, trial_folder

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.failures import cause_of
+from analysis.results.failures import cause_of
 from experiments.errors import DoomedError
 from experiments.spec.paths import command_line
 from experiments.trial_info import error_cause

@@ -1,4 +1,4 @@
-"""The order of a sweep's trials while it runs, by the rule of every table: `analysis.order`."""
+"""The order of a sweep's trials while it runs: that of every table (`analysis.ranking.order`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from analysis.names import ITERATION
-from analysis.order import Course, best_first, number
+from analysis.ranking.order import Course, best_first, number
 from experiments.trial_info import read_json_lines, trial_folder
 
 if TYPE_CHECKING:

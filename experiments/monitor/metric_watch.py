@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.errors import SweepError
 from experiments.spec.metrics import FAMILIES
 from experiments.spec.schema import SweepSpec

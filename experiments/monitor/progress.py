@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.activity import nothing_to_tell
 from experiments.monitor.live_order import LiveOrder
 from experiments.monitor.progress_budget import Budget, Speeds

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.spec.section import ENV_STEPS
 
 if TYPE_CHECKING:

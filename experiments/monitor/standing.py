@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 from ray.tune.result import EXPR_RESULT_FILE
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.result_rows import ResultRows
 from experiments.spec.section import ENV_STEPS
 from experiments.tracking.names import as_text

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from analysis.held_out import Candidate, add_runs, candidates, winner, winner_caution
-from analysis.records import load_sweep
+from analysis.ranking.held_out import Candidate, add_runs, candidates, winner, winner_caution
+from analysis.results.records import load_sweep
 from analysis.statistics import interval_caution
 from experiments.durability.actor_reuse import has_own_reset
 from experiments.errors import DoomedError
@@ -33,7 +33,7 @@ from experiments.sweep.load import read_spec
 from experiments.sweep.sweep import Sweep
 
 if TYPE_CHECKING:
-    from analysis.records import Sweep as Records
+    from analysis.results.records import Sweep as Records
 
 FOLDER = "final"
 _NAME = re.compile(rf"{FOLDER}(-\d+)?")
@@ -223,7 +223,7 @@ def _judged(
     lost: list[tuple[str, str]],
 ) -> Final:
     """Write the report and the picture."""
-    from analysis.held_out_plot import plot_held_out
+    from analysis.plots.held_out import plot_held_out
 
     objective = sweep.spec.objective
     interrupted = any(outcome.interrupted for outcome in outcomes)

@@ -171,8 +171,8 @@ def _empty_row(spec: SweepSpec) -> Row:
 
 
 def _fill(row: Row, outcome: Outcome, spec: SweepSpec) -> None:
-    from analysis.ranking import leaderboard
-    from analysis.records import ResultsError
+    from analysis.ranking.leaderboard import leaderboard
+    from analysis.results.records import ResultsError
 
     row.trials, row.failed = outcome.num_trials, len(outcome.failures)
     row.status = "interrupted" if outcome.interrupted else "finished"

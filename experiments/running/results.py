@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.records import load_sweep
-from analysis.rows import ResultsError
-from analysis.schedulers import POPULATION, compares_settings
+from analysis.results.records import load_sweep
+from analysis.results.rows import ResultsError
+from analysis.results.schedulers import POPULATION, compares_settings
 from experiments.monitor.progress_text import value_of
 from experiments.spec.paths import (
     BEST_FOLDER,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from ray.tune import ResultGrid
 
-    from analysis.best import BestCheckpoint
-    from analysis.records import Sweep as Records
+    from analysis.ranking.best import BestCheckpoint
+    from analysis.results.records import Sweep as Records
     from experiments.running.final import Final
     from experiments.sweep.sweep import Sweep
     from experiments.tracking.logger import MLflowLogger
@@ -167,9 +167,9 @@ def _export(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -> None
     With a final that is the policy of the winner's median held-out seed. A trainable of one's own
     has no policy: there the checkpoint is noted.
     """
-    from analysis.best import best_checkpoint
-    from analysis.checkpoints import is_of_policy
     from analysis.export import export_checkpoint
+    from analysis.ranking.best import best_checkpoint
+    from analysis.results.checkpoints import is_of_policy
 
     metric, mode = sweep.spec.objective.metric, sweep.spec.objective.mode
     said = {}
@@ -209,7 +209,7 @@ def _export(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -> None
 
 def _draw_curves(sweep: Sweep, outcome: Outcome) -> None:
     """Draw the learning curves into the sweep's folder."""
-    from analysis.plots import plot_learning_curves
+    from analysis.plots.curves import plot_learning_curves
 
     picture, objective = outcome.folder / CURVES_FILE, sweep.spec.objective
     try:
@@ -223,8 +223,8 @@ def _draw_effects(sweep: Sweep, outcome: Outcome) -> None:
     """Draw what each setting with few levels did to the objective, where the sweep can tell."""
     if not compares_settings(sweep.spec.model_dump()):
         return
-    from analysis.effects import effects_frame
-    from analysis.effects_plot import plot_effects
+    from analysis.importance.effects import effects_frame
+    from analysis.plots.effects import plot_effects
 
     objective = sweep.spec.objective
     try:
@@ -240,7 +240,7 @@ def _draw_lineage(sweep: Sweep, outcome: Outcome) -> None:
     """Draw who went on from whom in a population, and the winner's settings."""
     if sweep.spec.scheduler.algorithm not in POPULATION:
         return
-    from analysis.lineage_plot import plot_lineage
+    from analysis.plots.lineage import plot_lineage
 
     metric, mode = sweep.spec.objective.metric, sweep.spec.objective.mode
     picture = outcome.folder / LINEAGE_PICTURE
@@ -254,7 +254,7 @@ def _write_pareto(sweep: Sweep, outcome: Outcome) -> None:
     """With several objectives: the trials that no other one dominates."""
     if len(sweep.spec.objectives) < 2:
         return
-    from analysis.pareto import pareto_front, plot_pareto
+    from analysis.ranking.fronts import pareto_front, plot_pareto
 
     objectives = [(o.metric, o.mode) for o in sweep.spec.objectives]
     file = outcome.folder / PARETO_TABLE

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.halving import complete_halving
 from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction

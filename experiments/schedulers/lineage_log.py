@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune.utils.util import SafeFallbackEncoder
 
-from analysis.lineage import LINEAGE_FILE
+from analysis.frames.lineage import LINEAGE_FILE
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController

@@ -75,8 +75,8 @@ class PbtReplay(SchedulerKind[PbtReplayScheduler]):
         return max_concurrent
 
     def _read_sweep(self, document: Document) -> None:
-        from analysis.lineage import read_lineage, schedule, winner
-        from analysis.rows import ResultsError
+        from analysis.frames.lineage import read_lineage, schedule, winner
+        from analysis.results.rows import ResultsError
 
         options = self.options
         if options.sweep is None:

@@ -15,7 +15,7 @@ from ray.tune.schedulers import (
     TrialScheduler,
 )
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.schedulers.asha import score
 
 _NOT_STATE = ("_keeper",)

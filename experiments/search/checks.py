@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.credentials import scrubbed
-from analysis.store_files import why_no_tracking_uri
+from analysis.results.store_files import why_no_tracking_uri
 from experiments.spec.references import writes_secret
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import (

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from analysis.credentials import scrubbed
 from analysis.reachable import why_unreachable
-from analysis.store_files import sqlite_file
+from analysis.results.store_files import sqlite_file
 from experiments.errors import PreflightError
 from experiments.spec.paths import absolute_location
 from experiments.spec.schema import SweepSpec

@@ -108,8 +108,8 @@ def _read(source: WarmStart, sweep: Sweep) -> tuple[str, list[PastTrial]]:
 
 
 def _from_folder(folder: str, metrics: list[str], space: SearchSpace) -> Iterator[PastTrial]:
-    from analysis.records import ResultsError, load_sweep
-    from analysis.rows import flatten
+    from analysis.results.records import ResultsError, load_sweep
+    from analysis.results.rows import flatten
 
     try:
         sweep = load_sweep(expanded(folder))
@@ -138,7 +138,7 @@ def _from_mlflow(
     from mlflow.exceptions import MlflowException
 
     from analysis.reachable import check_tracking
-    from analysis.store_files import sqlite_file, why_not_mlflow
+    from analysis.results.store_files import sqlite_file, why_not_mlflow
     from experiments.tracking.names import FINISHED, OUTCOME_TAG, TRIAL_TAG
     from experiments.tracking.store import connect
 

@@ -6,8 +6,8 @@ the others with the reason that is written here.
 
 from __future__ import annotations
 
-from analysis.schedulers import POPULATION, STOPPING
-from analysis.searches import LEARNING
+from analysis.results.schedulers import POPULATION, STOPPING
+from analysis.results.searches import LEARNING
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.store_files import why_no_tracking_uri
+from analysis.results.store_files import why_no_tracking_uri
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.references import writes_secret
 from experiments.spec.schema import SweepSpec

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.store_files import OPTUNA_TABLES, sqlite_file, why_not_database, why_not_journal
+from analysis.results.store_files import (
+    OPTUNA_TABLES,
+    sqlite_file,
+    why_not_database,
+    why_not_journal,
+)
 from experiments.cluster.shared_storage import nodes_without
 from experiments.errors import PreflightError
 from experiments.output_files import why_not_writable

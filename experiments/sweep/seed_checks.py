@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.schedulers import CHANGING
+from analysis.results.schedulers import CHANGING
 from experiments.schedulers.registry import kind_of
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.trial_resources import trial_configs

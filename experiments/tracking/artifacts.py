@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.credentials import scrubbed
+from analysis.frames.lineage import LINEAGE_FILE
 from analysis.home import expanded
-from analysis.lineage import LINEAGE_FILE
 from analysis.reachable import check_tracking
-from analysis.records import Sweep, is_mlflow, load_sweep
-from analysis.rows import ResultsError
+from analysis.results.records import Sweep, is_mlflow, load_sweep
+from analysis.results.rows import ResultsError
 from experiments.environment_file import ENVIRONMENT_FILE
 from experiments.errors import ExperimentError
 from experiments.spec.paths import (
@@ -120,7 +120,7 @@ def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mod
     """
     from mlflow.exceptions import MlflowException
 
-    from analysis.ranking import leaderboard
+    from analysis.ranking.leaderboard import leaderboard
 
     key: str = run.data.tags.get(SWEEP_TAG, "")
     if not key:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from pyarrow.fs import LocalFileSystem
 
 from analysis.credentials import without_credentials
-from analysis.rows import ResultsError
+from analysis.results.rows import ResultsError
 from experiments.spec.paths import BEST_FOLDER, absolute_tracking_uri, default_tracking_uri
 from experiments.tracking.logger import MLflowLogger
 from experiments.tracking.names import BEST_TRIAL_TAG, FAILED, FINISHED, KILLED, as_params
@@ -21,7 +21,7 @@ from experiments.tracking.writer import MAX_PENDING_METRICS
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
-    from analysis.records import Sweep
+    from analysis.results.records import Sweep
 
 _SQLITE = "sqlite:///"
 
@@ -163,8 +163,8 @@ class MLflowCallback(MLflowLogger):
 
     def _log_outcome(self, trials: list[Trial]) -> None:
         """Marks the best trial, keeps its policy, and describes what came out."""
-        from analysis.best import best_trial
-        from analysis.records import load_sweep
+        from analysis.ranking.best import best_trial
+        from analysis.results.records import load_sweep
 
         folder = self._folder
         if folder is None or not folder.is_dir():
@@ -184,8 +184,8 @@ class MLflowCallback(MLflowLogger):
         self.log_results(records)
 
     def _log_policy(self, records: Sweep) -> bool:
-        from analysis.best import best_checkpoint
         from analysis.export import export_checkpoint
+        from analysis.ranking.best import best_checkpoint
 
         metric, mode = self.sweep.metric, self.sweep.mode
         try:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 
 from analysis.credentials import without_credentials
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.tracking.dataset import environment_dataset
 from experiments.tracking.names import (
     BEST_ARTIFACT,
@@ -54,7 +54,7 @@ from experiments.trial_info import (
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
-    from analysis.records import Sweep
+    from analysis.results.records import Sweep
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.rows import read_json
+from analysis.results.rows import read_json
 from experiments.monitor.progress_text import cell
 from experiments.spec.schema import ENV_STEPS
 from experiments.tracking.names import NOTE_TAG, is_number

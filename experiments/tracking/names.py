@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.provenance import git_commit, package_versions, user_name
 
 PARENT_TAG = "mlflow.parentRunId"  # the tag by which MLflow's UI nests runs

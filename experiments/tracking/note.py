@@ -41,8 +41,8 @@ def sweep_note(
         links: of artifacts, by what they are called.
         commands: command lines that repeat or use it.
     """
-    from analysis.ranking import leaderboard
-    from analysis.rows import ResultsError
+    from analysis.ranking.leaderboard import leaderboard
+    from analysis.results.rows import ResultsError
 
     try:
         frame = leaderboard(sweep, metric, mode)
@@ -109,7 +109,7 @@ def _leaders(frame: pd.DataFrame) -> str:
 
 
 def _failures(sweep: Sweep) -> str:
-    from analysis.failures import failures
+    from analysis.results.failures import failures
 
     causes = Counter(failure.cause for failure in failures(sweep) if not failure.recovered)
     lines = [

@@ -43,7 +43,7 @@ from experiments.trial_info import numeric_metrics, read_json_lines
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-    from analysis.records import Sweep
+    from analysis.results.records import Sweep
     from experiments.tracking.writer import MLflowWriter
 
 logger = logging.getLogger(__name__)

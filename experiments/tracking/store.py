@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.credentials import scrubbed
-from analysis.store_files import sqlite_file, why_not_mlflow
+from analysis.results.store_files import sqlite_file, why_not_mlflow
 from experiments.errors import PreflightError
 
 if TYPE_CHECKING:

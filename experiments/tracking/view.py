@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from analysis.rows import flatten
+from analysis.results.rows import flatten
 from experiments.spec.section import ENV_STEPS
 from experiments.tracking.names import OUTCOME_TAG, PARENT_TAG
 from experiments.tracking.store import accepted_key

@@ -23,10 +23,11 @@ import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
-from analysis import curves_frame, mlflow_history
+from analysis import curves_frame
 from analysis.credentials import has_secret, scrubbed, without_credentials
-from analysis.mlflow_source import load_mlflow_sweep
 from analysis.reachable import check_tracking
+from analysis.results import mlflow_history
+from analysis.results.mlflow import load_mlflow_sweep
 from experiments.tracking.logger import PARENT_TAG, MLflowLogger
 from experiments.tracking.store import connect
 from trainables.core.policy.policy import Policy

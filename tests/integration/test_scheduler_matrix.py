@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sweep_dummy import NAME, STEPS
 
-from analysis.lineage import read_lineage
-from analysis.schedulers import STOPPING
+from analysis.frames.lineage import read_lineage
+from analysis.results.schedulers import STOPPING
 from experiments.running.results import Outcome
 from experiments.running.runner import run_sweep
 from experiments.search.optuna_search import OptunaSearch

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 from gymnasium.error import DependencyNotInstalled
 
-from analysis.failures import shown_cause
+from analysis.results.failures import shown_cause
 from experiments import cli
 from trainables.core.config.settings import ConfigError
 from trainables.runtime.envs.make import make_vector_env

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from analysis.rows import ResultsError
+from analysis.results.rows import ResultsError
 from analysis.statistics import (
     aggregate,
     aggregate_curves,

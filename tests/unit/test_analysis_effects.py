@@ -14,8 +14,8 @@ from analysis_sweeps import make_sweep, row
 from rich.console import Console
 
 from analysis import ResultsError, effects_frame, plot_effects
-from analysis.effects import _paired_error, _range_quantile, _welch_error
-from analysis.records import Sweep, TrialRecord
+from analysis.importance.effects import _paired_error, _range_quantile, _welch_error
+from analysis.results.records import Sweep, TrialRecord
 from experiments.commands.results.summary import show_outcome
 from experiments.running.results import Outcome, _draw_effects
 from experiments.sweep.load import make_spec

@@ -10,7 +10,8 @@ import pytest
 from analysis_sweeps import make_sweep, row
 from matplotlib.figure import Figure
 
-from analysis import ResultsError, plot_learning_curves, plots
+from analysis import ResultsError, plot_learning_curves
+from analysis.plots import curves as plots
 
 
 @pytest.fixture

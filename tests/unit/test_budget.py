@@ -18,7 +18,7 @@ from analysis import (
     load_sweep,
     reached_summary,
 )
-from analysis.run_curves import run_curves
+from analysis.curves.run_curves import run_curves
 
 RETURN = "episode_return_mean"
 STEPS = [10, 20, 30, 40, 50]

@@ -10,7 +10,7 @@ import yaml
 from analysis_sweeps import make_sweep, row
 
 from analysis.report import write_figures
-from analysis.schedulers import compares_settings
+from analysis.results.schedulers import compares_settings
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
 from experiments.sweep.load import make_spec

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from analysis import ResultsError, export_best
 from analysis.export import writer_of
-from analysis.records import POLICY
+from analysis.results.records import POLICY
 from experiments.cli import app
 from experiments.commands.evaluation.export_policy import export_policy
 from experiments.commands.evaluation.policy_sources import find_policy

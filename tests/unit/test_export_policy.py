@@ -15,7 +15,7 @@ from analysis_sweeps import add_checkpoint, make_sweep, row
 from typer.testing import CliRunner
 
 from analysis import ResultsError, export_best
-from analysis.records import POLICY
+from analysis.results.records import POLICY
 from experiments.cli import app
 from experiments.commands.evaluation.export_policy import export_policy
 from experiments.errors import ExperimentError

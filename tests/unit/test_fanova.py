@@ -7,8 +7,8 @@ import pytest
 from settings_sweeps import log_uniform, sweep_of, uniform
 from sklearn.tree import DecisionTreeRegressor
 
-from analysis.fanova import Axis, TreeMarginals
-from analysis.surrogate import fit_surrogate
+from analysis.importance.fanova import Axis, TreeMarginals
+from analysis.importance.surrogate import fit_surrogate
 
 
 def fitted(seed: int = 0) -> tuple[DecisionTreeRegressor, TreeMarginals]:

@@ -11,8 +11,8 @@ import optuna
 import pytest
 
 from analysis import ResultsError
-from analysis.mlflow_source import load_mlflow_sweep
-from analysis.store_files import sqlite_file, why_not_mlflow
+from analysis.results.mlflow import load_mlflow_sweep
+from analysis.results.store_files import sqlite_file, why_not_mlflow
 from experiments.errors import PreflightError
 from experiments.running.runner import run_sweep
 from experiments.search.build import study_copy

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from analysis.export import export_checkpoint
-from analysis.held_out import add_runs, candidates, winner, winner_caution
-from analysis.held_out_plot import plot_held_out
-from analysis.records import Sweep, load_sweep
-from analysis.rows import ResultsError
+from analysis.plots.held_out import plot_held_out
+from analysis.ranking.held_out import add_runs, candidates, winner, winner_caution
+from analysis.results.records import Sweep, load_sweep
+from analysis.results.rows import ResultsError
 from analysis.statistics import iqm, iqm_interval
 from experiments.running.final import held_out_seeds
 from experiments.sweep.load import make_spec

@@ -69,7 +69,7 @@ WITHOUT = {
     "analysis": ("mlflow", "optuna", "torch"),
 }
 # … but for the files whose matter it is, by how their paths begin.
-EXCEPT = {"mlflow": "analysis/mlflow_"}
+EXCEPT = {"mlflow": "analysis/results/mlflow"}
 ONLY_IN = {
     "ray.rllib": "experiments/benchmarks/peer_rllib",
     "stable_baselines3": "experiments/benchmarks/peer_sb3",
@@ -196,8 +196,8 @@ def test_the_test_reads_the_source() -> None:
         for _, imported in imports(path, module_of(path.relative_to(ROOT)))
     }
     assert ("trainables.ppo", "trainables.algorithm.Algorithm") in seen
-    assert ("analysis.plots", "matplotlib.figure.Figure") in seen  # inside a function
-    assert ("analysis.plots", "ray.tune.ResultGrid") not in seen  # under TYPE_CHECKING
+    assert ("analysis.plots.curves", "matplotlib.figure.Figure") in seen  # inside a function
+    assert ("analysis.plots.curves", "ray.tune.ResultGrid") not in seen  # under TYPE_CHECKING
     assert len(seen) > 100
 
 
@@ -230,10 +230,10 @@ def test_the_test_reads_the_source() -> None:
         ("search_spaces/space.py", "from trainables.core.learning.learner import Learner"),
         ("search_spaces/space.py", "from trainables import core"),
         ("search_spaces/space.py", "from experiments.sweep.load import load_spec"),
-        ("analysis/best.py", "from trainables.ppo import PPOConfig"),
-        ("analysis/best.py", "from trainables.core.checkpoint import _decode"),
-        ("analysis/best.py", "import experiments"),
-        ("analysis/best.py", "import mlflow"),
+        ("analysis/ranking/best.py", "from trainables.ppo import PPOConfig"),
+        ("analysis/ranking/best.py", "from trainables.core.checkpoint import _decode"),
+        ("analysis/ranking/best.py", "import experiments"),
+        ("analysis/ranking/best.py", "import mlflow"),
         ("experiments/running/tuner.py", "from trainables.algorithm import _read_checkpoint"),
         ("experiments/running/tuner.py", "import ray.rllib"),
         ("experiments/running/tuner.py", "from tunescape import PPO"),
@@ -259,9 +259,9 @@ def test_a_planted_violation_is_found(tmp_path: Path, file: str, line: str) -> N
         ("trainables/algorithm.py", "from trainables.runtime.envs.make import make"),
         ("trainables/appo.py", "from trainables.impala import IMPALA"),
         ("trainables/dreamerv3/world.py", "from trainables.dreamerv3.rssm import RSSM"),
-        ("analysis/best.py", "from trainables import PPO"),
-        ("analysis/mlflow_source.py", "from mlflow.tracking import MlflowClient"),
-        ("analysis/best.py", "from trainables.core.policy.policy import Policy"),
+        ("analysis/ranking/best.py", "from trainables import PPO"),
+        ("analysis/results/mlflow.py", "from mlflow.tracking import MlflowClient"),
+        ("analysis/ranking/best.py", "from trainables.core.policy.policy import Policy"),
         (
             "experiments/running/tuner.py",
             "from trainables.runtime.envs.make import make\nimport mlflow, optuna",

@@ -12,8 +12,8 @@ import pytest
 from settings_sweeps import RETURN, log_uniform, sweep_of, trial, uniform
 
 from analysis import fit_surrogate, importance_frame, interactions_frame, partial_dependence_frame
-from analysis.records import Sweep
-from analysis.rows import ResultsError
+from analysis.results.records import Sweep
+from analysis.results.rows import ResultsError
 
 FIVE = {"a": uniform, "b": uniform, "lr": log_uniform, "c": uniform, "d": uniform}
 METHODS = ("fanova", "permutation")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis.lineage import ancestry, read_lineage, schedule, schedule_frame, winner
-from analysis.lineage_plot import plot_lineage
-from analysis.rows import ResultsError
+from analysis.frames.lineage import ancestry, read_lineage, schedule, schedule_frame, winner
+from analysis.plots.lineage import plot_lineage
+from analysis.results.rows import ResultsError
 
 
 def line(number: int, trial: str, donor: str, at: float, lr: float, donor_lr: float) -> str:

@@ -11,7 +11,7 @@ from analysis_sweeps import make_runs, make_sweep, row
 from rich.console import Console
 
 from analysis import compare
-from analysis.held_out import Candidate
+from analysis.ranking.held_out import Candidate
 from experiments.commands.results.matrix_table import show_comparison
 from experiments.errors import PreflightError
 from experiments.running.final import Final

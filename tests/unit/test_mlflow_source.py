@@ -22,8 +22,8 @@ from analysis import (
     trials_frame,
     write_report,
 )
-from analysis import mlflow_history as history
-from analysis.mlflow_source import load_mlflow_sweep
+from analysis.results import mlflow_history as history
+from analysis.results.mlflow import load_mlflow_sweep
 from experiments.tracking.logger import MLflowLogger
 
 Trials = dict[str, dict[str, Any]]

@@ -11,10 +11,10 @@ import pytest
 from analysis_sweeps import row
 from stages import without_stages
 
-from analysis.frames import curves_frame, trials_frame
-from analysis.records import ResultsError, load_sweep
-from analysis.rows import read_rows
-from analysis.spec_file import read_spec_file
+from analysis.frames.frames import curves_frame, trials_frame
+from analysis.results.records import ResultsError, load_sweep
+from analysis.results.rows import read_rows
+from analysis.results.spec_file import read_spec_file
 from experiments import cli
 
 ROWS = [{**row(n, float(n)), "timestamp": n, "config": {"lr": 0.1}} for n in (1, 2, 3)]

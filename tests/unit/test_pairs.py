@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.pairs import compare_pairs, holm, iqm_difference, permutation_test
+from analysis.comparison.pairs import compare_pairs, holm, iqm_difference, permutation_test
+from analysis.comparison.verdict import verdict_lines
 from analysis.statistics import iqm
-from analysis.verdict import verdict_lines
 
 GENERATOR = np.random.default_rng(5)
 

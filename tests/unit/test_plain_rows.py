@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from analysis_sweeps import row
 
-from analysis import curves_frame, load_sweep, plain_rows, rows, trials_frame
-from analysis.rows import read_rows
+from analysis import curves_frame, load_sweep, trials_frame
+from analysis.results import plain_rows, rows
+from analysis.results.rows import read_rows
 
 NAN = float("nan")
 LR1, LR2 = {"lr": 0.1, "model": {"w": [64, 64]}}, {"lr": 0.2, "model": {"w": [64, 64]}}

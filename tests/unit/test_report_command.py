@@ -12,7 +12,7 @@ from analysis_sweeps import make_sweep, row
 from rich.console import Console
 
 from analysis import ResultsError, write_figures, write_report
-from analysis.sources import load_sweeps
+from analysis.results.sources import load_sweeps
 from experiments.commands.results.report import make_report
 from experiments.errors import ExperimentError
 
@@ -72,7 +72,7 @@ def test_a_sweep_name_leads_nowhere_else(
 ) -> None:
     """MLflow's tags name a sweep as they like."""
     named = [replace(s, name=f"../{s.name}") for s in load_sweeps(sweep)] + load_sweeps(sweep)
-    monkeypatch.setattr("analysis.sources.load_sweeps", lambda _: named)
+    monkeypatch.setattr("analysis.results.sources.load_sweeps", lambda _: named)
     with pytest.raises(ResultsError, match=r"'\.\./sweep' leads out of the folder"):
         write_figures("both", tmp_path / "paper")
     assert not (tmp_path / "paper").exists()

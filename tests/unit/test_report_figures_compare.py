@@ -10,17 +10,17 @@ import plotly.graph_objects as go
 import pytest
 from analysis_sweeps import make_sweep, row
 
-from analysis.aggregates import aggregate
-from analysis.comparison import compare
-from analysis.profiles import performance_profile
-from analysis.report import theme
-from analysis.report.comparison_figures import comparison_figures
-from analysis.report.figures_compare import (
+from analysis.comparison.comparison import compare
+from analysis.figures import theme
+from analysis.figures.compare import (
     draw_aggregates,
     draw_compared_curves,
     draw_improvement,
     draw_profiles,
 )
+from analysis.figures.comparison import comparison_figures
+from analysis.statistics.aggregates import aggregate
+from analysis.statistics.profiles import performance_profile
 
 METRIC = "episode_return_mean"
 STEPS = "num_env_steps_sampled_lifetime"

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 import pytest
 from analysis_sweeps import make_sweep, row
 
-from analysis.records import load_sweep
-from analysis.report.figures_common import spread
-from analysis.report.figures_curves import Line, draw_curves, line_of
+from analysis.figures.common import spread
+from analysis.figures.curves import Line, draw_curves, line_of
+from analysis.results.records import load_sweep
 
 METRIC = "episode_return_mean"
 

@@ -7,9 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from analysis.report import theme
-from analysis.report.figures_parallel import draw_parallel, line_color
-from analysis.report.scales import Scale
+from analysis.figures import theme
+from analysis.figures.parallel import draw_parallel, line_color
+from analysis.importance.scales import Scale
 
 METRIC = "episode_return_mean"
 SCALES = {"lr": Scale("log"), "model/act": Scale("category", ("tanh", "relu"))}

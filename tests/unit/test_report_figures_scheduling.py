@@ -11,11 +11,8 @@ import plotly.graph_objects as go
 import pytest
 from analysis_sweeps import make_sweep, row
 
-from analysis.lineage import Exploit
-from analysis.records import ENV_STEPS, load_sweep
-from analysis.report.data import ReportData
-from analysis.report.figures_lineage import draw_tree
-from analysis.report.figures_rungs import (
+from analysis.figures.lineage import draw_tree
+from analysis.figures.rungs import (
     budgets,
     draw_budgets,
     draw_rungs,
@@ -24,8 +21,11 @@ from analysis.report.figures_rungs import (
     rung_table,
     rungs,
 )
-from analysis.report.figures_schedule import draw_schedule
-from analysis.report.scales import Scale
+from analysis.figures.schedule import draw_schedule
+from analysis.frames.lineage import Exploit
+from analysis.importance.scales import Scale
+from analysis.overview.overview import ReportData
+from analysis.results.records import ENV_STEPS, load_sweep
 
 METRIC = "episode_return_mean"
 ASHA = {"algorithm": "asha", "max_t": 400, "grace_period": 100, "reduction_factor": 2.0}

@@ -11,19 +11,19 @@ import pytest
 from analysis_sweeps import make_sweep, row
 
 from analysis import load_sweep, pareto_front
-from analysis.records import ENV_STEPS
-from analysis.report.figures_common import end_labels
-from analysis.report.figures_curves import Line
-from analysis.report.figures_estimates import Estimate, draw_estimates
-from analysis.report.figures_pareto import draw_front
-from analysis.report.figures_seeds import (
+from analysis.figures.common import end_labels
+from analysis.figures.curves import Line
+from analysis.figures.estimates import Estimate, draw_estimates
+from analysis.figures.pareto import draw_front
+from analysis.figures.seeds import (
     draw_groups,
     draw_held_out,
     draw_seed_curves,
     draw_seed_values,
     seed_curves,
 )
-from analysis.report.groups import Group
+from analysis.overview.groups import Group
+from analysis.results.records import ENV_STEPS
 from analysis.statistics import iqm, iqm_interval
 
 METRIC = "episode_return_mean"

@@ -10,14 +10,14 @@ import plotly.graph_objects as go
 import pytest
 from settings_sweeps import log_uniform, sweep_of
 
-from analysis.effects import effects_frame
-from analysis.report import theme
-from analysis.report.data import ReportData
-from analysis.report.figures_contours import draw_contour
-from analysis.report.figures_effects import draw_effects, effects
-from analysis.report.figures_importance import draw_importance, draw_interactions
-from analysis.report.figures_slices import draw_slice, value_at
-from analysis.report.scales import Scale
+from analysis.figures import theme
+from analysis.figures.contours import draw_contour
+from analysis.figures.effects import draw_effects, effects
+from analysis.figures.importance import draw_importance, draw_interactions
+from analysis.figures.slices import draw_slice, value_at
+from analysis.importance.effects import effects_frame
+from analysis.importance.scales import Scale
+from analysis.overview.overview import ReportData
 from analysis.report.sections import SECTIONS
 
 METRIC = "episode_return_mean"

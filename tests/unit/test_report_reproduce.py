@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from analysis_sweeps import make_sweep, row
 
-from analysis.report.data import ReportData
+from analysis.overview.overview import ReportData
 from analysis.report.reproduce import commands_of, sweep_commands, trial_command
 from experiments.sweep.load import dump_spec, load_specs, make_spec
 

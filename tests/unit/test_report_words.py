@@ -14,15 +14,15 @@ from report_pages import parse_page
 from settings_sweeps import trial
 
 from analysis import write_report
-from analysis.records import Sweep
-from analysis.report import theme
-from analysis.report.data import ReportData
-from analysis.report.groups import groups
+from analysis.figures import theme
+from analysis.overview.groups import groups
+from analysis.overview.overview import ReportData
 from analysis.report.numbers import count, duration, listed, number, share, steps
 from analysis.report.sections import SECTIONS, draw
 from analysis.report.tables import final_table, groups_table, leaderboard_table
 from analysis.report.together import comparison_block
 from analysis.report.words import summary, tied
+from analysis.results.records import Sweep
 
 STEPS = "num_env_steps_sampled_lifetime"
 

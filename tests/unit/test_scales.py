@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.scales import Scale, label, number, scales_of
+from analysis.importance.scales import Scale, label, number, scales_of
 
 SPACE = {
     "lr": {"loguniform": [1e-5, 1e-2]},

@@ -11,7 +11,7 @@ import pytest
 from ray.tune.experiment import Trial
 from sweep_dummy import NAME
 
-from analysis.schedulers import POPULATION, STOPPING
+from analysis.results.schedulers import POPULATION, STOPPING
 from experiments.schedulers.hyperband import (
     Bracket,
     HyperBand,

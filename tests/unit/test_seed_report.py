@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.plots import plot_learning_curves
+from analysis.plots.curves import plot_learning_curves
 from analysis.statistics import iqm_interval
 from experiments.monitor.episode_watch import is_unknown
 from experiments.seeds.plan import processes_for

@@ -53,7 +53,7 @@ def test_both_packages_are_found(project: Path) -> None:
         "ours",  # nothing of theirs runs before it is used
         "their analysis runs",
         "their experiments runs",
-        "7 analysis experiments analysis.ranking",
+        "7 analysis experiments analysis.ranking.leaderboard",
     ]
 
 

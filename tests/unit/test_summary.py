@@ -10,7 +10,7 @@ from analysis_sweeps import make_sweep, row
 from rich.console import Console
 
 from analysis import leaderboard
-from analysis.held_out import Candidate
+from analysis.ranking.held_out import Candidate
 from experiments.commands.results.leaderboard_table import LeaderboardTable
 from experiments.commands.results.seed_summary import show_final
 from experiments.running.final import Final

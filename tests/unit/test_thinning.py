@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.thinning import curve_quantiles, thin
+from analysis.curves.thinning import curve_quantiles, thin
 
 
 def test_a_thinned_curve_keeps_both_ends_and_every_extreme() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.rows import ResultsError
+from analysis.results.rows import ResultsError
 from analysis.statistics import iqm, iqm_interval, trimmed_t_interval
 
 

@@ -57,7 +57,7 @@ def export_policy(
         ConfigError: The policy cannot be written in this format, or a library is missing.
     """
     from analysis.export import export_best, export_folder, writer_of
-    from analysis.records import is_sweep_folder
+    from analysis.results.records import is_sweep_folder
     from experiments.commands.evaluation.policy_sources import find_policy, objective_of
     from experiments.spec.metrics import canonical_metric
     from trainables.core.export.exported_policy import is_exported
@@ -115,7 +115,7 @@ def export_policy(
 
 def show_export(target: Path, console: Console) -> None:
     """Say where the policy is, which one it is, and on what its graph was compared with it."""
-    from analysis.rows import read_json
+    from analysis.results.rows import read_json
 
     def line(text: str) -> None:
         # Without markup: a folder may be called `a[/x]`.
@@ -158,7 +158,7 @@ def _origin(said: Any) -> str:
 
 def _has_winner(folder: Path) -> bool:
     """Whether a sweep's `final` has chosen, so that `best/` is the winner's."""
-    from analysis.rows import read_json
+    from analysis.results.rows import read_json
 
     final = read_json(folder / FINAL_FILE)
     return isinstance(final, dict) and final.get("winner") is not None
@@ -189,7 +189,7 @@ def _inside(folder: Path, checkpoint: Path) -> Path:
 
 def _whence(policy_folder: Path, chosen: str) -> dict[str, Any]:
     """What `export.json` says: what it said before, or which checkpoint it was."""
-    from analysis.records import POLICY
+    from analysis.results.records import POLICY
 
     try:
         said = json.loads((policy_folder / "export.json").read_text(encoding="utf-8"))

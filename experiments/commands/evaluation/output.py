@@ -254,7 +254,7 @@ def write_episodes(evaluation: Evaluation, path: Path) -> None:
     """
     import pandas as pd
 
-    from analysis.tables import write_frame
+    from analysis.frames.write import write_frame
 
     frame = pd.DataFrame(rows_of(evaluation))
     frame.attrs.update(about(evaluation))

@@ -64,8 +64,8 @@ def find_policy(folder: Path) -> PolicySource:
     if (folder / BEST_FOLDER / "policy.json").is_file():
         return PolicySource(folder / BEST_FOLDER, "the sweep's best policy")
 
-    from analysis.best import best_checkpoint
-    from analysis.checkpoints import POLICY, is_of_policy
+    from analysis.ranking.best import best_checkpoint
+    from analysis.results.checkpoints import POLICY, is_of_policy
     from trainables.core.checkpoint import CHECKPOINT_FILE
     from trainables.core.export.exported_policy import is_exported
 
@@ -112,9 +112,9 @@ def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
 
 def _of_trial(folder: Path) -> PolicySource:
     """The best checkpoint of a trial by what it reported, or the latest where it says nothing."""
-    from analysis.best import best_checkpoint
-    from analysis.checkpoints import POLICY, is_of_policy
-    from analysis.records import ResultsError, load_sweep
+    from analysis.ranking.best import best_checkpoint
+    from analysis.results.checkpoints import POLICY, is_of_policy
+    from analysis.results.records import ResultsError, load_sweep
 
     sweep = load_sweep(folder.resolve().parent)
     sweep.trials = [trial for trial in sweep.trials if trial.path.resolve() == folder.resolve()]

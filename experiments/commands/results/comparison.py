@@ -39,8 +39,8 @@ def compare_folders(
         reference: Scores that count as 0 and as 1, as ENV=LOW,HIGH.
         options: Further ones of `analysis.compare`.
     """
-    from analysis.comparison import compare
-    from analysis.contenders import contenders
+    from analysis.comparison.comparison import compare
+    from analysis.comparison.contenders import contenders
     from experiments.spec.metrics import canonical_metric
 
     given = contenders(list(folders))
@@ -97,7 +97,7 @@ def markdown(found: Comparison) -> str:
 
 def summary_table(found: Comparison) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of the table of algorithms."""
-    from analysis.verdict import interval
+    from analysis.comparison.verdict import interval
 
     percent = f"{100 * found.confidence:g} %"
     names = ["algorithm", "runs", f"IQM [{percent}]", "area", "s per run", "steps"]
@@ -146,7 +146,7 @@ def _show_table(found: Comparison, console: Console) -> None:
 
 def _write(found: Comparison, path: Path) -> list[Path]:
     if path.suffix in PICTURES:
-        from analysis.comparison_plot import plot_comparison
+        from analysis.plots.comparison import plot_comparison
 
         return [plot_comparison(found, path)]
     if path.suffix == ".csv":

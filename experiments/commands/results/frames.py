@@ -31,10 +31,10 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
         SweepError: `what` is unknown, or has no use for the metrics.
         ResultsError: A source holds no sweep, or no trial reported a metric.
     """
-    from analysis.cost import cost_frame
-    from analysis.frames import curves_frame, trials_frame
-    from analysis.lineage import lineage_frame
-    from analysis.seeds import seeds_frame
+    from analysis.frames.cost import cost_frame
+    from analysis.frames.frames import curves_frame, trials_frame
+    from analysis.frames.lineage import lineage_frame
+    from analysis.frames.seeds import seeds_frame
 
     if what not in WHAT:
         raise SweepError(
@@ -60,7 +60,7 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
 
 def output_frame(frame: pd.DataFrame, output: Path | None) -> str:
     """Writes a frame to a file, or as CSV to stdout; what to tell the user of it, if anything."""
-    from analysis.tables import write_frame
+    from analysis.frames.write import write_frame
     from experiments.spec.paths import shown_path
 
     if output is None:

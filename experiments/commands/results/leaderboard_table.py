@@ -91,7 +91,7 @@ class LeaderboardTable:
 
     def _rule(self) -> str | None:
         """How trials of equal values are ordered, if there are any."""
-        from analysis.order import RULE
+        from analysis.ranking.order import RULE
 
         if self._frame["last"].dropna().is_unique:
             return None

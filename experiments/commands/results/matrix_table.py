@@ -67,8 +67,8 @@ def _verdict(matrix: Matrix) -> list[str]:
 
     Nothing is said where each of them is alone on its environment, nor before all have ended.
     """
-    from analysis.comparison import compare
-    from analysis.rows import ResultsError
+    from analysis.comparison.comparison import compare
+    from analysis.results.rows import ResultsError
 
     names = [name for name, row in matrix.rows.items() if row.value is not None]
     on_environment = Counter(matrix.rows[name].env for name in names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from analysis.held_out import Candidate, winner_caution
+from analysis.ranking.held_out import Candidate, winner_caution
 from analysis.statistics import interval_caution
 from experiments.spec.schema import SweepSpec
 

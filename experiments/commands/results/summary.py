@@ -131,8 +131,8 @@ def evaluate_command(policy: Path) -> str:
 
 
 def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
-    from analysis.ranking import leaderboard
-    from analysis.records import ResultsError
+    from analysis.ranking.leaderboard import leaderboard
+    from analysis.results.records import ResultsError
 
     metric, mode = spec.objective.metric, spec.objective.mode
     try:
@@ -149,7 +149,7 @@ def _show_effects(frame: pd.DataFrame, metric: str, console: Console) -> None:
     from rich import box
     from rich.table import Table
 
-    from analysis.effects import level_label
+    from analysis.importance.effects import level_label
 
     paired = "trials that differ in nothing else" if frame["paired"].all() else "independent trials"
     table = Table(

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.home import expanded
-from analysis.records import is_sweep_folder
-from analysis.rows import ResultsError
+from analysis.results.records import is_sweep_folder
+from analysis.results.rows import ResultsError
 from experiments.errors import ExperimentError
 from experiments.spec.paths import SPEC_FILE
 from experiments.sweep.folder import load_sweep_spec
@@ -50,7 +50,7 @@ def page_line(folder: Path, uri: str, address: str) -> str:
 
 def _sweep_path(client: MlflowClient, folder: Path) -> str:
     """The page of a sweep's trials; "" if the folder is no sweep's, or MLflow has no run of it."""
-    from analysis.records import load_sweep
+    from analysis.results.records import load_sweep
     from experiments.tracking.artifacts import share_view_of
 
     if not is_sweep_folder(folder):

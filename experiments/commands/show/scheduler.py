@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.schedulers import POPULATION
+from analysis.results.schedulers import POPULATION
 from experiments.commands.show.python_code import Call, Name, render
 from experiments.schedulers.kind import Construction, Parts
 from experiments.schedulers.registry import kind_of

@@ -1,0 +1,1 @@
+"""Whether one way of training is better than another, and how sure that is."""

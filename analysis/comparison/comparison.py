@@ -1,0 +1,315 @@
+"""Algorithms or sweeps side by side over a budget that they share, with a verdict in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.comparison.comparison_notes import cautions, notes
+from analysis.comparison.contenders import contenders, tasks_of
+from analysis.comparison.pairs import RESAMPLES, compare_pairs
+from analysis.comparison.samples import choose_samples, final_folders, possible_samples
+from analysis.comparison.shared_budget import (
+    Reference,
+    Samples,
+    Task,
+    curve_tables,
+    runs_frame,
+    score_tables,
+    shared_tasks,
+)
+from analysis.comparison.verdict import handicap, verdict_lines
+from analysis.curves.budget import budget_to_threshold, check_budget_name
+from analysis.frames.cost import cost_frame
+from analysis.ranking.leaderboard import sign_of
+from analysis.results.records import ENV_STEPS, Sweep, load_sweep
+from analysis.results.rows import ResultsError
+from analysis.statistics import aggregate, aggregate_curves
+from analysis.statistics.censored import reached_summary
+
+if TYPE_CHECKING:
+    from analysis.comparison.contenders import Sources
+
+
+@dataclass
+class Comparison:
+    """What came out of a comparison: plain frames, and words.
+
+    Attributes:
+        metric: What is compared.
+        mode: ``"max"`` or ``"min"``: what is better.
+        x: What the budget is counted in.
+        budget: The shared budget; None where the tasks have different ones.
+        threshold: Of the budget to a threshold, if it was asked for.
+        confidence: Of the intervals.
+        summary: A row per algorithm: ``algorithm``, ``unit``, ``runs`` (of each task), ``tasks``;
+            ``iqm``, ``mean``, ``median`` and ``area`` (the interquartile mean of the areas under
+            the curves), each with ``…_low`` and ``…_high``; ``seconds`` (the median training time
+            of a run up to the budget), ``total_env_steps`` and ``total_wall_hours``,
+            ``total_cpu_hours``, ``total_gpu_hours`` (of all trials of its sweeps, the search among
+            them, as `analysis.cost_frame` counts; NaN if not known of all); ``chosen_from`` and
+            ``lost``: see `analysis.comparison.samples.Sample`. With a threshold also ``reached``
+            (the part of the runs, the lost ones among them), ``threshold_median`` (infinity: most
+            did not) and ``threshold_mean`` (restricted to the budget), with their intervals.
+        pairs: A row per pair: see `analysis.comparison.pairs.compare_pairs`.
+        runs: A row per run: see `analysis.comparison.shared_budget.runs_frame`.
+        curves: A row per algorithm and point: ``algorithm``, ``share`` (of the budget), ``budget``,
+            ``iqm``, ``low``, ``high`` (of each point by itself).
+        tasks: A row per task: ``task``, ``budget``, ``low``, ``high`` (the scores that count as 0
+            and 1; NaN where they are as reported).
+        lines: The verdict: a sentence per pair.
+        notes: How it was done.
+        cautions: What is to be kept in mind.
+    """
+
+    metric: str
+    mode: str
+    x: str
+    budget: float | None
+    threshold: float | None
+    confidence: float
+    summary: pd.DataFrame
+    pairs: pd.DataFrame
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+    tasks: pd.DataFrame
+    lines: list[str]
+    notes: list[str] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """The sentences, a line each."""
+        return "\n".join(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as strict JSON: what is not a finite number is null."""
+        frames = ("summary", "pairs", "runs", "curves", "tasks")
+        document = {
+            name: value for name, value in vars(self).items() if name not in (*frames, "lines")
+        }
+        document["verdict"] = self.lines
+        document |= {name: _records(getattr(self, name)) for name in frames}
+        return document
+
+
+def compare(
+    sources: Sources,
+    metric: str = "episode_return_mean",
+    mode: str = "max",
+    *,
+    budget: float | None = None,
+    threshold: float | None = None,
+    window: int = 1,
+    stays: bool = False,
+    unit: str = "auto",
+    x: str = ENV_STEPS,
+    reference: Reference | None = None,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Comparison:
+    """Compares algorithms or sweeps.
+
+    Every run counts with its value at a budget that all runs on its task reached, on the straight
+    line between its reports before and after. By which runs a contender is judged: see
+    `analysis.comparison.samples`. A contender with several environments has several tasks, whose
+    scores are normalised.
+
+    Args:
+        sources: Sweeps by label; or a sequence of sweeps or texts ``label=folder``, in which a
+            folder of sweeps stands for those in it. The same label on several environments is one
+            contender on several tasks.
+        metric: The flat name of the metric.
+        mode: ``"max"`` or ``"min"``.
+        budget: In units of ``x``; by default the largest that every run on a task reached.
+        threshold: A value of the metric: how much budget each needs to reach it. One task only.
+        window: See `analysis.budget_to_threshold`.
+        stays: See `analysis.budget_to_threshold`; what came after the budget does not count.
+        unit: ``"held-out"``, ``"best"``, ``"trials"`` or ``"auto"``.
+        x: What the budget is counted in, one of `analysis.curves.budget.BUDGETS`.
+        reference: By task, the scores that count as 0 and as 1. By default several tasks are
+            normalised by the worst and the best compared run of each.
+        confidence: Of the intervals, and 1 less the level of the tests.
+        resamples: Of the bootstraps.
+        seed: Of the bootstraps and permutations: the same runs give the same comparison.
+
+    Raises:
+        ResultsError: There are fewer than two contenders or they share no task, one cannot be
+            judged as asked, or a run did not reach the budget.
+
+    Example:
+        >>> found = compare(["runs/ppo", "DQN=runs/dqn"])  # doctest: +SKIP
+        >>> print(found.verdict)  # doctest: +SKIP
+        ppo is better than DQN: P(improvement) 0.93 [0.81, 1.00], p = 0.002; …
+    """
+    sign_of(mode)
+    check_budget_name(x)
+    sweeps = contenders(sources)
+    samples, left_out = _samples(sweeps, metric, mode, x, unit)
+    tasks = shared_tasks(samples, mode, budget, reference)
+    if threshold is not None and len(tasks) > 1:
+        names = ", ".join(task.name for task in tasks)
+        raise ResultsError(f"a threshold is of one task, not of {len(tasks)}: {names}")
+    runs = runs_frame(samples, tasks)
+    scores = score_tables(runs)
+    direction = "max" if tasks[0].scaled else mode
+    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    chosen_from = {
+        label: [sample.chosen_from for sample in of_tasks.values()]
+        for label, of_tasks in samples.items()
+    }
+    pairs = compare_pairs(scores, mode=direction, chosen_from=chosen_from, **options)
+    pairs["handicap"] = [_why(samples, a, b) for a, b in zip(pairs["a"], pairs["b"], strict=True)]
+    summary = _summary(sweeps, samples, runs, scores, options)
+    if threshold is not None:
+        columns = _thresholds(samples, tasks[0], threshold, mode, window, stays, confidence)
+        summary = summary.merge(columns, on="algorithm")
+    budgets = {task.budget for task in tasks}
+    found = Comparison(
+        metric, mode, x, budgets.pop() if len(budgets) == 1 else None, threshold, confidence,
+        summary, pairs, runs, _curves(samples, tasks, options),
+        pd.DataFrame([vars(task) for task in tasks]).rename(columns={"name": "task"}),
+        verdict_lines(pairs),
+    )  # fmt: skip
+    found.notes = notes(found, samples, tasks, chosen=budget is None, given=reference is not None)
+    found.cautions = cautions(found, samples, left_out)
+    return found
+
+
+def _samples(
+    sweeps: dict[str, list[Sweep]], metric: str, mode: str, x: str, unit: str
+) -> tuple[Samples, list[str]]:
+    """The runs of each contender on the tasks that all share, and the tasks that some lack."""
+    homes = {
+        label: {task: sweep for sweep in given for task in tasks_of(sweep)}
+        for label, given in sweeps.items()
+    }
+    shared = [task for task in next(iter(homes.values())) if all(task in h for h in homes.values())]
+    if not shared:
+        said = "; ".join(f"{label}: {', '.join(tasks) or 'none'}" for label, tasks in homes.items())
+        raise ResultsError(f"the contenders share no environment. {said}")
+    for given in sweeps.values():
+        for sweep in given:
+            sweep.require_metric(metric)
+            sweep.require_metric(x)
+    possible = {
+        label: {
+            task: possible_samples(homes[label][task], task, metric, mode, x) for task in shared
+        }
+        for label in sweeps
+    }
+    every = dict.fromkeys(task for tasks in homes.values() for task in tasks)
+    return choose_samples(possible, unit), [task for task in every if task not in shared]
+
+
+def _why(samples: Samples, a: str, b: str) -> str:
+    """The first reason, over tasks, why it would be unfair to call a better than b."""
+    reasons = (handicap(samples[a][task], samples[b][task]) for task in samples[a])
+    return next(filter(None, reasons), "")
+
+
+def _summary(
+    sweeps: dict[str, list[Sweep]],
+    samples: Samples,
+    runs: pd.DataFrame,
+    scores: dict[str, np.ndarray],
+    options: dict[str, Any],
+) -> pd.DataFrame:
+    found = aggregate(scores, **options)
+    areas = aggregate(score_tables(runs, "area"), **options)
+    areas = areas[areas["statistic"] == "iqm"].assign(statistic="area")
+    table = pd.concat([found, areas]).set_index(["algorithm", "statistic"])
+    rows = []
+    for label, score in scores.items():
+        chosen = list(samples[label].values())
+        row: dict[str, Any] = {
+            "algorithm": label, "unit": "/".join(sorted({sample.unit for sample in chosen})),
+            "runs": len(score), "tasks": score.shape[1],
+        }  # fmt: skip
+        for name in ("iqm", "mean", "median", "area"):
+            at = table.loc[label].loc[name]
+            row |= {name: at["value"], f"{name}_low": at["low"], f"{name}_high": at["high"]}
+        row["seconds"] = runs.loc[runs["algorithm"] == label, "seconds"].median()
+        row |= _total(sweeps[label])
+        row["chosen_from"] = max(sample.chosen_from for sample in chosen)
+        row["lost"] = sum(sample.lost for sample in chosen)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _total(sweeps: list[Sweep]) -> dict[str, float]:
+    """What all trials of the sweeps took, the search and the finals among them."""
+    finals = [load_sweep(folder) for sweep in sweeps for folder in final_folders(sweep)]
+    costs = cost_frame([*sweeps, *finals])
+    hours = {
+        f"total_{name}_hours": costs[f"{name}_s"].sum(min_count=len(costs)) / 3600
+        for name in ("wall", "cpu", "gpu")
+    }
+    return {"total_env_steps": costs["env_steps"].sum(), **hours}
+
+
+def _thresholds(
+    samples: Samples,
+    task: Task,
+    threshold: float,
+    mode: str,
+    window: int,
+    stays: bool,
+    confidence: float,
+) -> pd.DataFrame:
+    rows = []
+    for label, of_tasks in samples.items():
+        sample = of_tasks[task.name]
+        budgets = []
+        for run in sample.runs:
+            within = run.steps <= task.budget
+            steps, values = run.steps[within], run.values[within]
+            budgets.append(
+                budget_to_threshold(steps, values, threshold, mode, window=window, stays=stays)
+            )
+        budgets += [math.inf] * sample.missing  # else those who lose runs would gain by it
+        found = reached_summary(
+            budgets, [task.budget] * len(budgets), horizon=task.budget, confidence=confidence
+        )
+        rows.append(
+            {
+                "algorithm": label,
+                "reached": found.fraction,
+                "threshold_median": found.median,
+                "threshold_median_low": found.median_low,
+                "threshold_median_high": found.median_high,
+                "threshold_mean": found.mean,
+                "threshold_mean_low": found.mean_low,
+                "threshold_mean_high": found.mean_high,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _curves(samples: Samples, tasks: list[Task], options: dict[str, Any]) -> pd.DataFrame:
+    shares, tables = curve_tables(samples, tasks)
+    fewer = {**options, "resamples": min(500, options["resamples"])}
+    frame = aggregate_curves(tables, list(shares), **fewer).rename(columns={"budget": "share"})
+    same = len({task.budget for task in tasks}) == 1
+    frame.insert(2, "budget", frame["share"] * tasks[0].budget if same else math.nan)
+    return frame.drop(columns=["seeds", "tasks"])
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(name): _plain(value) for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if value is pd.NA:
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Learning curves: returns by environment step, and what a budget buys."""

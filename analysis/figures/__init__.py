@@ -1,0 +1,1 @@
+"""The interactive figures of the report, by plotly."""

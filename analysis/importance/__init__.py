@@ -1,0 +1,1 @@
+"""Which settings mattered: effects, fANOVA, partial dependence."""

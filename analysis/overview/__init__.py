@@ -1,0 +1,1 @@
+"""What figures, plots and the report show of a sweep, computed once."""

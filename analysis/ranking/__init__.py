@@ -1,0 +1,1 @@
+"""Which trial is best, by which rule."""

@@ -1,0 +1,1 @@
+"""What is read: folders of sweeps, ResultGrids and MLflow, as records."""
