@@ -17,8 +17,8 @@ from analysis.statistics.estimates import CUT, Floats, as_scores, interquartile_
 COVERAGE = {3: 0.73, 5: 0.90, 10: 0.93, 20: 0.94, 50: 0.95}
 """How often a 95 % percentile interval of the IQM holds the true value, by number of seeds.
 
-Simulated for normal returns, and checked by `tests/unit/test_statistics.py`. For heavy tails,
-skewed returns, seeds of which 10 to 40 % fail, and four tasks at once
+Simulated for normal returns, and checked by `tests/unit/outcomes/statistics/test_statistics.py`.
+For heavy tails, skewed returns, seeds of which 10 to 40 % fail, and four tasks at once
 `experiments/benchmarks/interval_coverage.py` finds 88 to 90 % at 5 seeds (87 % for four tasks), 92
 to 94 % at 10, 93 to 95 % from 20 on."""
 

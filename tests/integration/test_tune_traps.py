@@ -36,7 +36,7 @@ HERE, TESTS = "integration/test_tune_traps.py", Path(__file__).parents[1]
 MLFLOW, TUNER = "integration/test_mlflow_logger.py", "integration/test_tuner.py"
 OWN = "integration/test_own_sweeps.py"
 DURABILITY, EXTEND = "integration/test_durability.py", "integration/test_extend.py"
-ALGORITHMS, SPACES = "contracts/test_algorithms.py", "unit/test_search_spaces.py"
+ALGORITHMS, SPACES = "contracts/test_algorithms.py", "unit/spaces/test_search_spaces.py"
 TRAPS: dict[str, list[tuple[str, str]]] = {
     "1 Ray's MLflow callback ends the sweep when PBT changes a setting": [
         (MLFLOW, "test_settings_changed_in_mid_trial_become_metrics")
@@ -54,11 +54,14 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
         (ALGORITHMS, "test_a_failed_reset_config_raises_and_names_the_setting"),
         (OWN, "test_a_class_that_cannot_be_reset_has_a_process_for_each_trial"),
         (OWN, "test_a_process_that_dies_in_a_reset_ends_no_sweep"),
-        ("unit/test_actor_reuse.py", "test_ctrl_c_is_looked_at_while_the_search_has_no_trial"),
+        (
+            "unit/sweeps/sweep/test_actor_reuse.py",
+            "test_ctrl_c_is_looked_at_while_the_search_has_no_trial",
+        ),
     ],
     "2 reuse of processes and ResourceChangingScheduler do not go together": [
         (
-            "unit/test_scheduler_specs.py",
+            "unit/sweeps/schedulers/test_scheduler_specs.py",
             "test_resource_changing_switches_the_reuse_of_processes_off",
         )
     ],
@@ -71,7 +74,10 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
         (DURABILITY, "test_a_snapshot_cut_short_at_any_call_is_old_or_new_never_mixed")
     ],
     "3 resumed trials repeat rows": [
-        ("unit/test_analysis_records.py", "test_resumed_iterations_are_there_once_as_last_written")
+        (
+            "unit/outcomes/results/test_analysis_records.py",
+            "test_resumed_iterations_are_there_once_as_last_written",
+        )
     ],
     "3 a restored Tuner cannot change its stop criteria or its number of samples": [
         (EXTEND, "test_more_samples_are_those_of_a_larger_sweep"),
@@ -95,7 +101,7 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
         ("integration/test_ray.py", "test_an_environment_that_fails_in_an_actor_is_named"),
     ],
     "6 bundles that no cluster can hold are pending for ever": [
-        ("unit/test_preflight.py", "test_placement"),
+        ("unit/sweeps/cluster/test_preflight.py", "test_placement"),
         (HERE, "test_a_standstill_is_told_with_the_right_numbers"),
     ],
     "7 an unknown name imports RLlib, which overwrites PPO": [
@@ -103,10 +109,13 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
     ],
     "8 get_best_result gives last rows and latest checkpoints": [
         (
-            "unit/test_analysis_best.py",
+            "unit/outcomes/ranking/test_analysis_best.py",
             "test_the_best_checkpoint_is_the_best_one_of_the_best_trial",
         ),
-        ("unit/test_analysis_best.py", "test_checkpoints_of_nan_results_are_passed_over"),
+        (
+            "unit/outcomes/ranking/test_analysis_best.py",
+            "test_checkpoints_of_nan_results_are_passed_over",
+        ),
     ],
     "9 without a limit only one trial is pending": [
         (HERE, "test_tune_is_given_a_class_and_a_limit")
@@ -119,7 +128,10 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
     ],
     "12 result buffering is broken; CSV and TensorBoard cost": [
         (HERE, "test_a_trial_stays_in_its_directory_and_writes_json"),
-        ("unit/test_environment_variables.py", "test_tunes_variables_are_set_for_the_sweep_only"),
+        (
+            "unit/sweeps/cluster/test_environment_variables.py",
+            "test_tunes_variables_are_set_for_the_sweep_only",
+        ),
     ],
     "Optuna: trials that ASHA stopped are told as complete": [
         (SPACES, "test_how_a_trial_ends_in_optuna"),
@@ -128,7 +140,7 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
     "Optuna: no grid, no nested domain in choice, no quniform off its step": [
         (SPACES, "test_bad_domains"),
         (SPACES, "test_every_domain_has_an_optuna_distribution_with_the_same_values"),
-        ("unit/test_spec.py", "test_errors_name_the_place"),
+        ("unit/sweeps/sweep/test_spec.py", "test_errors_name_the_place"),
     ],
     "Optuna: lambdas in a space cannot be saved": [(SPACES, "test_spaces_can_be_pickled")],
     "Optuna: a restored study goes on exactly": [
@@ -139,13 +151,19 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
         (ALGORITHMS, "test_a_clone_draws_new_random_streams"),
     ],
     "PBT: mutations leave their bounds": [
-        ("unit/test_mutation.py", "test_many_mutations_stay_inside_the_space_and_leave_the_rest")
+        (
+            "unit/sweeps/schedulers/test_mutation.py",
+            "test_many_mutations_stay_inside_the_space_and_leave_the_rest",
+        )
     ],
     "BOHB needs packages without a release": [
-        ("unit/test_scheduler_specs.py", "test_what_a_scheduler_cannot_do_is_one_message")
+        (
+            "unit/sweeps/schedulers/test_scheduler_specs.py",
+            "test_what_a_scheduler_cannot_do_is_one_message",
+        )
     ],
     "checkpoints: what save_checkpoint writes is trusted and unpickled": [
-        ("unit/test_checkpoint.py", "test_planted_pickles_are_not_read")
+        ("unit/core/test_checkpoint.py", "test_planted_pickles_are_not_read")
     ],
     "checkpoints: the newest may be deleted before Tune has noted it": [
         (DURABILITY, "test_the_journal_replaces_checkpoints_that_the_snapshot_no_longer_has")

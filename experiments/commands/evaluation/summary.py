@@ -17,8 +17,9 @@ ENOUGH_EPISODES = 20
 COVERAGE = {5: 0.88, 10: 0.90, 20: 0.92, 100: 0.94}
 """How often a 95 % t interval of skewed returns holds the mean, by number of episodes.
 
-Simulated for exponential returns, and checked by `tests/unit/test_evaluate_command.py`. For normal
-returns it is 0.95 at any number; for a success in one of 20 episodes 0.64 at 20, 0.87 at 100.
+Simulated for exponential returns, and checked by
+`tests/unit/sweeps/commands/test_evaluate_command.py`. For normal returns it is 0.95 at any number;
+for a success in one of 20 episodes 0.64 at 20, 0.87 at 100.
 """
 
 

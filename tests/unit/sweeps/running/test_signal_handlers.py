@@ -14,7 +14,7 @@ import pytest
 
 from experiments.stop_signals import interrupted_status, received, stop_signals
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])

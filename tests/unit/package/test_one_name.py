@@ -15,7 +15,7 @@ import pytest
 import tunescape
 from tunescape.shared_names import PACKAGES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("name", PACKAGES)

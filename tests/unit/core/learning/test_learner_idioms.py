@@ -17,7 +17,7 @@ from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch
 from trainables.core.learning.learner import Learner, LossFn, Metrics
 
-README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[4] / "trainables" / "README.md").read_text(encoding="utf-8")
 
 
 def optimizer_zero_grad(learner: Learner, loss: Callable[[], Tensor]) -> None:

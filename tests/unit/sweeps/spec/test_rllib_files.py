@@ -16,7 +16,7 @@ from experiments.spec.schema import SweepSpec
 from experiments.sweep.load import load_spec, spec_space
 from search_spaces import SpecError
 
-FOLDER = Path(__file__).parents[1] / "rllib_style"
+FOLDER = Path(__file__).parents[3] / "rllib_style"
 
 
 def load(name: str) -> tuple[SweepSpec, list[str]]:

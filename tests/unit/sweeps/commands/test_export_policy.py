@@ -158,7 +158,7 @@ def test_what_is_there_already_is_left_alone(sweep: Path, tmp_path: Path) -> Non
 def test_the_readmes_example_runs(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (Path(__file__).parents[2] / "analysis" / "README.md").read_text()
+    text = (Path(__file__).parents[4] / "analysis" / "README.md").read_text()
     (example,) = [e for e in text.split("```python\n")[1:] if e.startswith("import numpy")]
     example = example.split("```")[0]
     export_best(sweep, tmp_path / "policy_onnx", format="onnx")

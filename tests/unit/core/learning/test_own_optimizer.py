@@ -18,7 +18,7 @@ from trainables.core.data.batch import Batch
 from trainables.core.learning.learner import Learner, Metrics
 from trainables.registry import get_algorithm
 
-README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[4] / "trainables" / "README.md").read_text(encoding="utf-8")
 
 
 class ByNAdam(Learner):

@@ -155,7 +155,7 @@ def test_what_shares_cpus_stops_no_trial_that_the_search_must_see_end(search: st
 
 
 def test_the_table_in_the_readme_is_the_one_in_the_code() -> None:
-    readme = Path(__file__).parents[2] / "experiments" / "README.md"
+    readme = Path(__file__).parents[4] / "experiments" / "README.md"
     assert markdown() in readme.read_text(encoding="utf-8")
     assert len(table()) == len(SEARCHES) + 1 and len(table()[0]) == len(SCHEDULERS) + 1
 

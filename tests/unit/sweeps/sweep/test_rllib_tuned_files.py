@@ -18,7 +18,7 @@ from search_spaces import SpecError
 from trainables.core.config.settings import ConfigError
 from trainables.runtime.envs.make import make_vector_env
 
-FOLDER = Path(__file__).parents[1] / "rllib_style"
+FOLDER = Path(__file__).parents[3] / "rllib_style"
 TUNED, OLDER = FOLDER / "tuned.yaml", FOLDER / "tuned_older.yaml"
 
 TF = "framework = 'tf' is left out: everything here is PyTorch"

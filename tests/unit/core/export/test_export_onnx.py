@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.test_export_graph import POLICIES, made, obs_of
+from tests.unit.core.export.test_export_graph import POLICIES, made, obs_of
 from trainables.core.config.settings import ConfigError
 from trainables.core.export import onnx_program as onnx_export
 from trainables.core.export.exported_policy import ExportedPolicy

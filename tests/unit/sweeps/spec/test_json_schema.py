@@ -15,7 +15,7 @@ from experiments.spec.json_schema import spec_schema
 from experiments.sweep.load import dump_spec, find_spec, load_specs, spec_names
 from search_spaces.documents import load_document, parse
 
-FILE = Path(__file__).parents[2] / "experiments" / "spec.schema.json"
+FILE = Path(__file__).parents[4] / "experiments" / "spec.schema.json"
 
 
 @pytest.fixture(scope="module")
