@@ -652,7 +652,7 @@ def _is_users(error: Exception) -> bool:
     """Whether the error is about what the user gave us, and says so by itself."""
     from analysis.errors import ResultsError
     from experiments.errors import ExperimentError, SpecError
-    from trainables.core.config.settings import ConfigError
+    from trainables.core.errors import ConfigError
 
     return isinstance(error, (ExperimentError, SpecError, ConfigError, ResultsError))
 

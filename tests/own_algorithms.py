@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainables import PPO, PPOConfig
-from trainables.core.config.settings import ConfigError, setting
+from trainables.core.config.settings import setting
+from trainables.core.errors import ConfigError
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",

@@ -22,7 +22,7 @@ from trainables import PPOConfig
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.reference.compatibility import ALIASES, CONSTANTS, METHOD_ALIASES
 from trainables.core.config.sections import Section
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
 from trainables.core.reported_metrics import COMMON, OLDER, TUNES
 from trainables.registry import get_algorithm

@@ -13,7 +13,8 @@ from typing import Any
 
 from ray import tune
 
-from trainables.core.config.settings import ConfigError, Settings, setting
+from trainables.core.config.settings import Settings, setting
+from trainables.core.errors import ConfigError
 
 NAME = "sweep_dummy:Dummy"
 STEPS = 100  # environment steps that one iteration counts

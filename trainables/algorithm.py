@@ -22,14 +22,14 @@ from ray import tune
 from ray.tune.tune import _Config
 
 from trainables import registry
-from trainables.core.checkpoint import resolve_callable
+from trainables.core.callables import resolve_callable
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.reference.compatibility import missing_attribute
 from trainables.core.config.reference.trial_names import with_one_name_each
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.data.spaces import space_mismatch
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.schedules import Schedule

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.settings import ConfigError, setting
+from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.per_module import from_store, to_store
+from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import all_rows, explained_by_values
 from trainables.core.learning.clock import exact
 from trainables.core.learning.impact import APPOCoefficients, appo_loss, impact_batch

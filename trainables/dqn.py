@@ -13,8 +13,9 @@ from torch.nn.functional import huber_loss, mse_loss
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.model import MAX_WIDTH
 from trainables.core.config.per_worker import mean_value
-from trainables.core.config.settings import ConfigError, setting
+from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.q_sequences import QLogits, SequenceShape, sequence_logits
 from trainables.core.networks.modules import PolicyModule

@@ -16,9 +16,10 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.model import MEMORIES, ModelConfig
 from trainables.core.config.per_worker import mean_value
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.settings import ConfigError, Settings, setting
+from trainables.core.config.settings import Settings, setting
 from trainables.core.data.batch import Batch, Rollout, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
+from trainables.core.errors import ConfigError
 from trainables.core.learning.clock import Clock, exact
 from trainables.core.learning.learner import CompileOptions, LossFn
 from trainables.core.learning.q_sequences import SequenceShape, q_sequences

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.config.reference.planned import names_not_here, whats_become_of
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 _MODULES = {
     "A2C": "trainables.a2c",

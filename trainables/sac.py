@@ -13,9 +13,10 @@ from torch import Tensor
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.defaults import yields
-from trainables.core.config.settings import ConfigError, Settings, setting
+from trainables.core.config.settings import Settings, setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.distributions.build import ILLEGAL, LOG_STD_MIN, SquashedGaussian
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic

@@ -14,7 +14,7 @@ from analysis.results.failures import cause_of
 from experiments.errors import DoomedError
 from experiments.spec.paths import command_line
 from experiments.trial_info import error_cause
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.actors.feasibility import InfeasibleError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from experiments.trial_info import numeric_metrics
 from trainables.core.checkpoint import load_state, save_state
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 _DICT_STATE = "trainable"  # the state of a trainable whose `save_checkpoint` returns a dict
 # Of the trial, not of a seed: its own process adds them.

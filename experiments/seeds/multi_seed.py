@@ -18,7 +18,7 @@ from experiments.seeds.hosts import SeedHosts, seed_folder
 from experiments.seeds.report import MEDIAN_SEED, median_seed, seed_report
 from experiments.spec.section import ENV_STEPS
 from trainables.core.checkpoint import POLICIES, CheckpointError, load_state, save_state
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.lifecycle.restoring import RestoresFolders
 
 _STATE = "seeds"

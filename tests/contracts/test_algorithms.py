@@ -18,7 +18,7 @@ from small_runs import DISCRETE, DISCRETE_ONLY, SMALL, settings_of, suited, with
 
 from experiments.commands.evaluation.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, name_of
 from trainables.runtime.actors.feasibility import placement_problem
 from trainables.runtime.envs.make import env_name

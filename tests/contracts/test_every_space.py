@@ -15,8 +15,8 @@ from random_env import with_mask
 from space_strategies import ACTION_LEAVES, nested_spaces
 
 from trainables import A2C, APPO, DQN, IMPALA, PPO, SAC, Algorithm
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import leaf_spaces
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 
 ENV = "random_env:RandomEnv"

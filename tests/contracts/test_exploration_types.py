@@ -10,7 +10,7 @@ import pytest
 from small_runs import settings_of
 
 from trainables.core.config.exploration import OPTIONS
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 CONTINUOUS, DISCRETE = "Pendulum-v1", "CartPole-v1"

@@ -12,7 +12,7 @@ import yaml
 from trainables import DQNConfig, PPOConfig, SACConfig
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference import defaults as reference_defaults
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import get_algorithm
 
 DEFAULTS = yaml.safe_load(Path(__file__).with_name("reference_defaults.yaml").read_text())

@@ -22,7 +22,7 @@ from trainables.core.config.reference.compatibility import (
     REFUSED,
     SOME_HAVE,
 )
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.sampling.group import EnvRunnerGroup
 

@@ -20,7 +20,8 @@ from forged import forge_config
 from small_runs import settings_of
 
 from trainables import Algorithm
-from trainables.core.config.settings import CODE, ConfigError, Setting, Settings
+from trainables.core.config.settings import CODE, Setting, Settings
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 PLANTED = "planted_module"

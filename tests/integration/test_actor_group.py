@@ -11,7 +11,7 @@ import ray
 from fake_actors import Unbuildable, Worker
 from ray.exceptions import ActorHandleNotFoundError
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.actors.group import ActorDied, ActorGroup, ActorHung, Reply
 from trainables.runtime.actors.process import ActorOptions
 

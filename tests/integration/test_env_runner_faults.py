@@ -13,7 +13,7 @@ from failing_envs import FailingEnv, next_task
 from ray import tune
 
 from trainables import PPO, Algorithm
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.sampling.actor import Sample
 from trainables.runtime.sampling.group import EnvRunnerGroup
 

@@ -22,7 +22,7 @@ from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from trainables import PPO
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 ENV_STEPS, RETURN = "num_env_steps_sampled_lifetime", "episode_return_mean"
 TINY = {

@@ -15,7 +15,7 @@ from ray.tune.schedulers import PopulationBasedTraining
 from small_runs import ASYNCHRONOUS, PlacedOnFakeGPU, settings_of, without_clocks
 
 from trainables import PPO, Algorithm, PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 

@@ -32,7 +32,7 @@ from trainables import (
 from trainables.algorithm import Algorithm
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.lifecycle.stopping import StoppedError
 from trainables.runtime.actors.bundles import Bundles
 

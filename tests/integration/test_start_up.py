@@ -12,7 +12,7 @@ from gymnasium.error import DependencyNotInstalled
 
 from analysis.results.failures import shown_cause
 from experiments import cli
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import make_vector_env
 
 HEAVY = ("torch", "ray.tune", "mlflow", "pandas", "optuna", "matplotlib")

@@ -31,6 +31,8 @@ PARTS_OF_ALGORITHM = (
 )
 # The names that other packages build on; everything else in trainables is its own business.
 PUBLIC = (
+    "trainables.core.callables",
+    "trainables.core.errors",
     "trainables.registry",
     "trainables.core.checkpoint",
     "trainables.core.policy.policy",

@@ -8,11 +8,10 @@ Loading runs no code: callables are stored by name, and `core.trust` says which 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -25,8 +24,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.callables import UntrustedName, callable_name
 from trainables.core.data.space_json import space_from_json, space_to_json
+from trainables.core.errors import ConfigError
 
 FORMAT_VERSION = 2
 CHECKPOINT_FILE = "checkpoint.json"
@@ -266,37 +266,3 @@ def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
     if "__space__" in value:
         return space_from_json(value["__space__"])
     return {key: _decode(item, tensors) for key, item in value.items()}
-
-
-# ---------------------------------------------------------------------- callables by name
-
-
-class UntrustedName(str):
-    """`module:qualname` of a callable that a checkpoint names. Nothing of it is imported."""
-
-
-def callable_name(value: Callable[..., Any]) -> str:
-    """`module:qualname` of a callable, by which it can be found again unless it is a local one."""
-    # An instance (a functools.partial, say) has no name of its own: its class's would be another.
-    return f"{value.__module__}:{getattr(value, '__qualname__', f'<{type(value).__qualname__}>')}"
-
-
-def resolve_callable(name: str) -> Any:
-    """Import what `module:qualname` names. Only for names that the user wrote or trusts.
-
-    Raises:
-        ConfigError: if there is no such thing.
-    """
-    module_name, _, qualname = name.partition(":")
-    if "<" in qualname:
-        raise ConfigError(
-            f"{name!r} cannot be found again: define it at the top of a module, or register it "
-            "under a name (tune.register_env)"
-        )
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{name!r} cannot be found: {error}") from None
-    return found

@@ -11,7 +11,8 @@ import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from trainables.core.checkpoint import CheckpointError, UntrustedName, resolve_callable
+from trainables.core.callables import UntrustedName, resolve_callable
+from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.settings import CODE, Settings
 
 

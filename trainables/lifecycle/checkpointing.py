@@ -23,7 +23,8 @@ from trainables.core.checkpoint import (
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.reference.planned import MULTI_AGENT
-from trainables.core.config.settings import CODE, ConfigError
+from trainables.core.config.settings import CODE
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.logs import logger
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.own_settings import StaysHere
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 class Configures:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.checkpoint import resolve_callable
+from trainables.core.callables import resolve_callable
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
 from trainables.lifecycle.policy_access import PolicyAccess

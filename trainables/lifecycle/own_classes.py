@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from trainables import registry
-from trainables.core.checkpoint import CheckpointError, UntrustedName, resolve_callable
+from trainables.core.callables import UntrustedName, resolve_callable
+from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.settings import CODE
 from trainables.core.trust import Doubt

@@ -12,9 +12,9 @@ import gymnasium as gym
 import numpy as np
 
 from trainables import registry
-from trainables.core.checkpoint import callable_name
+from trainables.core.callables import callable_name
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.action_arguments import AnyState

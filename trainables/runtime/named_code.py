@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from trainables.core.checkpoint import resolve_callable
+from trainables.core.callables import resolve_callable
 from trainables.core.config.callbacks import HOOKS, entries
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.callbacks.callbacks import callbacks_type, hook_call
 from trainables.runtime.sampling.actor import check_runner_class
 

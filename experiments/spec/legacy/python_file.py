@@ -17,7 +17,7 @@ from typing import Any
 from experiments.errors import SpecError
 from experiments.spec.legacy.spec import flat_stop
 from search_spaces.documents import Document
-from trainables.core.checkpoint import callable_name
+from trainables.core.callables import callable_name
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.settings import is_search_domain
 

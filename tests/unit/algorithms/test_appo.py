@@ -12,7 +12,7 @@ from small_runs import without_clocks
 
 from trainables import APPOConfig
 from trainables.appo import APPO
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.learners.group import LearnerGroup
 
 SMALL: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainables import PPO, Algorithm, PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 class Idle(Algorithm):

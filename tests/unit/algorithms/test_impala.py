@@ -11,9 +11,9 @@ from thread_ranks import on_ranks
 from torch import Tensor
 
 from trainables import IMPALA, IMPALAConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.build import Categorical
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import fragment_batch, unrolled_fragments
 from trainables.core.learning.ranks import ALONE, Ranks

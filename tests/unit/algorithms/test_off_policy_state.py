@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from trainables import DQN, SAC, Algorithm
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 TINY: dict[str, Any] = {
     "env": "CartPole-v1",

@@ -12,7 +12,7 @@ import pytest
 from own_algorithms import SMALL, MyConfig, MyPPO
 
 from trainables import PPO, Algorithm, DQNConfig, PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.lifecycle.stopping import StoppedError
 
 OBS = np.zeros(4, np.float32)

@@ -22,16 +22,16 @@ from hypothesis import strategies as st
 from ray.tune.trainable.trainable import _DICT_CHECKPOINT_FILE_NAME
 
 from trainables import PPO, Algorithm, Policy, PPOConfig
+from trainables.core.callables import UntrustedName
 from trainables.core.checkpoint import (
     CheckpointError,
-    UntrustedName,
     _digest,
     load_state,
     policy_folder,
     save_state,
 )
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.space_json import space_to_json
+from trainables.core.errors import ConfigError
 from trainables.core.trust import resolved
 
 Box, Discrete, MultiDiscrete = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete

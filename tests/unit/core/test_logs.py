@@ -16,7 +16,7 @@ from small_runs import settings_of
 
 from trainables import DQN, PPO, PPOConfig
 from trainables.core import logs
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 @pytest.fixture(autouse=True)

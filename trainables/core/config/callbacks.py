@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.config.settings import CODE, ConfigError, Settings, setting
+from trainables.core.config.settings import CODE, Settings, setting
+from trainables.core.errors import ConfigError
 
 
 @dataclass(kw_only=True)

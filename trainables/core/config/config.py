@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from trainables.core.checkpoint import resolve_callable
+from trainables.core.callables import resolve_callable
 from trainables.core.config.atari import (
     ENVPOOL_ARGUMENTS,
     FRAME_STACK,
@@ -53,13 +53,9 @@ from trainables.core.config.resources import (
 )
 from trainables.core.config.sampling import SamplingSettings
 from trainables.core.config.sections import Section
-from trainables.core.config.settings import (
-    ConfigError,
-    Settings,
-    contains_search_domain,
-    is_search_domain,
-)
+from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
 from trainables.core.config.training import TrainingSettings
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
 from trainables.core.policy.connectors.given import check_connectors
 

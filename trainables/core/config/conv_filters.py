@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 _Pair = tuple[int, int]
 

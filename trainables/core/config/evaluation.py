@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trainables.core.config.reference.defaults import is_default
-from trainables.core.config.settings import (
-    CODE,
-    MOST_ACTORS,
-    PROCESSES,
-    ConfigError,
-    Settings,
-    setting,
-)
+from trainables.core.config.settings import CODE, MOST_ACTORS, PROCESSES, Settings, setting
+from trainables.core.errors import ConfigError
 
 # Slots that are stepped together. Not those of training: the episodes would depend on them.
 _SLOTS = 8

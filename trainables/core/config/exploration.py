@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trainables.core.config.reference.planned import FEATURES_PLANNED
-from trainables.core.config.settings import ConfigError, Settings, is_search_domain, setting
+from trainables.core.config.settings import Settings, is_search_domain, setting
+from trainables.core.errors import ConfigError
 
 _NOISE = (
     "base",

@@ -12,14 +12,8 @@ from trainables.core.config.reference.compatibility import MODEL_REFUSED
 from trainables.core.config.reference.defaults import is_model_default
 from trainables.core.config.reference.other_libraries import INSIDE
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
-from trainables.core.config.settings import (
-    CODE,
-    MEMORY,
-    ConfigError,
-    Settings,
-    is_search_domain,
-    setting,
-)
+from trainables.core.config.settings import CODE, MEMORY, Settings, is_search_domain, setting
+from trainables.core.errors import ConfigError
 
 ACTIVATIONS = ("tanh", "relu", "elu", "gelu", "silu", "swish", "leaky_relu", "linear")
 

@@ -7,7 +7,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trainables.core.config.settings import ConfigError, Settings
+from trainables.core.config.settings import Settings
+from trainables.core.errors import ConfigError
 
 
 @dataclass

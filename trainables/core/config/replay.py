@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trainables.core.config.reference.other_libraries import INSIDE
-from trainables.core.config.settings import MEMORY, MOST_ROWS, ConfigError, Settings, setting
+from trainables.core.config.settings import MEMORY, MOST_ROWS, Settings, setting
+from trainables.core.errors import ConfigError
 
 UNIFORM_TYPES = (
     "ReplayBuffer",

@@ -11,10 +11,10 @@ from trainables.core.config.settings import (
     PROCESSES,
     RESOURCES,
     VARIABLES,
-    ConfigError,
     Settings,
     setting,
 )
+from trainables.core.errors import ConfigError
 
 
 @dataclass(kw_only=True)

@@ -21,13 +21,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from trainables.core.errors import ConfigError
+
 MOST_ACTORS = 100_000  # of one kind: each is a bundle in the request for a trial's resources
 MOST_SLOTS = 100_000  # of one process
 MOST_ROWS = 10**9  # held at once: of CartPole's four numbers each, 16 GB
-
-
-class ConfigError(ValueError):
-    """A setting has an unknown name, a wrong type or a value out of range."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.preprocessor import has_channels_first
+from trainables.core.errors import ConfigError
 
 # The name of the frames in a policy's state; no network's state begins with "@".
 FRAMES = "@frames"

@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import SUPPORTED
+from trainables.core.errors import ConfigError
 
 _MAX = 3 * 10**7  # elements, or choices: more than an image of 3840 x 2160 has
 _KINDS = "biuf"  # of numpy's types: a text of a given length would take any memory

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them, nested at will"
 PLAIN = "@obs"  # the path of the only leaf of a space that is no Dict or Tuple

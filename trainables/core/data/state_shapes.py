@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 def of_shape(own: np.ndarray, given: Any, what: str) -> np.ndarray:

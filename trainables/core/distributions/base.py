@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 ILLEGAL = torch.finfo(torch.float32).min
 """The logit or action value of a masked action. Finite, so that nothing computed of it is NaN."""

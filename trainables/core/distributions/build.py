@@ -7,7 +7,6 @@ import math
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import PLAIN, leaf_spaces
 from trainables.core.distributions.base import (
     ILLEGAL,
@@ -29,6 +28,7 @@ from trainables.core.distributions.gaussian import (
     SquashedGaussian,
 )
 from trainables.core.distributions.joint import Joint
+from trainables.core.errors import ConfigError
 
 __all__ = [
     "ILLEGAL",

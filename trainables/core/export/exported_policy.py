@@ -13,12 +13,12 @@ from torch import Tensor
 
 from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import PREV_REWARD
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.space_json import space_from_json
 from trainables.core.data.spaces import check_observation, tree_of_leaves
 from trainables.core.distributions.build import distribution_for
+from trainables.core.errors import ConfigError
 from trainables.core.export.description import description_file, read_description
 from trainables.core.export.graph_names import (
     DIST_INPUTS,

@@ -19,8 +19,8 @@ from collections.abc import Collection
 
 import gymnasium as gym
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import PLAIN, leaf_spaces
+from trainables.core.errors import ConfigError
 
 OBS, ACTION = "obs", "action"
 PREVIOUS_REWARD = "prev_reward"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.export.description import graph_description, write_description
 from trainables.core.export.graph_observations import Recording
 from trainables.core.export.graph_verification import verified

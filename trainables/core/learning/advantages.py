@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError, setting
+from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, Rollout, as_tensor, tree_columns
 from trainables.core.data.features import map_tensors
 from trainables.core.data.frame_stack import FRAMES
+from trainables.core.errors import ConfigError
 from trainables.core.learning.minibatches import normalized, row_ids
 from trainables.core.learning.outputs import HOST, rollout_outputs
 from trainables.core.learning.ranks import ALONE, Ranks

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_connectors
 from trainables.core.policy.connectors.signatures import made_connectors
 from trainables.core.policy.policy import Policy

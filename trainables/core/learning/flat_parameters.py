@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 _ALIGNED = 16  # numbers of 4 bytes in a line of a processor's cache
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.model import OptimizerConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch
+from trainables.core.errors import ConfigError
 from trainables.core.learning.flat_parameters import (
     FlatParameters,
     collect_gradients,

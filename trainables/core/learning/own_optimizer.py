@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 def check_optimizer(optimizer: Any, vectors: Sequence[Tensor], owner: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from trainables.core.checkpoint import resolve_callable
+from trainables.core.callables import resolve_callable
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic, PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic

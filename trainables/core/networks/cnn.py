@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from trainables.core.config.conv_filters import check_filters, default_filters
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import ImageSpec
+from trainables.core.errors import ConfigError
 from trainables.core.networks.mlp import activation_layer
 
 # Images that are evaluated at once where no gradient is needed: a rollout's float images and

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainables.core.checkpoint import resolve_callable
+from trainables.core.callables import resolve_callable
 from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import VECTOR, Features, FeatureSpec
+from trainables.core.errors import ConfigError
 from trainables.core.networks.cnn import ImageEncoder
 from trainables.core.networks.mlp import mlp
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import Features, FeatureSpec, action_mask_of
 from trainables.core.distributions.build import (
     LOG_STD_MIN,
@@ -20,6 +19,7 @@ from trainables.core.distributions.build import (
     distribution_for,
     is_squashed,
 )
+from trainables.core.errors import ConfigError
 from trainables.core.networks.mlp import mlp
 from trainables.core.networks.state import State
 from trainables.core.networks.trunk import Trunk, make_trunk

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import Features, FeatureSpec, action_mask_of
 from trainables.core.distributions.build import ILLEGAL, Distribution
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.errors import ConfigError
 from trainables.core.networks.mlp import activation_layer, linear_layer
 from trainables.core.networks.modules import ModuleOutput, PolicyModule, check_mask
 from trainables.core.networks.noisy import NoisyLinear

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import VECTOR, Features, FeatureSpec, action_mask_of
 from trainables.core.data.spaces import PLAIN, leaf_spaces
 from trainables.core.distributions.build import (
@@ -22,6 +21,7 @@ from trainables.core.distributions.build import (
     distribution_for,
     is_float_box,
 )
+from trainables.core.errors import ConfigError
 from trainables.core.networks.encoders import network
 from trainables.core.networks.mlp import frozen
 from trainables.core.networks.modules import PolicyModule, check_mask

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 AnyState = Mapping[str, Any] | list[Any] | tuple[Any, ...] | None
 """A recurrent state by name, or its parts in the order that `Policy.initial_state` names them."""

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD, Features
 from trainables.core.distributions.build import Distribution
+from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.action_arguments import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.policy.action_arguments import AnyState, like_given, named_state
 from trainables.core.policy.compute_actions import Computed
 from trainables.core.policy.connectors.actions import single_action

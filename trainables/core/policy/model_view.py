@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import VECTOR, Features
+from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State
 from trainables.core.policy.action_arguments import AnyState, like_given, named_state
 from trainables.core.policy.layer_summary import LayerView

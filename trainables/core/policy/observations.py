@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout, as_tensor
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD, VECTOR, Features
 from trainables.core.data.frame_stack import (
@@ -24,6 +23,7 @@ from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.preprocessor import Preprocessor
 from trainables.core.data.spaces import check_observation
 from trainables.core.distributions.build import Distribution
+from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State
 from trainables.core.policy.connectors.actions import ActionConnector
 from trainables.core.policy.connectors.env_to_module import EnvToModule

@@ -27,11 +27,11 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.build import BoundDistribution
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.errors import ConfigError
 from trainables.core.networks.catalog import chosen_module
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.networks.q_network import QNetwork

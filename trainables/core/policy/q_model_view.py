@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import Features, action_mask_of, map_tensors
+from trainables.core.errors import ConfigError
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.state import State
 from trainables.core.networks.trunk import Trunk

@@ -10,7 +10,7 @@ from ray.tune.execution.placement_groups import PlacementGroupFactory
 from ray.util import get_current_placement_group
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.actors.feasibility import check_cluster, shown
 
 DRIVER = "driver"

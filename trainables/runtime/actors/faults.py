@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.actors.group import BUILD, ActorFailure, ActorGroup, Reply
 
 logger = logging.getLogger("trainables")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import ray
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 logger = logging.getLogger("trainables")
 

@@ -10,7 +10,7 @@ import ray
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.actors.bundles import ANY_BUNDLE
 from trainables.runtime.actors.feasibility import check_cluster, shown
 

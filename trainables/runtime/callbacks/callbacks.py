@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainables.core.checkpoint import callable_name, resolve_callable
+from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.config.callbacks import HOOKS, entries
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv

@@ -9,7 +9,7 @@ from numbers import Real
 from statistics import fmean
 from typing import Any
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 PREFIX = "custom_metrics/"
 HISTOGRAMS = "hist_stats/"

@@ -8,7 +8,7 @@ import logging
 import tracemalloc
 from typing import Any
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.callbacks.callbacks import Callbacks
 
 logger = logging.getLogger("trainables")

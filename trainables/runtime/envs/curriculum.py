@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 class TaskSettableEnv(gym.Env):

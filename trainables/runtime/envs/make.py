@@ -14,8 +14,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from trainables.core.checkpoint import callable_name, resolve_callable
-from trainables.core.config.settings import ConfigError
+from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.checks import check_vector_env
 from trainables.runtime.envs.games import classic, toys  # noqa: F401  # register environments
 from trainables.runtime.envs.games.atari import AtariGame

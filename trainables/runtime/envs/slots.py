@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.checks import check_env
 from trainables.runtime.envs.constructors import (
     CONTEXT_PARAMETERS,

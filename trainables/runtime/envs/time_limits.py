@@ -16,7 +16,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 LIMIT = "max_episode_steps"
 

@@ -11,7 +11,7 @@ import numpy as np
 import ray
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import EVALUATION_ENV_RUNNERS, Bundles
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors

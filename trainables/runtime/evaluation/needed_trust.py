@@ -13,9 +13,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.checkpoint import load_part, resolve_callable
+from trainables.core.callables import resolve_callable
+from trainables.core.checkpoint import load_part
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import CODE, ConfigError
+from trainables.core.config.settings import CODE
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy_options import checked_options
 from trainables.core.trust import Doubt, doubts_of
 from trainables.runtime.envs.games.known import register

@@ -13,8 +13,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import space_mismatch
+from trainables.core.errors import ConfigError
 from trainables.core.policy.player import Player
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.export.graph_observations import Recording
 from trainables.core.export.onnx_program import export_onnx
 from trainables.core.export.torch_program import export_torch_program

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.ranks import ALONE, Ranks

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 
 
 def shares(data: Any, count: int) -> list[Any]:

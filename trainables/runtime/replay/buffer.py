@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch, Rollout, tree_columns
 from trainables.core.data.layout import ObservationLayout
+from trainables.core.errors import ConfigError
 from trainables.runtime.replay.priorities import Priorities, importance_weights
 from trainables.runtime.replay.ring import Ring
 from trainables.runtime.replay.state_store import StateLayout

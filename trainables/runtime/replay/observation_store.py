@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.layout import ObservationLayout
+from trainables.core.errors import ConfigError
 
 
 class ObservationStore(Protocol):

@@ -11,11 +11,11 @@ import ray
 import torch
 from gymnasium.vector import VectorEnv
 
-from trainables.core.checkpoint import callable_name, resolve_callable
+from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_uncalled
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy

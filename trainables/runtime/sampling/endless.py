@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import EnvName, env_name
 
 logger = logging.getLogger("trainables")

@@ -9,9 +9,9 @@ import torch
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
+from trainables.core.errors import ConfigError
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import reset_state, stacked_states, state_arrays
 from trainables.core.policy.connectors.filter import RunningMoments

@@ -18,7 +18,8 @@ from ray import tune
 from trainables import PPO, AlgorithmConfig, PPOConfig
 from trainables.core.config.config import EVALUATION_SETTINGS
 from trainables.core.config.model import ModelConfig, OptimizerConfig
-from trainables.core.config.settings import ConfigError, Setting
+from trainables.core.config.settings import Setting
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 CLASSES = [AlgorithmConfig, *(get_algorithm(name).config_class for name in algorithm_names())]

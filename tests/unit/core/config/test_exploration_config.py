@@ -8,7 +8,7 @@ import pytest
 
 from trainables import DQNConfig, PPOConfig, SACConfig
 from trainables.core.config.exploration import OPTIONS, ExplorationConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 OU = {"type": "OrnsteinUhlenbeckNoise"}
 REFUSED: list[tuple[dict[str, Any], str]] = [

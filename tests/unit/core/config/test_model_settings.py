@@ -11,7 +11,7 @@ import pytest
 from trainables import DQNConfig, Policy, PPOConfig, SACConfig, reference_table
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(

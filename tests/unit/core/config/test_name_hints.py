@@ -14,7 +14,7 @@ from experiments.sweep.load import SpecError, make_spec
 from trainables import PPO, PPOConfig, SACConfig
 from trainables.core.config.reference.name_hints import setting_hint
 from trainables.core.config.reference.other_libraries import ALGORITHMS, INSIDE, SETTINGS
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 CONFIGS = {name: get_algorithm(name).config_class for name in algorithm_names()}

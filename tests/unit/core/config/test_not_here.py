@@ -24,7 +24,7 @@ from trainables.core.config.reference.planned import (
     names_not_here,
     whats_become_of,
 )
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 MODULES = {name: name.lower() for name in ALGORITHMS_PLANNED}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trainables import DQN, DQNConfig, SACConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(

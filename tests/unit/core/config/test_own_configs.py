@@ -11,7 +11,7 @@ import pytest
 from own_algorithms import SMALL, MyAlgorithm, MyConfig, MyPPO, OldStyleConfig
 
 from trainables import DQN, PPO, SAC, AlgorithmConfig, PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 # ------------------------------------------------------------------ algo_class
 

@@ -6,7 +6,7 @@ import pytest
 from ray import tune
 
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 check = ReplayBufferConfig.check
 

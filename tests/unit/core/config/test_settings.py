@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from ray import tune
 
 from trainables.core.config.settings import (
-    ConfigError,
     Settings,
     contains_search_domain,
     is_search_domain,
     setting,
 )
+from trainables.core.errors import ConfigError
 
 
 @dataclass

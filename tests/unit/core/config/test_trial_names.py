@@ -12,7 +12,7 @@ from ray.tune.schedulers.pbt import _fill_config
 
 from trainables import PPO, IMPALAConfig, PPOConfig, SACConfig
 from trainables.core.config.reference.trial_names import with_one_name_each
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 OBJECT = PPOConfig().environment("CartPole-v1").training(train_batch_size_per_learner=256)
 

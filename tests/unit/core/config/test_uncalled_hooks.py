@@ -17,7 +17,7 @@ from trainables.core.config.reference.uncalled_hooks import (
     POLICY,
     refuse_uncalled,
 )
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO

@@ -16,8 +16,8 @@ from small_runs import settings_of
 
 from trainables import PPO, Policy, PPOConfig, registry
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.frame_stack import FrameStack, connected_frames
+from trainables.core.errors import ConfigError
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.sampling.env_runner import EnvRunner
 

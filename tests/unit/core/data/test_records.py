@@ -7,11 +7,11 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector.utils import batch_space
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import ACTION_MASK, PREV_ACTION, PREV_REWARD, VECTOR
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.preprocessor import Preprocessor
 from trainables.core.data.spaces import PLAIN, leaf_spaces
+from trainables.core.errors import ConfigError
 
 NESTED = gym.spaces.Dict(
     {

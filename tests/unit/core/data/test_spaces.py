@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_strategies import nested_spaces
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.space_json import space_from_json, space_to_json
 from trainables.core.data.spaces import check_observation, leaf_spaces, space_mismatch
+from trainables.core.errors import ConfigError
 
 Box, Dict, Tuple = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple
 Discrete, MultiDiscrete = gym.spaces.Discrete, gym.spaces.MultiDiscrete

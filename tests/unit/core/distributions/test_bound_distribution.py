@@ -10,7 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 
 SPACES: list[tuple[Any, str, dict[str, Any]]] = [

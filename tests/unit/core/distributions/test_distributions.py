@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import distributions as td
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.distributions.build import (
     Categorical,
     DiagGaussian,
@@ -18,6 +17,7 @@ from trainables.core.distributions.build import (
     SquashedGaussian,
     distribution_for,
 )
+from trainables.core.errors import ConfigError
 
 torch.manual_seed(0)
 ROWS = 64

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.distributions.build import (
     ILLEGAL,
     Categorical,
@@ -20,6 +19,7 @@ from trainables.core.distributions.build import (
     SquashedGaussian,
     distribution_for,
 )
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 
 Box, Dict, Tuple = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple

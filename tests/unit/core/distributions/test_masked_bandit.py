@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from trainables import DQN, PPO, SAC, Algorithm
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch
 from trainables.core.data.features import ACTION_MASK, VECTOR, FeatureSpec
 from trainables.core.distributions.build import Categorical
+from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss

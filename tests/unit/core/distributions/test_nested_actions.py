@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trainables import DQN, PPO, SAC, Policy
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 Box, Dict, Tuple, Discrete = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple, gym.spaces.Discrete
 

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 
 import trainables
 from trainables import Algorithm, Policy, PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic
 
 NUM_OFFERS, WIDTH = 5, 3

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import leaves_of
+from trainables.core.errors import ConfigError
 from trainables.core.export import graph_verification
 from trainables.core.export import torch_program as export
 from trainables.core.export.exported_policy import ExportedPolicy, is_exported, load_player

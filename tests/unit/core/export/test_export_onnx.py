@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.unit.core.export.test_export_graph import POLICIES, made, obs_of
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.export import onnx_program as onnx_export
 from trainables.core.export.exported_policy import ExportedPolicy
 from trainables.core.export.onnx_program import OPSETS, export_onnx, onnx_program

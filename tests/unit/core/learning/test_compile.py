@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import settings_of
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import get_algorithm
 
 

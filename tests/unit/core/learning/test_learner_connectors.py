@@ -15,8 +15,8 @@ from tests.fakes import EndlessEnv
 from tests.small_runs import settings_of
 from trainables import Algorithm, DQNConfig, Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.registry import get_algorithm
 

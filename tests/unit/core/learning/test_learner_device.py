@@ -7,7 +7,7 @@ import torch
 
 from trainables import PPOConfig
 from trainables.algorithm import _device
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 def config(**resources: float) -> PPOConfig:

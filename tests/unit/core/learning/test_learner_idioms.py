@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, LossFn, Metrics
 
 README = (Path(__file__).parents[4] / "trainables" / "README.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from trainables import PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.outputs import rollout_outputs
 from trainables.core.policy.policy import Policy

@@ -13,8 +13,8 @@ import torch
 from small_runs import settings_of
 from torch import Tensor, nn
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, Metrics
 from trainables.registry import get_algorithm
 

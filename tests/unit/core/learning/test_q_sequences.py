@@ -12,11 +12,11 @@ from torch import Tensor
 
 from trainables import DQN, DQNConfig
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import FeatureSpec
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.errors import ConfigError
 from trainables.core.learning.q_sequences import (
     SequenceShape,
     q_sequences,

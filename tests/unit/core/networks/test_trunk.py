@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import (
     ACTION_MASK,
     PREV_ACTION,
@@ -20,6 +19,7 @@ from trainables.core.data.features import (
 )
 from trainables.core.distributions.build import ILLEGAL, Categorical, DiagGaussian, SquashedGaussian
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic, PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic

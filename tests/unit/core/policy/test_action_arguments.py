@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trainables import DQNConfig, Policy, PPOConfig, SACConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 Box, Discrete = gym.spaces.Box, gym.spaces.Discrete
 SPACE = Box(-1, 1, (3,), np.float32)

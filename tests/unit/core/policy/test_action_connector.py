@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_strategies import ACTION_LEAVES, nested_spaces
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.distributions.build import Joint, distribution_for
+from trainables.core.errors import ConfigError
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
 from trainables.core.policy.connectors.actions import ActionConnector
 

@@ -15,9 +15,9 @@ from experiments.commands.evaluation.evaluate import evaluate_folder
 from tests.connector_cases import OnGrid, Torques, first_two, for_env, halved, parts, rounded
 from trainables import Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.features import ACTION_MASK, VECTOR
 from trainables.core.data.spaces import PLAIN
+from trainables.core.errors import ConfigError
 from trainables.core.export.torch_program import export_torch_program
 
 Box, Discrete, Dict, Tuple = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.Dict, gym.spaces.Tuple

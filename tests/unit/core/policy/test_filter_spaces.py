@@ -8,10 +8,10 @@ import torch
 
 from tests.policy_kinds import SPACES, settings_of
 from trainables import Policy, PPOConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.data.features import ACTION_MASK, VECTOR
 from trainables.core.data.preprocessor import Preprocessor
+from trainables.core.errors import ConfigError
 
 KIND = settings_of("nested_and_masked") | {"num_envs_per_env_runner": 3}
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from trainables import Policy
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.space_preprocessor import get_preprocessor
+from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.filter import RunningMoments
 
 Box, Discrete = gym.spaces.Box, gym.spaces.Discrete

@@ -8,7 +8,7 @@ import pytest
 
 from trainables import DQNConfig, SACConfig
 from trainables.core.config.per_worker import mean_value, of_env_runner, value_of
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 def dqn(num_env_runners: int, **options: Any) -> DQNConfig:

@@ -14,7 +14,7 @@ import torch
 
 from trainables import Algorithm, Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError, load_state, save_state
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.connectors.filter import RunningMoments
 

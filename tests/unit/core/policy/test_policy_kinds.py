@@ -13,7 +13,7 @@ import torch
 
 from tests.policy_kinds import KINDS, NUMPY_KINDS, TRUST, DiaryEnv, Step, settings_of
 from trainables import Policy, PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.export.exported_policy import ExportedPolicy
 from trainables.core.export.torch_program import export_torch_program
 

@@ -12,10 +12,10 @@ import torch
 
 from tests.fakes import EncodingVectorEnv, limited_walk
 from trainables import Algorithm, Policy, PPOConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.data.spaces import PLAIN
+from trainables.core.errors import ConfigError
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 MODEL = {

@@ -10,7 +10,7 @@ from placed import PlacedOnFakeGPU
 from ray.tune import PlacementGroupFactory
 
 from trainables import DQNConfig, PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.ppo import PPO
 from trainables.runtime.actors.bundles import (
     DRIVER,

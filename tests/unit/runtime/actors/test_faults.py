@@ -9,7 +9,7 @@ import pytest
 
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.actors.group import ActorDied, ActorGroup, Reply
 from trainables.runtime.sampling.env_runner import EnvRunner

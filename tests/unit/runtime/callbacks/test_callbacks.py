@@ -16,7 +16,7 @@ from gymnasium.vector import VectorEnv
 
 from trainables import PPO, Callbacks, DefaultCallbacks, MemoryTrackingCallbacks, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackError, CallbackSet
 from trainables.runtime.envs.make import EnvOptions, make_vector_env

@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables import Policy, PPOConfig
 from trainables.core.config.atari import is_ale
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.atari import AtariGames
 from trainables.runtime.envs.make import make_vector_env
 from trainables.runtime.envs.slots import EnvOptions

@@ -14,7 +14,7 @@ from level_envs import LevelEnv, next_level, no_such_thing, one_level_up
 
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import EnvContext
 from trainables.runtime.envs.slot_tasks import each_env
 from trainables.runtime.envs.sub_environment import SubEnvironmentError

@@ -14,7 +14,7 @@ from ray import tune
 from experiments.sweep.load import make_spec
 from search_spaces.documents import Document, SpecError
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.ppo import PPO
 from trainables.runtime.envs.make import is_name_safe, make_vector_env
 from trainables.runtime.envs.trust import environment_doubts

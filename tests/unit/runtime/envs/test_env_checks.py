@@ -13,7 +13,7 @@ from fakes import EncodingVectorEnv, EndlessEnv, limited_walk
 from gymnasium import spaces
 
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.checks import check_env
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.sub_environment import SubEnvironmentError

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from trainables import A2CConfig, APPOConfig, DQNConfig, IMPALAConfig, PPOConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.learning.returns import gae
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.curriculum import TaskSettableEnv

@@ -8,7 +8,8 @@ import gymnasium as gym
 import pytest
 from ray import tune
 
-from trainables.core.checkpoint import CheckpointError, UntrustedName
+from trainables.core.callables import UntrustedName
+from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.trust import doubts_of, refuse
 from trainables.runtime.envs.trust import environment_doubts

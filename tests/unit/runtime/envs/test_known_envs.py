@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games import known as known_envs
 from trainables.runtime.envs.games.known import Package, known_creator
 from trainables.runtime.envs.make import make_vector_env

@@ -16,8 +16,8 @@ from process_envs import ClockEnv, next_task
 
 import trainables
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.remote.slot import SlotDiedError

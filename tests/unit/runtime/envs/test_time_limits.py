@@ -13,7 +13,7 @@ from gymnasium.wrappers import TimeLimit
 from ray import tune
 
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import make_vector_env
 from trainables.runtime.envs.slots import EnvContext, EnvOptions
 from trainables.runtime.envs.time_limits import limited

@@ -11,7 +11,7 @@ import pytest
 from fakes import EncodingVectorEnv, EndlessEnv
 
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.sub_environment import SubEnvironment
 from trainables.runtime.envs.video import Video, _as_picture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 def config_of(**settings: Any) -> PPOConfig:

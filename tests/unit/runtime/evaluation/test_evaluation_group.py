@@ -16,7 +16,7 @@ from fakes import EndlessEnv
 
 from experiments.monitor.episode_watch import is_unknown
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
 from trainables.runtime.evaluation import group as evaluation_group

@@ -6,7 +6,7 @@ import pytest
 
 from trainables import DQNConfig, PPOConfig
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 def training() -> PPOConfig:

@@ -11,8 +11,8 @@ from fakes import EncodingVectorEnv
 from replay_cases import SPACE, SlowBuffer, Stream, check_windows, fill, make_buffer
 
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.sampling.env_runner import EnvRunner
 

@@ -12,9 +12,9 @@ from replay_cases import SPACE, Stream, make_buffer
 
 from trainables import Algorithm, DQNConfig, SACConfig
 from trainables.core.checkpoint import load_state, save_state
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Batch, Rollout, tree_of
 from trainables.core.data.layout import ObservationLayout
+from trainables.core.errors import ConfigError
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.replay.observation_store import make_observation_store
 

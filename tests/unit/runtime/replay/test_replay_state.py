@@ -10,7 +10,7 @@ import torch
 from replay_cases import SPACE, Stream, fill, make_buffer
 
 from trainables.core.checkpoint import load_state, save_state
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.replay.buffer import ReplayBuffer
 
 PRIORITIZED = {"type": "PrioritizedReplayBuffer"}

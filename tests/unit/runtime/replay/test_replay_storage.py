@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from replay_cases import Stream, check_windows, fill, make_buffer
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.layout import ObservationLayout
+from trainables.core.errors import ConfigError
 from trainables.runtime.replay.observation_store import make_observation_store
 
 SPACES = [

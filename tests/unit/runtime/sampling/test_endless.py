@@ -12,7 +12,7 @@ from fakes import EndlessEnv
 
 from experiments.monitor.episode_watch import EpisodeWatch, is_unknown
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.sampling.endless import EndlessWatch, longest_evaluated
 

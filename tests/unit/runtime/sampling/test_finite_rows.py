@@ -11,8 +11,8 @@ from bad_slots import BadSlotEnv, BadSlotEnvAtOnce
 from fakes import EncodingVectorEnv
 
 from trainables import DQNConfig, PPOConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvOptions, make_vector_env

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from trainables import PPOConfig
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.sampling.worker_policies import LocalWorker
 

@@ -28,7 +28,7 @@ from experiments.commands.evaluation.summary import COVERAGE, mean_interval
 from experiments.errors import ExperimentError
 from trainables import PPO
 from trainables.core.checkpoint import CheckpointError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.policy import Policy

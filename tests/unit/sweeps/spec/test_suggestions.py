@@ -18,7 +18,7 @@ from search_spaces.loader import known_preset_names, load_space, preset_names, s
 from trainables.core.config.exploration import OPTIONS, ExplorationConfig
 from trainables.core.config.model import MODEL_REFUSED
 from trainables.core.config.reference.compatibility import ALIASES
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 SUGGESTED = re.compile(r"; did you mean (.*)\?$")

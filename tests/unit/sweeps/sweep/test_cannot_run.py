@@ -17,7 +17,7 @@ from experiments.spec.ray_names import check_address
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from search_spaces import SpecError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
 SPEC: dict[str, Any] = {"name": "x", "trainable": "sweep_dummy:Dummy"}

@@ -13,7 +13,7 @@ import pytest
 from analysis.errors import ResultsError
 from experiments.errors import ExperimentError
 from experiments.sweep.load import SpecError, load_specs
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 ENV = {"env": "CartPole-v1"}
 STOP = {"num_env_steps_sampled_lifetime": 1000}

@@ -15,7 +15,7 @@ from experiments.spec.schema import SweepSpec
 from experiments.sweep import load as spec_module
 from experiments.sweep.load import load_spec
 from search_spaces import SpecError
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import make_vector_env
 
 FOLDER = Path(__file__).parents[3] / "rllib_style"

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 Hooks = Mapping[str, str]
 """Names of methods, each with what to do instead, in words."""

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import PLAIN, check_observation, leaf_spaces
 from trainables.core.distributions.build import Distribution, Joint, SquashedGaussian, is_float_box
+from trainables.core.errors import ConfigError
 
 
 class ActionConnector:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import PLAIN, leaf_spaces, path_of, tree_of_leaves
+from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.given import Connector
 from trainables.core.policy.connectors.signatures import made_connectors
 

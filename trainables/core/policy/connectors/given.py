@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from trainables.core.checkpoint import callable_name, resolve_callable
-from trainables.core.config.settings import ConfigError
+from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.signatures import EnvSpaces, Signature
 
 __all__ = ["Connector", "EnvSpaces", "check_connectors", "make_connectors"]

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from torch import Tensor
 
-from trainables.core.config.settings import ConfigError
 from trainables.core.data.spaces import leaf_spaces, leaves_of
+from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.actions import torch_dtype
 from trainables.core.policy.connectors.given import Connector
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 _MODULE_TO_ENV, _LEARNER = "module_to_env_connector", "learner_connector"
 

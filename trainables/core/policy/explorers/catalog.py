@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.distributions.build import Distribution
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.errors import ConfigError
 from trainables.core.policy.explorers.explorers import (
     Explorer,
     GaussianNoise,

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.config.settings import ConfigError
 from trainables.core.distributions.build import DiagGaussian, Distribution, SquashedGaussian
+from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import PolicyModule
 
 SlotState = dict[str, Tensor]  # what is kept for each slot, by name, `[N, …]`

@@ -19,7 +19,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import AtariPreprocessing, TransformObservation
 
 from trainables.core.config.atari import LIFE_LOSS, PREPROCESS
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.known import register
 from trainables.runtime.envs.time_limits import LIMIT, limited
 

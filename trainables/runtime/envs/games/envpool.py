@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 
 def make_envpool(env_id: str, env_config: dict[str, Any], num_envs: int) -> VectorEnv:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from trainables.core.config.atari import present_id
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 
 logger = logging.getLogger("trainables")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.known import register
 
 _MISSION = "mission"

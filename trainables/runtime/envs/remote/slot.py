@@ -12,7 +12,7 @@ from typing import Any
 
 import cloudpickle
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.remote.worker import ProcessError
 from trainables.runtime.envs.slots import SlotMaker
 from trainables.runtime.envs.sub_environment import SubEnvironmentError

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.remote.slot import RemoteSlot, SlotDiedError
 from trainables.runtime.envs.slots import SlotMaker
 from trainables.runtime.envs.sub_environment import (

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from trainables.core.config.settings import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.runtime.envs.curriculum import can_set_task, set_task
 from trainables.runtime.envs.state import get_slot_state, set_slot_state
 from trainables.runtime.envs.sub_environment import (
