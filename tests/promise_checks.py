@@ -103,7 +103,7 @@ def _missing_option(name: str) -> list[str]:
     words = name.split()[1:]
     command: Any = typer.main.get_command(cli.app)
     while words and words[0] in getattr(command, "commands", {}):
-        command, words = command.commands[words[0]], words[1:]
+        _, command, words = command.resolve_command(typer.Context(command), words)
     options = {"--help", *(option for parameter in command.params for option in parameter.opts)}
     return [f"{name}: no {word}" for word in words if word not in options]
 

@@ -1,1 +1,1 @@
-"""The command line's commands, and what they print."""
+"""The commands of `tunescape`, a module each; `experiments.cli` imports the one that is called."""

@@ -1,0 +1,60 @@
+"""`tunescape resume`: continue a sweep or a matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.commands import shell
+from experiments.commands.options import AddressOption
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="Folder of a sweep or matrix: runs/<name>.")],
+    num_samples: Annotated[
+        int | None, typer.Option(min=1, help="Give it more samples: the number of all of them.")
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC=VALUE",
+            help="Give it a longer budget; finished trials go on from their last checkpoints.",
+        ),
+    ] = None,
+    retry_errored: Annotated[
+        bool, typer.Option("--retry-errored", help="Failed trials go on from their checkpoints.")
+    ] = False,
+    restart_errored: Annotated[
+        bool, typer.Option("--restart-errored", help="Failed trials start anew.")
+    ] = False,
+    address: AddressOption = None,
+) -> None:
+    """Continue a sweep that was cut off, or extend one. Finished trials are kept."""
+    shell.begin(f"reading {folder}")
+    from experiments.commands.sweeps import resume_all, resume_one
+    from experiments.errors import SweepError
+    from experiments.running.extension import parse_stop
+    from experiments.running.matrix_state import is_matrix
+    from experiments.spec.paths import command_line
+
+    if not is_matrix(folder):
+        resume_one(
+            folder,
+            num_samples=num_samples,
+            stop=parse_stop(stop or []),
+            retry_errored=retry_errored,
+            restart_errored=restart_errored,
+            address=address,
+        )
+        return
+    if num_samples is not None or stop or restart_errored:
+        raise SweepError(
+            f"{folder} is a matrix, whose sweeps are extended one by one: "
+            f"`{command_line('resume', folder / 'SWEEP')} …`"
+        )
+    resume_all(folder, retry_errored=retry_errored, address=address)

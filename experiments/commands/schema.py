@@ -1,0 +1,26 @@
+"""`tunescape schema`: the JSON schema of specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analysis.home import expanded
+from experiments.spec.json_schema import schema_text
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def schema(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write; by default stdout.")
+    ] = None,
+) -> None:
+    """Print the JSON schema of specs, with which editors complete and check them."""
+    if output is None:
+        typer.echo(schema_text(), nl=False)
+    else:
+        expanded(output).write_text(schema_text(), encoding="utf-8")

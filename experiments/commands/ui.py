@@ -1,0 +1,24 @@
+"""`tunescape ui`: MLflow's pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.commands import shell
+from experiments.commands.results.tracking_ui import serve
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def ui(
+    folder: Annotated[
+        Path, typer.Argument(help="A sweep's folder, or the folder that holds sweeps.")
+    ] = Path("runs"),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
+) -> None:
+    """Start the MLflow UI, on this machine only."""
+    raise typer.Exit(serve(folder, port, shell.output()))

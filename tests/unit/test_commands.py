@@ -1,0 +1,54 @@
+"""The commands are listed without their modules, and `-v` may stand anywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from experiments import cli
+from experiments.commands import shell
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_a_command_is_listed_as_it_says_of_itself(name: str) -> None:
+    module, text = cli.COMMANDS[name]
+    command = typer.main.get_command(import_module(f"experiments.commands.{module}").app)
+    assert command.help == text
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from experiments import cli\n"
+        "assert 'quickstart' not in CliRunner().invoke(cli.app, ['--help']).output\n"
+        "print([name for name in sys.modules if name.startswith('experiments.commands.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['experiments.commands.shell']"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        (["space", "PPO"], 0),
+        (["-v", "space", "PPO"], 1),
+        (["space", "-vv", "PPO"], 2),
+        (["-v", "space", "PPO", "--verbose"], 2),
+    ],
+)
+def test_verbosity_counts_wherever_it_stands(arguments: list[str], level: int) -> None:
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 0, result.output
+    assert shell.verbosity() == level
+
+
+def test_verbosity_alone_is_no_command() -> None:
+    result = CliRunner().invoke(cli.app, ["-v"])
+    assert result.exit_code == CliRunner().invoke(cli.app, []).exit_code != 0
+    assert "Usage:" in result.output
