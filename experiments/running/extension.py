@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.errors import SweepError
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
+from experiments.search.registry import search_kind
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.load import dump_spec, read_spec
@@ -43,7 +44,7 @@ def extended(
     for name, value in (stop or {}).items():
         metric = _criterion(spec, name, value)
         new.stop[metric] = value
-        kind_of(new.scheduler).extend(metric, value)
+        scheduler_kind(new.scheduler).extend(metric, value)
     return new
 
 
@@ -79,12 +80,12 @@ def write_spec(spec: SweepSpec, file: Path) -> None:
 
 def _check_samples(spec: SweepSpec, num_samples: int) -> None:
     there = f"{spec.name} has num_samples = {spec.num_samples}"
-    if spec.search.algorithm == "grid":
+    if search_kind(spec.search).whole_grid:
         raise SweepError(
             f"--num-samples {num_samples}: a grid search runs every combination once, so there is "
             f"nothing to add; {_NEW_SWEEP}, with more values or with `search: random`"
         )
-    reason = kind_of(spec.scheduler).fixed_size
+    reason = scheduler_kind(spec.scheduler).fixed_size
     if reason:
         raise SweepError(
             f"--num-samples {num_samples}: a sweep with the scheduler {spec.scheduler.algorithm} "
@@ -115,7 +116,7 @@ def _criterion(spec: SweepSpec, name: str, value: float) -> str:
             f"{given}: that is less than the {spec.stop[metric]:g} that {spec.name} has, and "
             f"trials that went further cannot go back; {_NEW_SWEEP} for a lower budget"
         )
-    reason = kind_of(spec.scheduler).fixed_budget
+    reason = scheduler_kind(spec.scheduler).fixed_budget
     if value > spec.stop[metric] and reason:
         raise SweepError(
             f"{given}: a sweep with the scheduler {spec.scheduler.algorithm} cannot get a longer "

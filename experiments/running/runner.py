@@ -20,8 +20,8 @@ from experiments.running.fit import RunOptions, fit
 from experiments.running.results import Outcome
 from experiments.running.sweep_lock import sweep_lock
 from experiments.running.unsaved_sweep import remove_unsaved
-from experiments.schedulers.registry import kind_of
-from experiments.search.checks import notes
+from experiments.schedulers.registry import scheduler_kind
+from experiments.search.registry import search_kind
 from experiments.spec.paths import SPEC_FILE
 from experiments.spec.schema import SweepSpec
 from experiments.stop_signals import interrupted_status, received, stop_signals
@@ -123,7 +123,7 @@ def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 
     check_storage(sweep.storage, sweep.folder)
     reachable = _check_tracking(sweep, console)
     history = load_history(sweep)
-    for line in [*history.lines, *notes(spec, sweep.space)]:
+    for line in [*history.lines, *search_kind(spec.search).notes(spec, sweep.space)]:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     study = study_copy(spec)
     with (
@@ -133,7 +133,7 @@ def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 
     ):
         sweep = sweep.on_this_ray()
         _check_cluster(sweep)
-        if kind_of(spec.scheduler).shares_cpus:
+        if scheduler_kind(spec.scheduler).shares_cpus:
             console.print(
                 "resource_changing: every trial has a process of its own (reuse_actors is off)",
                 highlight=False,

@@ -11,7 +11,7 @@ from analysis.credentials import without_credentials
 from experiments.activity import doing
 from experiments.cluster.session import prepare_environment
 from experiments.errors import SweepError
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.paths import SPEC_FILE
 from experiments.spec.schema import SweepSpec
@@ -88,7 +88,7 @@ def prepare_tuner(
 
     limit = sweep.at_once
     search = build_search(spec, space, limit, history=history.trials, study=study)
-    alive = kind_of(spec.scheduler).alive(count, limit)
+    alive = scheduler_kind(spec.scheduler).alive(count, limit)
     if alive is not None:
         search = TogetherLimiter(search.searcher, alive, count)
     scheduler, keeper = durable(build_scheduler(spec, space, trainable, count))
@@ -96,7 +96,7 @@ def prepare_tuner(
     # The keeper comes first: it adds to results what the others read.
     watch = MetricWatch(watched_metrics(spec))
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
-    if is_function_class(trainable) and kind_of(spec.scheduler).pauses:
+    if is_function_class(trainable) and scheduler_kind(spec.scheduler).pauses:
         callbacks.append(PauseWatch(spec.trainable, spec.scheduler.algorithm))
     if mlflow is not None:
         callbacks.append(mlflow)

@@ -10,7 +10,8 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler
 
 from experiments.schedulers.halving import complete_halving
-from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
+from experiments.schedulers.kind import Parts, SchedulerKind
+from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import AshaScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document

@@ -9,7 +9,7 @@ from ray.tune.schedulers import TrialScheduler
 
 from experiments.schedulers.kind import Parts
 from experiments.schedulers.population_kind import mutated_parameters
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.schema import SweepSpec
 from search_spaces.space import Parameter, SearchSpace
 
@@ -32,7 +32,7 @@ def build_scheduler(
     config_class = getattr(trainable, "config_class", None)
     check = None if config_class is None else _Check(config_class)
     parts = Parts(spec, num_trials, space, parameters, check)
-    scheduler: TrialScheduler = kind_of(spec.scheduler).construction(parts).make()
+    scheduler: TrialScheduler = scheduler_kind(spec.scheduler).construction(parts).make()
     return scheduler
 
 

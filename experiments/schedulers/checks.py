@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.schedulers.kind import PLACE
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.pairs import why_not
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
@@ -20,7 +20,7 @@ def check_pair(document: Document, spec: SweepSpec) -> None:
     Raises:
         SpecError: Why they do not, and what would.
     """
-    kind, name = kind_of(spec.scheduler), spec.scheduler.algorithm
+    kind, name = scheduler_kind(spec.scheduler), spec.scheduler.algorithm
     for scheduler in (name, kind.decided_by):
         reason = why_not(spec.search.algorithm, scheduler)
         if reason is not None:
@@ -41,7 +41,7 @@ def check_scheduler(
     Raises:
         SpecError: What does not go together, why, and what would.
     """
-    kind = kind_of(spec.scheduler)
+    kind = scheduler_kind(spec.scheduler)
     if kind.pauses:
         _require_stored_buffer(document, spec, space, trainable)
     kind.check(document, spec, space, trainable)

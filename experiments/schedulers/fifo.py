@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ray.tune.schedulers import FIFOScheduler
 
-from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
+from experiments.schedulers.kind import Parts, SchedulerKind
+from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import FifoScheduler
 
 

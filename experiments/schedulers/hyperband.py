@@ -18,7 +18,8 @@ from ray.tune.schedulers import TrialScheduler
 from analysis.results.rows import flatten
 from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.halving import complete_halving
-from experiments.schedulers.kind import Construction, Parts, SchedulerKind, construction
+from experiments.schedulers.kind import Parts, SchedulerKind
+from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import HyperBandScheduler
 from experiments.spec.schema import SweepSpec
 from experiments.trial_info import PRUNED

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from experiments.spec.construction import Construction
 from experiments.spec.schema import SweepSpec
 from experiments.spec.section import Section
 from search_spaces.documents import Document
@@ -15,35 +16,6 @@ PLACE = ("scheduler",)
 """Where errors of a scheduler point."""
 
 Options = TypeVar("Options", bound=Section)
-
-
-@dataclass(frozen=True)
-class Construction:
-    """A call that constructs a scheduler: a sweep makes it, `show --as python` writes it.
-
-    Attributes:
-        function: The class, or a function that returns an instance.
-        args: Positional arguments, which may be constructions themselves.
-        kwargs: Keyword arguments, likewise.
-    """
-
-    function: Callable[..., Any]
-    args: Sequence[Any] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-
-    def make(self) -> Any:
-        """Make the call, and those in its arguments before it."""
-        kwargs = {name: _made(value) for name, value in self.kwargs.items()}
-        return self.function(*map(_made, self.args), **kwargs)
-
-
-def construction(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Construction:
-    """A `Construction` as one writes a call."""
-    return Construction(function, args, kwargs)
-
-
-def _made(value: Any) -> Any:
-    return value.make() if isinstance(value, Construction) else value
 
 
 @dataclass(frozen=True)

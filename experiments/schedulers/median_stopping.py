@@ -8,13 +8,8 @@ from typing import Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
 
-from experiments.schedulers.kind import (
-    Construction,
-    Parts,
-    SchedulerKind,
-    construction,
-    limit_of,
-)
+from experiments.schedulers.kind import Parts, SchedulerKind, limit_of
+from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import MedianStoppingScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.schedulers.kind import Construction, Parts, construction
+from experiments.schedulers.kind import Parts
 from experiments.schedulers.mutation import (
     Check,
     first_valid,
@@ -27,6 +27,7 @@ from experiments.schedulers.mutation import (
 )
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
+from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import Pb2Scheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from experiments.schedulers.kind import Construction, Parts, construction
+from experiments.schedulers.kind import Parts
 from experiments.schedulers.mutation import Mutation
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind
+from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import PbtScheduler
 
 

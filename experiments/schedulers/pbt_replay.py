@@ -12,8 +12,9 @@ from ray.tune.schedulers import TrialScheduler
 
 from analysis.home import expanded
 from experiments.schedulers.acting_scheduler import ActingScheduler
-from experiments.schedulers.kind import PLACE, Construction, Parts, SchedulerKind, construction
+from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
 from experiments.schedulers.mutation import holds, value_at
+from experiments.spec.construction import Construction, construction
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.scheduler_schema import PbtReplayScheduler
 from experiments.spec.schema import ENV_STEPS, SweepSpec

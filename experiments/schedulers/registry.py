@@ -20,7 +20,7 @@ _CLASSES = {
 """The class of each kind; its module has the algorithm's name, and is imported when it is used."""
 
 
-def kind_of(options: Any) -> SchedulerKind[Any]:
+def scheduler_kind(options: Any) -> SchedulerKind[Any]:
     """The kind of a `scheduler` section, with these options."""
     name = options.algorithm
     kind: type[SchedulerKind[Any]] = getattr(import_module(f"{__package__}.{name}"), _CLASSES[name])

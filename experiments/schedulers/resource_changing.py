@@ -9,8 +9,9 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ResourceChangingScheduler as TunesResourceChanging
 from ray.tune.schedulers import TrialScheduler
 
-from experiments.schedulers.kind import PLACE, Construction, Parts, SchedulerKind, construction
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
+from experiments.schedulers.registry import scheduler_kind
+from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import SCHEDULERS, ResourceChangingScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
@@ -62,7 +63,7 @@ class ResourceChanging(SchedulerKind[ResourceChangingScheduler]):
         return construction(share_freed_cpus, base.construction(parts))
 
     def _base(self) -> SchedulerKind[Any]:
-        return kind_of(SCHEDULERS[self.options.base]())
+        return scheduler_kind(SCHEDULERS[self.options.base]())
 
 
 def share_cpus(

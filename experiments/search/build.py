@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ray.tune.search import ConcurrencyLimiter, Searcher
+from ray.tune.search import ConcurrencyLimiter
 
-from experiments.search.variant_search import VariantSearch
+from experiments.search.registry import search_kind
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import OptunaSection
 from search_spaces.points import searched_point
@@ -38,36 +38,10 @@ def build_search(
         history: What the search learns from before its first trial.
         study: Where a copy of an Optuna study is kept.
     """
-    metric, mode = spec.objective.metric, spec.objective.mode
     points = searched_points(spec, space)
-    searcher: Searcher
-    if isinstance(spec.search, OptunaSection):
-        from experiments.search.optuna_search import (
-            OptunaSearch,  # it takes a while to import Optuna
-        )
-        from experiments.search.samplers import build_sampler
-
-        searcher = OptunaSearch(
-            space,
-            metric=metric,
-            mode=mode,
-            sampler=build_sampler(spec.search, space, spec.seed, history=history),
-            objectives=[(o.metric, o.mode) for o in spec.objectives],
-            stop=spec.stop,
-            points=points,
-            history=history,
-        )
+    searcher: Any = search_kind(spec.search).construction(spec, space, points, history).make()
+    if study is not None:
         searcher.copy = study
-    else:
-        searcher = VariantSearch(
-            space,
-            metric=metric,
-            mode=mode,
-            num_samples=spec.num_samples,
-            seed=spec.seed,
-            whole_grid=spec.search.algorithm == "grid",
-            points=points,
-        )
     return ConcurrencyLimiter(searcher, max_concurrent=max_concurrent)
 
 

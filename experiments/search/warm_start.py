@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from analysis.credentials import scrubbed
 from analysis.home import expanded
 from experiments.errors import PreflightError
+from experiments.search.registry import search_kind
 from experiments.spec.paths import absolute_tracking_uri
-from experiments.spec.search_schema import CmaesSearch, LearningSection, WarmStart
+from experiments.spec.search_schema import LearningSection, WarmStart
 from experiments.spec.section import ENV_STEPS
 from experiments.trial_info import PRUNED
 from search_spaces.conditions import SpaceKeyError
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from experiments.sweep.sweep import Sweep
-
-_LEAST_FOR_CMAES = 10  # it takes the best tenth for its first distribution
 
 
 @dataclass
@@ -86,11 +85,9 @@ def load_history(sweep: Sweep) -> History:
         history.trials += used
         history.lines.append(f"Warm start: {count}" + (f" (left out: {why})" if why else ""))
     complete = sum(trial.state.name == "COMPLETE" for trial in history.trials)
-    if history.trials and isinstance(search, CmaesSearch) and complete < _LEAST_FOR_CMAES:
-        raise PreflightError(
-            f"warm_start: cmaes needs {_LEAST_FOR_CMAES} complete trials, not {complete}: it takes "
-            "the best tenth for its first distribution; use tpe, or leave warm_start out"
-        )
+    problem = search_kind(search).check_history(complete) if history.trials else None
+    if problem:
+        raise PreflightError(f"warm_start: {problem}")
     return history
 
 
@@ -220,10 +217,9 @@ def _converted(
     from optuna.trial import TrialState, create_trial
 
     from experiments.search.optuna_search import TRIAL_ID, distribution, to_optuna
-    from experiments.search.samplers import history_attributes
 
     domains = {p.name: p.domain for p in space.parameters}
-    attributes = history_attributes(search)
+    attributes = search_kind(search).history_attributes()
     used: list[FrozenTrial] = []
     reasons: Counter[str] = Counter()
     for trial in past:

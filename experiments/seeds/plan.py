@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.cluster.session import available_nodes
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.trial_resources import needed_resources
 from search_spaces.space import SearchSpace
@@ -36,7 +36,7 @@ def over_seeds(
     parallel = spec.seeds.parallel
     if parallel == "auto":
         # That scheduler hands out free CPUs itself, to trials of one bundle.
-        if kind_of(spec.scheduler).shares_cpus:
+        if scheduler_kind(spec.scheduler).shares_cpus:
             parallel = 1
         else:
             needed = needed_resources(spec, space, trainable)

@@ -17,6 +17,7 @@ from experiments.spec.section import (
     PositiveInt,
     Probability,
     Section,
+    sections_of,
     tag_of,
 )
 
@@ -131,17 +132,6 @@ class ResourceChangingScheduler(Section):
     """Which scheduler decides on trials, with its default options."""
 
 
-SCHEDULERS: dict[str, type[Section]] = {
-    "fifo": FifoScheduler,
-    "asha": AshaScheduler,
-    "hyperband": HyperBandScheduler,
-    "median_stopping": MedianStoppingScheduler,
-    "pbt": PbtScheduler,
-    "pb2": Pb2Scheduler,
-    "pbt_replay": PbtReplayScheduler,
-    "resource_changing": ResourceChangingScheduler,
-}
-
 Scheduler = Annotated[
     Annotated[FifoScheduler, Tag("fifo")]
     | Annotated[AshaScheduler, Tag("asha")]
@@ -153,3 +143,5 @@ Scheduler = Annotated[
     | Annotated[ResourceChangingScheduler, Tag("resource_changing")],
     Discriminator(tag_of),
 ]
+
+SCHEDULERS = sections_of(Scheduler)

@@ -6,7 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from experiments.spec.section import MAX_TRIALS, Count, FilePath, Probability, Section, tag_of
+from experiments.spec.section import (
+    MAX_TRIALS,
+    Count,
+    FilePath,
+    Probability,
+    Section,
+    sections_of,
+    tag_of,
+)
 
 
 class WarmStart(Section):
@@ -129,16 +137,6 @@ class Nsga3Search(_Evolution):
     algorithm: Literal["nsga3"] = "nsga3"
 
 
-SEARCHES: dict[str, type[Section]] = {
-    "grid": GridSearch,
-    "random": RandomSearch,
-    "tpe": TpeSearch,
-    "cmaes": CmaesSearch,
-    "gp": GpSearch,
-    "sobol": SobolSearch,
-    "nsga2": Nsga2Search,
-    "nsga3": Nsga3Search,
-}
 SEARCH_SYNONYMS = {"optuna": "tpe", "qmc": "sobol"}
 
 Search = Annotated[
@@ -152,3 +150,5 @@ Search = Annotated[
     | Annotated[Nsga3Search, Tag("nsga3")],
     Discriminator(tag_of),
 ]
+
+SEARCHES = sections_of(Search)

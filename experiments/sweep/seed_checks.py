@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.results.schedulers import CHANGING
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.trial_resources import trial_configs
 from search_spaces.documents import Document, KeyPath
@@ -29,7 +29,7 @@ def check_seeds(document: Document, spec: SweepSpec, space: SearchSpace, trainab
             (*_SEEDS, "parallel"),
             f"seeds.parallel = {parallel} is above the number of seeds, {len(values)}",
         )
-    if kind_of(spec.scheduler).shares_cpus and parallel not in ("auto", 1):
+    if scheduler_kind(spec.scheduler).shares_cpus and parallel not in ("auto", 1):
         raise document.error(
             (*_SEEDS, "parallel"),
             f"seeds.parallel = {parallel}: the scheduler {spec.scheduler.algorithm} hands out free "

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cluster.session import available_nodes
+from experiments.search.registry import search_kind
 from experiments.seeds.plan import over_seeds
 from experiments.spec.paths import storage_dir, sweep_dir, tracking_uri
 from experiments.spec.schema import SweepSpec
-from experiments.spec.search_schema import OptunaSection
 from experiments.spec.trainable import resolve_trainable, with_trial_resources
 from experiments.sweep.load import spec_space
 from experiments.sweep.trial_resources import TrialResources, needed_resources
@@ -47,7 +47,7 @@ class Sweep:
         Asks the Ray that runs, or else this machine, how many seeds of a trial fit side by side.
         """
         space = spec_space(spec)
-        count = _num_trials(spec, space)
+        count = search_kind(spec.search).total(spec, space)
         single = with_trial_resources(resolve_trainable(spec.trainable), spec.resources.per_trial)
         trainable = single if spec.seeds is None else over_seeds(single, spec, space, count)
         return cls(
@@ -77,10 +77,3 @@ class Sweep:
         """Where MLflow keeps artifacts: beside its database; a server decides for itself."""
         is_local = self.tracking_uri.startswith("sqlite:")
         return (self.storage / "mlartifacts").as_uri() if is_local else None
-
-
-def _num_trials(spec: SweepSpec, space: SearchSpace) -> int:
-    if isinstance(spec.search, OptunaSection):
-        return spec.num_samples
-    whole = spec.search.algorithm == "grid"
-    return spec.num_samples * sum(1 for _ in space.grid_points(whole=whole))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.durability.actor_reuse import has_own, has_own_reset
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import is_own, with_trial_resources
@@ -49,7 +49,7 @@ def _settle_checkpoints(document: Document, spec: SweepSpec, trainable: Any) -> 
         return
     else:
         why = "has no save_checkpoint"
-        if kind_of(spec.scheduler).pauses:
+        if scheduler_kind(spec.scheduler).pauses:
             raise document.error(
                 ("scheduler",),
                 f"scheduler: {spec.scheduler.algorithm} pauses trials and goes on from their "
@@ -69,7 +69,7 @@ def _settle_checkpoints(document: Document, spec: SweepSpec, trainable: Any) -> 
 def _settle_reuse(document: Document, spec: SweepSpec, trainable: Any) -> None:
     place = ("resources", "reuse_actors")
     asked = spec.resources.reuse_actors
-    changing = kind_of(spec.scheduler).shares_cpus
+    changing = scheduler_kind(spec.scheduler).shares_cpus
     rebuilds = spec.seeds is not None  # the trainable of several seeds replaces its instances
     if asked and changing:
         raise document.error(

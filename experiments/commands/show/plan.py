@@ -9,7 +9,7 @@ import numpy as np
 from analysis.credentials import scrubbed
 from experiments.cluster.session import local_node
 from experiments.commands.show.short_spec import short_spec
-from experiments.search.checks import notes
+from experiments.search.registry import search_kind
 from experiments.sweep.load import dump_spec
 from experiments.sweep.preflight import check_places, check_resources, check_unused
 from experiments.sweep.sweep import Sweep
@@ -59,7 +59,7 @@ def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
     if spec.mlflow.enabled:
         lines.append(f"# MLflow: {scrubbed(sweep.tracking_uri)}")
     lines += [f"# {line}" for line in load_history(sweep).lines]
-    lines += [f"# {note}" for note in notes(spec, sweep.space)]
+    lines += [f"# {note}" for note in search_kind(spec.search).notes(spec, sweep.space)]
     lines += [f"# a trial may have: {dump_flow(_rounded(e))}" for e in _examples(sweep)]
     if not whole:
         lines.append("# what is not shown is at its default: -v shows it")
@@ -106,7 +106,7 @@ def _examples(sweep: Sweep) -> list[dict[str, Any]]:
     if not space:
         return []
     generator = np.random.default_rng(spec.seed)
-    grid = list(space.grid_points(whole=spec.search.algorithm == "grid"))
+    grid = list(space.grid_points(whole=search_kind(spec.search).whole_grid))
     first = searched_points(spec, space)
     examples = []
     for index in range(min(_EXAMPLES, max(len(grid), spec.num_samples))):

@@ -18,22 +18,19 @@ from experiments.commands.show.python_code import (
     call,
     imports_of,
     render,
-    section_call,
 )
-from experiments.commands.show.scheduler import check_source, scheduler_call
+from experiments.commands.show.scheduler import check_source, scheduler_call, written
 from experiments.durability.keeper import durable
 from experiments.errors import SpecError
 from experiments.monitor.trial_files import file_loggers
 from experiments.running.tuner import takes_seed
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.search.limit import TogetherLimiter
-from experiments.search.optuna_search import OptunaSearch
-from experiments.search.samplers import build_sampler
-from experiments.search.variant_search import VariantSearch
+from experiments.search.registry import search_kind
 from experiments.seeds.multi_seed import with_seeds
+from experiments.spec.construction import construction
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.schema import SweepSpec
-from experiments.spec.search_schema import OptunaSection
 from experiments.spec.trainable import resolve_trainable
 from experiments.sweep.sweep import Sweep
 from experiments.tracking.callback import MLflowCallback
@@ -110,35 +107,12 @@ def _title(spec: SweepSpec) -> str:
 
 def _search(sweep: Sweep) -> Call:
     spec, count = sweep.spec, sweep.num_trials
-    metric, mode = spec.objective.metric, spec.objective.mode
     points = [
-        Call(searched_point, (_SPACE, point))
+        construction(searched_point, _SPACE, point)
         for point in getattr(spec.search, "points_to_evaluate", [])
     ]
-    if isinstance(spec.search, OptunaSection):
-        sampler = call(build_sampler, section_call(spec.search), _SPACE, seed=spec.seed)
-        searcher = call(
-            OptunaSearch,
-            _SPACE,
-            metric=metric,
-            mode=mode,
-            sampler=sampler,
-            objectives=[(o.metric, o.mode) for o in spec.objectives],
-            stop=spec.stop,
-            points=points,
-        )
-    else:
-        searcher = call(
-            VariantSearch,
-            _SPACE,
-            metric=metric,
-            mode=mode,
-            num_samples=spec.num_samples,
-            seed=spec.seed,
-            whole_grid=spec.search.algorithm == "grid",
-            points=points,
-        )
-    alive = kind_of(spec.scheduler).alive(count, sweep.at_once)
+    searcher = written(search_kind(spec.search).construction(spec, _SPACE, points))
+    alive = scheduler_kind(spec.scheduler).alive(count, sweep.at_once)
     if alive is not None:
         return call(TogetherLimiter, searcher, alive, count)
     return call(ConcurrencyLimiter, searcher, max_concurrent=sweep.at_once)
@@ -150,7 +124,7 @@ def _tuner(sweep: Sweep, trainable: Any) -> Call:
     config = dict(spec.config)
     if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
         config.setdefault("seed", spec.seed)
-    waits = kind_of(spec.scheduler).alive(count, 1) is not None
+    waits = scheduler_kind(spec.scheduler).alive(count, 1) is not None
     tune_config = Call(
         tune.TuneConfig,
         (),

@@ -19,7 +19,7 @@ from experiments.schedulers.hyperband import (
     num_halvings,
     num_kept,
 )
-from experiments.schedulers.registry import kind_of
+from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.pairs import markdown, table, why_not
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
@@ -299,7 +299,7 @@ def test_what_can_change_is_declared_with_the_setting(
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_every_scheduler_of_a_spec_has_its_kind(name: str) -> None:
     section = SCHEDULERS[name]
-    kind = kind_of(section())
+    kind = scheduler_kind(section())
     assert type(kind).__module__ == f"experiments.schedulers.{name}"
     (base,) = type(kind).__orig_bases__  # type: ignore[attr-defined]
     assert base.__args__ == (section,)
@@ -308,7 +308,7 @@ def test_every_scheduler_of_a_spec_has_its_kind(name: str) -> None:
 
 
 def test_what_a_kind_declares_for_an_extension() -> None:
-    kinds = {name: kind_of(section()) for name, section in SCHEDULERS.items()}
+    kinds = {name: scheduler_kind(section()) for name, section in SCHEDULERS.items()}
     fixed = {name for name, kind in kinds.items() if kind.fixed_size or kind.fixed_budget}
     assert fixed == {"hyperband", "pbt", "pb2", "pbt_replay", "resource_changing"}
     assert fixed == {name for name, kind in kinds.items() if kind.pauses}

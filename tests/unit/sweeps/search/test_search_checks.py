@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from experiments.search.checks import notes
+from analysis.results.searches import LEARNING
+from experiments.search.optuna_kind import LearningKind
+from experiments.search.registry import search_kind
 from experiments.search.samplers import build_sampler
-from experiments.spec.search_schema import Nsga2Search, Nsga3Search, TpeSearch
+from experiments.spec.schema import SweepSpec
+from experiments.spec.search_schema import SEARCHES, Nsga2Search, Nsga3Search, TpeSearch
 from experiments.sweep.load import dump_spec, load_spec, make_spec, spec_space
-from search_spaces import SpecError
+from search_spaces import SearchSpace, SpecError
 
 TWO = [{"metric": "episode_return_mean"}, {"metric": "time_total_s", "mode": "min"}]
 NUMBERS = {"lr": {"loguniform": [1e-4, 1e-1]}, "gamma": {"uniform": [0.5, 1]}}
@@ -29,6 +32,10 @@ def spec(search: Any = "tpe", space: Any = None, **keys: Any) -> Any:
         **keys,
     }
     return make_spec(data)
+
+
+def notes(spec: SweepSpec, space: SearchSpace) -> list[str]:
+    return search_kind(spec.search).notes(spec, space)
 
 
 def points(*given: dict[str, Any], algorithm: str = "random") -> dict[str, Any]:
@@ -130,3 +137,14 @@ def test_an_evolution_has_generations_to_learn_from(algorithm: str) -> None:
     assert size == 40 and "makes no second one of population_size = 40" in note
     warm = [{"folder": "runs/old"}]  # its trials are the first generation
     assert found(40, population_size=40, warm_start=warm)[1] == []
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_search_of_a_spec_has_its_kind(name: str) -> None:
+    section = SEARCHES[name]
+    kind = search_kind(section())
+    assert type(kind).__module__ == f"experiments.search.{name}"
+    (base,) = type(kind).__orig_bases__  # type: ignore[attr-defined]
+    assert base.__args__ == (section,)
+    assert kind.whole_grid == (name == "grid")
+    assert isinstance(kind, LearningKind) == (name in LEARNING)
