@@ -24,6 +24,7 @@ import torch  # noqa: E402 - after the environment is set
 
 torch.set_num_threads(1)
 
+HERE = Path(__file__).parent
 LONGEST_FIRST = ("learning", "integration", "contracts", "unit")
 
 
@@ -41,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         sharing = _sharing(items)
         items.sort(
             key=lambda item: (
-                LONGEST_FIRST.index(item.path.parent.name),
+                LONGEST_FIRST.index(item.path.relative_to(HERE).parts[0]),
                 sharing.get(item.path, float("inf")),
             )
         )
@@ -71,11 +72,15 @@ class _SharedRay:
         """Start one, unless the one that runs will do."""
         import ray
 
+        from experiments.cluster.lean_ray import lean_ray
+
         if ray.is_initialized():
             if self._started == (num_cpus, ray.get_runtime_context().gcs_address):
                 return
             self.end()
-        ray.init(address="local", num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
+        options = {"num_cpus": num_cpus, "include_dashboard": False, "log_to_driver": False}
+        with lean_ray(follow_logs=False):
+            ray.init(address="local", **options)
         self._started = (num_cpus, ray.get_runtime_context().gcs_address)
 
     def end(self) -> None:
