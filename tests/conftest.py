@@ -98,6 +98,18 @@ def _own_path() -> Iterator[None]:
     sys.path[:] = before
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _own_algorithms() -> Iterator[None]:
+    """Take back what a module registers: the next one may go through all algorithms."""
+    from trainables import registry
+
+    before = set(registry._MODULES)
+    yield
+    for name in set(registry._MODULES) - before:
+        del registry._MODULES[name]
+        registry._registered.pop(name, None)
+
+
 @pytest.fixture(scope="session")
 def _shared_ray(request: pytest.FixtureRequest) -> Iterator[_SharedRay]:
     shared = _SharedRay(_sharing(request.session.items))
