@@ -21,6 +21,7 @@ from trainables.core.config.model import ALIASES, ModelConfig, OptimizerConfig
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.defaults import NOT_GIVEN, defaults_of, defaults_of_model
 from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.sections import HasSections
 from trainables.core.config.settings import Setting
 from trainables.core.generated_part import GeneratedPart, row, run_command
 
@@ -52,7 +53,7 @@ def _sections() -> list[str]:
     used = {declared.section for declared in AlgorithmConfig.settings().values()}
     for table in (compatibility.CONSTANTS, compatibility.PLANNED, compatibility.REFUSED):
         used |= {entry.section for entry in table.values()}
-    return [name for name in vars(AlgorithmConfig) if name in used]
+    return [name for name in vars(HasSections) if name in used]
 
 
 def _section(section: str) -> str:

@@ -8,11 +8,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.config.settings import CODE, FOLDER, MEMORY, Settings, setting
+from trainables.core.config.atari import is_ale, is_envpool
+from trainables.core.config.own_settings import BuildsAlgorithm
+from trainables.core.config.settings import CODE, FOLDER, MEMORY, setting
+from trainables.core.errors import ConfigError
 
 
 @dataclass(kw_only=True)
-class EnvironmentSettings(Settings):
+class EnvironmentSettings(BuildsAlgorithm):
     """Settings of the environment, and of what happens to rewards and actions."""
 
     env: str | type | Callable[..., Any] | None = setting(
@@ -99,3 +102,37 @@ class EnvironmentSettings(Settings):
     video_interval: int = setting(
         100, "environment", "every how many episodes of the first slot record_env records", ge=1
     )
+
+    def validate(self) -> None:
+        super().validate()
+        if self.env is None:
+            raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")
+        self._validate_clip_rewards()
+        if self.is_atari and not (is_ale(self.env) or is_envpool(self.env)):
+            raise ConfigError(
+                f"is_atari = True is not allowed with env = {self.env!r}; allowed: games of "
+                "gymnasium, 'ALE/…', and of EnvPool; wrap others yourself"
+            )
+        if self.render_env and self.record_env:
+            raise ConfigError(
+                "render_env and record_env are both set; an environment renders to a window or to "
+                "arrays: choose one"
+            )
+        if (
+            not self.record_env
+            and self.video_interval != type(self).settings()["video_interval"].default
+        ):
+            raise ConfigError(
+                f"video_interval = {self.video_interval} has no effect without record_env"
+            )
+
+    def _validate_clip_rewards(self) -> None:
+        bound = self.clip_rewards
+        if bound is None or isinstance(bound, bool):
+            return
+        bounds = bound if isinstance(bound, list) else [-bound, bound]
+        if len(bounds) != 2 or not bounds[0] < bounds[1]:
+            raise ConfigError(
+                f"clip_rewards = {bound!r} is not allowed; allowed: True, False, None, a number "
+                "> 0, or two bounds [a, b] with a < b"
+            )

@@ -6,16 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainables.core.config.reference.defaults import is_default
-from trainables.core.config.settings import CODE, MOST_ACTORS, PROCESSES, Settings, setting
+from trainables.core.config.reference.defaults import is_default, refuse_given
+from trainables.core.config.resources import ResourceSettings
+from trainables.core.config.settings import CODE, MOST_ACTORS, PROCESSES, setting
 from trainables.core.errors import ConfigError
 
 # Slots that are stepped together. Not those of training: the episodes would depend on them.
 _SLOTS = 8
 
+# What has no effect where a failure ends the trial, and where there are no env-runner actors.
+_OF_TOLERANCE = (
+    "num_consecutive_env_runner_failures_tolerance",
+    "env_runner_health_probe_timeout_s",
+)
+_OF_ENV_RUNNER_ACTORS = (
+    "ignore_env_runner_failures",
+    "restart_failed_env_runners",
+    "sample_timeout_s",
+    *_OF_TOLERANCE,
+)
+
 
 @dataclass(kw_only=True)
-class EvaluationSettings(Settings):
+class EvaluationSettings(ResourceSettings):
     """Settings of evaluations during training."""
 
     evaluation_interval: int | None = setting(
@@ -98,12 +111,44 @@ class EvaluationSettings(Settings):
         in_episodes = self.evaluation_duration_unit == "episodes"
         return _SLOTS if in_episodes and self.evaluation_duration != "auto" else 1
 
-    def validate_evaluation(self) -> None:
-        """Check what concerns several settings of evaluations.
+    def validate(self) -> None:
+        super().validate()
+        self._validate_actors()
+        self._validate_evaluation()
 
-        Raises:
-            ConfigError: naming the settings that do not fit together.
-        """
+    def _validate_actors(self) -> None:
+        """Check what env-runner actors of training and of evaluations have in common."""
+        num_actors = self.num_env_runners + self.evaluation_num_env_runners
+        if not num_actors + self.num_learners:
+            refuse_given(
+                self,
+                "extra_python_environs_for_worker",
+                "num_env_runners = 0, evaluation_num_env_runners = 0 and num_learners = 0: there "
+                "is only the trial's own process (extra_python_environs_for_driver)",
+            )
+        if not num_actors:
+            for name in _OF_ENV_RUNNER_ACTORS:
+                refuse_given(
+                    self,
+                    name,
+                    "num_env_runners = 0 and evaluation_num_env_runners = 0: the trial's own "
+                    "process samples, and fails with its environments",
+                )
+        elif not (self.ignore_env_runner_failures or self.restart_failed_env_runners):
+            for name in _OF_TOLERANCE:
+                refuse_given(
+                    self,
+                    name,
+                    "neither ignore_env_runner_failures nor restart_failed_env_runners: the first "
+                    "failure ends the trial",
+                )
+        if self.num_gpus_per_env_runner and not num_actors:
+            raise ConfigError(
+                f"num_gpus_per_env_runner = {self.num_gpus_per_env_runner} has no effect with "
+                "num_env_runners = 0: the trial's process samples on num_gpus_per_learner"
+            )
+
+    def _validate_evaluation(self) -> None:
         if self.evaluation_duration == "auto" and not self.evaluation_parallel_to_training:
             raise ConfigError(
                 "evaluation_duration = 'auto' is as long as the training iteration beside it: set "

@@ -26,6 +26,15 @@ class BuildsAlgorithm(Settings):
         _check_defaults(config_class)
         return super().__new__(cls, *args, **values)
 
+    def validate(self) -> None:
+        """Check what concerns several settings at once, section by section.
+
+        Each section extends those whose settings its own are checked with.
+
+        Raises:
+            ConfigError: naming the settings that do not fit together.
+        """
+
 
 class StaysHere:
     """The class of a running algorithm, in its config, which goes to actors without it.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainables.core.config.settings import Settings, setting
+from trainables.core.config.evaluation import EvaluationSettings
+from trainables.core.config.settings import setting
 from trainables.core.logs import LEVELS
 
 
 @dataclass(kw_only=True)
-class ReportingSettings(Settings):
+class ReportingSettings(EvaluationSettings):
     """Settings of results, checkpoints and logs, and the seed."""
 
     metrics_num_episodes_for_smoothing: int = setting(

@@ -6,19 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.config.settings import (
-    MOST_ACTORS,
-    PROCESSES,
-    RESOURCES,
-    VARIABLES,
-    Settings,
-    setting,
-)
+from trainables.core.config.reference.defaults import refuse_given
+from trainables.core.config.settings import MOST_ACTORS, PROCESSES, RESOURCES, VARIABLES, setting
+from trainables.core.config.training import TrainingSettings
 from trainables.core.errors import ConfigError
 
 
 @dataclass(kw_only=True)
-class ResourceSettings(Settings):
+class ResourceSettings(TrainingSettings):
     """Settings of where learners compute, and of a trial's resources."""
 
     num_learners: int = setting(
@@ -87,6 +82,48 @@ class ResourceSettings(Settings):
         "environment variables that its actors' processes are started with",
         risk=VARIABLES,
     )
+
+    @property
+    def total_train_batch_size(self) -> int:
+        """Environment steps per training iteration over all learners."""
+        return self.train_batch_size_per_learner * max(1, self.num_learners)
+
+    def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
+        """Steps per slot in one sample of the env runner with this index (actors start at 1).
+
+        'auto' divides the train batch over all slots; where it does not divide, the first env
+        runners take one step more, so that the sum is the train batch or up to a step above it.
+        """
+        if self.rollout_fragment_length != "auto":
+            return int(self.rollout_fragment_length)
+        if worker_index == 0:
+            return math.ceil(self.total_train_batch_size / self.num_slots)
+        length, rest = divmod(self.total_train_batch_size, self.num_slots)
+        takes_one_more = (worker_index - 1) * self.num_envs_per_env_runner < rest
+        return max(1, length + takes_one_more)
+
+    def validate(self) -> None:
+        super().validate()
+        minibatch, batch = self.minibatch_size, self.total_train_batch_size
+        if minibatch is not None and minibatch > batch:
+            raise ConfigError(
+                f"minibatch_size = {minibatch} is larger than the train batch of {batch} steps "
+                "(train_batch_size_per_learner)"
+            )
+        check_variables(self)
+        if not self.num_learners:
+            refuse_given(self, "num_cpus_per_learner", "num_learners = 0: nothing learns in actors")
+        if self.num_learners > self.num_slots:
+            raise ConfigError(
+                f"num_learners = {self.num_learners} is more than the {self.num_slots} environment "
+                "slots (num_env_runners x num_envs_per_env_runner) that they share: each needs one"
+            )
+        if self.local_gpu_idx and (self.num_learners or not self.num_gpus_per_learner):
+            raise ConfigError(
+                f"local_gpu_idx = {self.local_gpu_idx} has no effect with num_learners = "
+                f"{self.num_learners} and num_gpus_per_learner = {self.num_gpus_per_learner:g}: it "
+                "is the GPU of a learner in the trial's own process"
+            )
 
 
 def check_gpus_per_learner(amount: Any, *, one_learner: bool) -> None:

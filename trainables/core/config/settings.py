@@ -261,6 +261,8 @@ class Settings:
 
     what: ClassVar[str] = "setting"  # what one entry is called in errors
     also_called: ClassVar[Mapping[str, str]] = {}  # other libraries' names, for errors
+    # Settings of a base class that a subclass does without, each with the reason.
+    without: ClassVar[dict[str, str]] = {}
 
     def __new__(cls, *args: Any, **values: Any) -> Self:
         """Refuse an unknown name in the constructor as everywhere else, with the nearest one."""
@@ -338,6 +340,11 @@ class Settings:
     def settings_inside(cls, name: str) -> type[Settings] | None:
         """The settings that a dict given as a setting consists of, if it does."""
         return cls.nested_settings().get(name)
+
+    @classmethod
+    def why_not_inside(cls, outer: str, inner: str) -> str | None:
+        """Why a setting inside a dict of them has no effect here; None if it has one."""
+        return None
 
     @classmethod
     def why_fixed(cls, path: Sequence[str]) -> str | None:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.config.settings import CODE, MEMORY, MOST_ROWS, Settings, setting
+from trainables.core.config.sampling import SamplingSettings
+from trainables.core.config.settings import CODE, MEMORY, MOST_ROWS, setting
+from trainables.core.policy.connectors.given import check_connectors
 
 
 @dataclass(kw_only=True)
-class TrainingSettings(Settings):
+class TrainingSettings(SamplingSettings):
     """Settings of learning that every algorithm has."""
 
     gamma: float = setting(0.99, "training", "discount factor, gamma", ge=0, le=1)
@@ -65,3 +67,7 @@ class TrainingSettings(Settings):
         fixed="it is code, not a number",
         risk=CODE,
     )
+
+    def validate(self) -> None:
+        super().validate()
+        check_connectors(self.learner_connector, "learner_connector")

@@ -544,3 +544,24 @@ def test_build_takes_a_copy_or_the_config_itself() -> None:
         assert algorithm.workers is algorithm.env_runners
         indices = algorithm.workers.foreach_worker_with_index(lambda runner, index: (index, runner))
         assert indices == [(0, algorithm.workers.local_worker())]
+
+
+def test_a_value_is_checked_once_when_it_is_set_and_not_when_it_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked: list[str] = []
+    check = Setting.check
+    config = PPOConfig(env="CartPole-v1")
+
+    def counting(self: Setting, value: Any) -> Any:
+        checked.append(self.name)
+        return check(self, value)
+
+    monkeypatch.setattr(Setting, "check", counting)
+    config.update_from_dict({"lr": 0.1, "model": {"fcnet_hiddens": [8]}})
+    assert sorted(checked) == ["fcnet_hiddens", "lr", "model"]
+    checked.clear()
+    copied = config.copy(copy_frozen=False)
+    copied.model["fcnet_hiddens"].append(9)
+    assert not checked
+    assert config.model == {"fcnet_hiddens": [8]} and copied.lr == 0.1

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from trainables.core.config.settings import Settings
+from trainables.core.errors import ConfigError
+
 NOT_GIVEN = -1
 """What the reference has for a name that it no longer reads."""
 
@@ -338,3 +341,14 @@ def _is_one_plain_policy(value: Any) -> bool:
     if not isinstance(spec, (list, tuple)):
         spec = [getattr(spec, part, None) for part in _SPEC]
     return not any(spec)
+
+
+def refuse_given(settings: Settings, name: str, others: str) -> None:
+    """Refuse a setting that has no effect with what others are, unless it is a default.
+
+    Raises:
+        ConfigError: naming both.
+    """
+    value = getattr(settings, name)
+    if not is_default(name, value) and value != type(settings).settings()[name].default:
+        raise ConfigError(f"{name} = {value!r} has no effect with {others}")

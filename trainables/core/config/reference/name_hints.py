@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.other_libraries import SETTINGS, Hint
-
-if TYPE_CHECKING:
-    from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.settings import Settings
 
 
 class Found(NamedTuple):
@@ -24,7 +22,7 @@ class Found(NamedTuple):
     words: str
 
 
-def setting_hint(config_class: type[AlgorithmConfig], name: str) -> Found | None:
+def setting_hint(config_class: type[Settings], name: str) -> Found | None:
     """What a name that the config class does not know is there; None if nobody calls anything so.
 
     A name may be slightly misspelt, or written with hyphens.
@@ -45,14 +43,14 @@ def setting_hint(config_class: type[AlgorithmConfig], name: str) -> Found | None
     return Found(path, f"it would be {write}: {_why_not(config_class, path)}")
 
 
-def _dicts_with(config_class: type[AlgorithmConfig], name: str) -> list[str]:
+def _dicts_with(config_class: type[Settings], name: str) -> list[str]:
     """The settings that are dicts with this key, one of each kind."""
     nested = reversed(config_class.nested_settings().items())
     first = {inner: outer for outer, inner in nested if name in inner.settings()}
     return list(reversed(first.values()))
 
 
-def _spelled(config_class: type[AlgorithmConfig], name: str) -> str:
+def _spelled(config_class: type[Settings], name: str) -> str:
     """The other library's name that is meant, unless one of ours is as much like it."""
     name = name.replace("-", "_")
     if name in SETTINGS:
@@ -62,7 +60,7 @@ def _spelled(config_class: type[AlgorithmConfig], name: str) -> str:
     return near[0] if near else name
 
 
-def _why_not(config_class: type[AlgorithmConfig], path: str) -> str | None:
+def _why_not(config_class: type[Settings], path: str) -> str | None:
     """Why the algorithm does without a setting; None if it has it."""
     algorithm = config_class.__name__.removesuffix("Config")
     outer, _, inner = path.partition(".")
@@ -74,7 +72,7 @@ def _why_not(config_class: type[AlgorithmConfig], path: str) -> str | None:
     return config_class.why_not_inside(outer, inner) if inner else None
 
 
-def _told(config_class: type[AlgorithmConfig], hint: Hint) -> str:
+def _told(config_class: type[Settings], hint: Hint) -> str:
     """What to write, where, what it is, and what to mind."""
     outer, _, inner = hint.setting.partition(".")
     declared = config_class.settings()[outer]
@@ -85,7 +83,7 @@ def _told(config_class: type[AlgorithmConfig], hint: Hint) -> str:
     return f"{told}; {hint.note}" if hint.note else told
 
 
-def _written(config_class: type[AlgorithmConfig], path: str) -> str:
+def _written(config_class: type[Settings], path: str) -> str:
     known = config_class.settings()
     return f"{path} (in .{known[path].section}())" if path in known else path
 
