@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+from forked_drivers import Driver
 from mlflow.tracking import MlflowClient
 
 from experiments.trial_info import read_json_lines
 
-ROOT = Path(__file__).parents[1]
+FIVE = {"search_space": {"lr": {"grid": [0.01, 0.02, 0.03, 0.04, 0.05]}}}
+"""Trials, of a spec of `spec_file`."""
 
 
-def start(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(tmp_path: Path, *arguments: str) -> Driver:
     """A command of tunescape, in a process group of its own."""
-    paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
-    return subprocess.Popen(
-        [sys.executable, "-m", "experiments.cli", *arguments],
-        env={**os.environ, "PYTHONPATH": paths},
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    return Driver(*arguments, cwd=tmp_path)
 
 
 def spec_file(tmp_path: Path, **keys: Any) -> str:
@@ -48,7 +38,7 @@ def spec_file(tmp_path: Path, **keys: Any) -> str:
     return "spec.yaml"
 
 
-def wait_until(found: Callable[[], Any], process: subprocess.Popen[str]) -> None:
+def wait_until(found: Callable[[], Any], process: Driver) -> None:
     """Wait for something that a process does."""
     deadline = time.monotonic() + 120
     while not found():
@@ -63,6 +53,16 @@ def rows(sweep: Path) -> dict[str, list[int]]:
         path.parent.name: [row["training_iteration"] for row in read_json_lines(path)]
         for path in sorted(sweep.glob("*/result.json"))
     }
+
+
+def ended(sweep: Path) -> dict[str, list[int]]:
+    """The iterations of the trials of `spec_file` that have all of them."""
+    return {trial: its for trial, its in rows(sweep).items() if 8 in its}
+
+
+def wait_for_trials(count: int, sweep: Path, process: Driver) -> None:
+    """Wait until so many trials have ended."""
+    wait_until(lambda: len(ended(sweep)) >= count, process)
 
 
 def statuses(runs: Path) -> list[str]:

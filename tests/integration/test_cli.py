@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from forked_drivers import ROOT, completed
 
 from experiments import cli
 from experiments.commands.results.tracking_ui import HOST, serve, store_of, ui_command
 from experiments.errors import ExperimentError
 from experiments.terminal import make_console
 
-ROOT = Path(__file__).parents[2]
-
 
 def tunescape(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A command in a process that imports what it needs; after it, `completed` is enough."""
     return subprocess.run(
         [sys.executable, "-m", "experiments.cli", *arguments],
         capture_output=True,
@@ -69,7 +69,7 @@ def test_train_prints_what_came_out_and_what_to_do_next(trained: tuple[Path, str
 def test_evaluate(trained: tuple[Path, str]) -> None:
     folder, _ = trained
     outputs = [
-        tunescape("evaluate", target, "--episodes", "3", "--env", "CartPole-v1", cwd=folder)
+        completed("evaluate", target, "--episodes", "3", "--env", "CartPole-v1", cwd=folder)
         for target in ("runs/one", "runs/one/best")
     ]
     assert [done.returncode for done in outputs] == [0, 0], outputs[0].stderr
@@ -79,7 +79,7 @@ def test_evaluate(trained: tuple[Path, str]) -> None:
 
 def test_export(trained: tuple[Path, str]) -> None:
     folder, _ = trained
-    done = tunescape("export", "runs/one", "-o", "policy", cwd=folder)
+    done = completed("export", "runs/one", "-o", "policy", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "Exported to policy" in done.stdout
     assert (folder / "policy" / "policy.json").is_file()
@@ -89,7 +89,7 @@ def test_resume_of_a_finished_run_changes_nothing(trained: tuple[Path, str]) -> 
     folder, _ = trained
     (rows,) = (folder / "runs" / "one").glob("*/result.json")
     before = rows.read_text()
-    done = tunescape("resume", "runs/one", cwd=folder)
+    done = completed("resume", "runs/one", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert rows.read_text() == before
 
@@ -170,7 +170,7 @@ def test_ui_serves_the_store_on_loopback(trained: tuple[Path, str]) -> None:
 
 
 def test_dry_run_shows_the_plan_and_writes_nothing(tmp_path: Path) -> None:
-    done = tunescape("run", "quickstart", "--storage", str(tmp_path / "x"), "--dry-run")
+    done = completed("run", "quickstart", "--storage", str(tmp_path / "x"), "--dry-run", cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "# trials: 8" in done.stdout and "loguniform" in done.stdout
     assert list(tmp_path.iterdir()) == []
@@ -203,7 +203,7 @@ def test_all_trials_failed(tmp_path: Path) -> None:
         "    def step(self):\n"
         "        raise RuntimeError('no luck')\n"
     )
-    done = tunescape("run", "spec.yaml", cwd=tmp_path)
+    done = completed("run", "spec.yaml", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "2 of 2 trials failed:" in done.stdout
     assert "2 trials, e.g. " in done.stdout and "RuntimeError: no luck" in done.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +11,11 @@ from typing import Any
 import pytest
 import ray
 import yaml
+from forked_drivers import completed
 from placed import PLACES, Placed, PlacedOnFakeGPU
 from ray import tune
 from ray.cluster_utils import Cluster
+from small_ray import only_the_needed
 
 from experiments.cluster.shared_storage import nodes_without
 from trainables import PPOConfig
@@ -33,9 +33,10 @@ SMALL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A head that runs nothing but the driver, and two nodes of 2 CPUs, one with a GPU."""
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    made.add_node(num_cpus=2, num_gpus=1)
-    made.add_node(num_cpus=2)
+    with only_the_needed():
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        made.add_node(num_cpus=2, num_gpus=1)
+        made.add_node(num_cpus=2)
     ray.init(address=made.address, log_to_driver=False, configure_logging=False)
     made.wait_for_nodes()
     yield made
@@ -170,15 +171,14 @@ def test_the_command_line_joins_a_cluster(cluster: Cluster, tmp_path: Path) -> N
         "mlflow": {"enabled": False},
     }
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec))
-    command = [sys.executable, "-m", "experiments.cli", "run", str(tmp_path / "spec.yaml")]
-    command += ["--address", cluster.address, "--storage", str(tmp_path / "runs")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    command = ["run", "spec.yaml", "--address", cluster.address, "--storage", "runs"]
+    done = completed(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (result,) = (tmp_path / "runs" / "joined").glob("*/result.json")
     assert len(result.read_text().splitlines()) == 1
     config["num_env_runners"] = 2
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump({**spec, "name": "never"}))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = completed(*command, cwd=tmp_path)
     assert done.returncode == 2
     assert "needs 3 nodes (STRICT_SPREAD)" in " ".join(done.stderr.split())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import ray
+from small_ray import small_ray
 from small_runs import RecordsExploration, settings_of
 
 from trainables.core.config.per_worker import mean_value, value_of
@@ -15,9 +15,8 @@ from trainables.registry import get_algorithm
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+    with small_ray(num_cpus=3):
+        yield
 
 
 @pytest.mark.parametrize(

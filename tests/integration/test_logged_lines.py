@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_drivers import completed
 
 SPEC = """\
 name: logged
@@ -29,16 +27,8 @@ def test_the_command_line_sets_the_level(
     option: str, more: str, info: bool, debug: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC.format(more=more))
-    command = [sys.executable, "-m", "experiments.cli", "run", "spec.yaml", option]
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": root, "RAY_DEDUP_LOGS": "0"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    variables = {"RAY_DEDUP_LOGS": "0"}
+    done = completed("run", "spec.yaml", option, cwd=tmp_path, variables=variables)
     assert done.returncode == 0, done.stderr
     shown = done.stdout + done.stderr
     of_info = (

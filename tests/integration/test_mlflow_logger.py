@@ -23,6 +23,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
+from small_ray import small_ray
 
 from experiments.durability.keeper import durable
 from experiments.tracking import writer as mlflow_writer
@@ -166,8 +167,7 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     scheduler, keeper = durable(
         ASHAScheduler(metric="score", mode="max", max_t=4, grace_period=1, reduction_factor=2)
     )
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-    try:
+    with small_ray(num_cpus=1):
         grid = tune.Tuner(
             Scoring,
             param_space={"x": tune.grid_search([5, 1, 13]), "seed": 7, "model": {"width": 64}},
@@ -180,8 +180,6 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
                 verbose=0,
             ),
         ).fit()
-    finally:
-        ray.shutdown()
     best = grid.get_best_result("score", "max").metrics["trial_id"]
     policy = tmp_path / "best"
     policy.mkdir()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 from own_algorithms import SMALL
 from ray import tune
+from small_ray import small_ray
 
 from trainables import Algorithm
 from trainables.core.checkpoint import CheckpointError
@@ -26,15 +26,8 @@ def my_ppo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(tmp_path)
     import my_ppo  # type: ignore[import-not-found]
 
-    ray.init(
-        address="local",
-        num_cpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}},
-    )
-    yield my_ppo
-    ray.shutdown()
+    with small_ray(num_cpus=1, runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}}):
+        yield my_ppo
     del sys.modules["my_ppo"]
 
 

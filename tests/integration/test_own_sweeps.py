@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import io
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
+from forked_drivers import ROOT
 from rich.console import Console
-from sweep_processes import ROOT, finish, rows, spec_file, start, wait_until
+from sweep_processes import finish, rows, spec_file, start, wait_until
 
 from analysis import ResultsError, load_sweep
 from experiments.commands.evaluation.export_policy import export_policy
@@ -26,7 +29,7 @@ from experiments.sweep.load import load_spec, make_spec
 from experiments.sweep.sweep import Sweep
 
 OWN: dict[str, Any] = {
-    "search_space": {"x": {"grid": [0.1, 0.2, 0.3, 0.4]}},
+    "search_space": {"x": {"grid": [0.1, 0.2, 0.3]}},
     "objective": {"metric": "loss", "mode": "min"},
     "stop": {"training_iteration": 4},
     "mlflow": {"enabled": False},
@@ -49,21 +52,35 @@ def workers(outcome: Outcome) -> int:
     return len({int(trial.frame["worker"].iloc[-1]) for trial in load_sweep(outcome.folder).trials})
 
 
-@pytest.mark.usefixtures("ray_here")
-@pytest.mark.parametrize(("name", "processes"), [("Quadratic", 4), ("Refuses", 4), ("Bare", 4)])
+@pytest.fixture(scope="module")
+def run_once(
+    tmp_path_factory: pytest.TempPathFactory, ray_here: None
+) -> Callable[[str], tuple[Outcome, str]]:
+    """Gives the sweep of a class, and what it showed while it ran."""
+
+    @functools.cache
+    def run(name: str) -> tuple[Outcome, str]:
+        shown = io.StringIO()
+        outcome = sweep(tmp_path_factory.mktemp(name), name, Console(width=200, file=shown))
+        return outcome, shown.getvalue()
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["Quadratic", "Refuses", "Bare"])
 def test_a_class_that_cannot_be_reset_has_a_process_for_each_trial(
-    tmp_path: Path, name: str, processes: int
+    run_once: Callable[[str], tuple[Outcome, str]], name: str
 ) -> None:
     """Tune would wait for ever for the trial that could not be started."""
-    outcome = sweep(tmp_path, name)
+    outcome, _ = run_once(name)
     assert outcome.succeeded and not outcome.failures
-    assert workers(outcome) == processes
-    assert [trial.status for trial in load_sweep(outcome.folder).trials] == ["TERMINATED"] * 4
+    assert workers(outcome) == 3  # two run at a time
+    assert [trial.status for trial in load_sweep(outcome.folder).trials] == ["TERMINATED"] * 3
 
 
 @pytest.mark.usefixtures("ray_here")
 def test_a_class_that_can_be_reset_shares_processes(tmp_path: Path) -> None:
-    assert workers(sweep(tmp_path, "Resets", max_concurrent=1)) < 4
+    assert workers(sweep(tmp_path, "Resets", max_concurrent=1)) < 3
 
 
 @pytest.mark.usefixtures("ray_here")
@@ -73,11 +90,10 @@ def test_a_process_that_dies_in_a_reset_ends_no_sweep(tmp_path: Path) -> None:
     assert ended <= {"TERMINATED", "ERROR"} and "TERMINATED" in ended
 
 
-@pytest.mark.usefixtures("ray_here")
-def test_what_is_shown_of_a_class_of_ones_own_applies_to_it(tmp_path: Path) -> None:
-    shown = io.StringIO()
-    outcome = sweep(tmp_path, "Quadratic", Console(width=200, file=shown))
-    progress = shown.getvalue()
+def test_what_is_shown_of_a_class_of_ones_own_applies_to_it(
+    run_once: Callable[[str], tuple[Outcome, str]],
+) -> None:
+    outcome, progress = run_once("Quadratic")
     assert "env steps" not in progress and "time=0:0" in progress and "iteration=4" in progress
     text = said(outcome, "Quadratic")
     assert "iterations" in text and "time" in text
@@ -95,9 +111,10 @@ def test_what_is_shown_of_a_class_of_ones_own_applies_to_it(tmp_path: Path) -> N
         export_policy(outcome.folder)
 
 
-@pytest.mark.usefixtures("ray_here")
-def test_a_sweep_without_checkpoints_says_so(tmp_path: Path) -> None:
-    outcome = sweep(tmp_path, "Bare")
+def test_a_sweep_without_checkpoints_says_so(
+    run_once: Callable[[str], tuple[Outcome, str]],
+) -> None:
+    outcome, _ = run_once("Bare")
     text = said(outcome, "Bare")
     assert "No checkpoint: own_trainables:Bare left none" in text and "policy" not in text
 
@@ -112,7 +129,7 @@ def test_a_function_is_a_trainable(tmp_path: Path, name: str, stop: dict[str, in
     assert (outcome.checkpoint is not None) == (name == "saving")
     ended = min(stop.get("training_iteration", 4), 4)
     trials = load_sweep(outcome.folder).trials
-    assert [len(trial.frame) for trial in trials] == [ended] * 4
+    assert [len(trial.frame) for trial in trials] == [ended] * 3
     table = outcome.results._experiment_analysis.trials
     assert table is not None
     assert not any(trial.last_result["pruned"] for trial in table)
@@ -125,7 +142,7 @@ def test_schedulers_know_functions(tmp_path: Path, scheduler: str) -> None:
     options: dict[str, Any] = {"algorithm": scheduler, "time_attr": "training_iteration"}
     if scheduler == "pbt":
         options |= {"perturbation_interval": 2}
-    keys: dict[str, Any] = {"search_space": {"x": {"uniform": [0, 1]}}, "num_samples": 5}
+    keys: dict[str, Any] = {"search_space": {"x": {"uniform": [0, 1]}}, "num_samples": 3}
     outcome = sweep(tmp_path, "saving", scheduler=options, config={"rounds": 6}, **keys)
     assert outcome.succeeded and not outcome.failures
 

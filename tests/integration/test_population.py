@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from forked_drivers import COMMAND, Driver
 from mlflow import MlflowClient
 from sweep_dummy import NAME, STEPS
 
@@ -22,7 +20,6 @@ from experiments.running.runner import resume_sweep, run_sweep
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 
-ROOT = Path(__file__).parents[2]
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 PBT = {"algorithm": "pbt", "perturbation_interval": 2 * STEPS, "quantile_fraction": 0.5}
 
@@ -251,21 +248,13 @@ def best_rate(results: dict[str, list[dict[str, Any]]]) -> str:
     return min(results, key=lambda trial: abs(results[trial][0]["config"]["lr"] - 0.01))
 
 
-def driver(folder: Path, scheduler: str, *module: str) -> subprocess.Popen[str]:
+def driver(folder: Path, scheduler: str, module: str = COMMAND, *arguments: str) -> Driver:
     """`tunescape run`, or another module that runs a spec, in a process of its own."""
     keys = {"config": {"seconds": 0.15}, "checkpoint": {"frequency": 1}}
     spec = data(folder / "runs", SCHEDULERS[scheduler], **keys, resources={"num_cpus": 2})
     file = folder / "spec.yaml"
     file.write_text(yaml.safe_dump(spec))
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"}
-    return subprocess.Popen(
-        [sys.executable, "-m", *(module or ("experiments.cli", "run")), str(file)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    return Driver(*(arguments or ("run",)), str(file), cwd=folder, module=module)
 
 
 def killed_driver(folder: Path, scheduler: str, noted: int) -> None:
@@ -274,7 +263,7 @@ def killed_driver(folder: Path, scheduler: str, noted: int) -> None:
     assert process.returncode == -signal.SIGKILL, output
 
 
-def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
+def wait_for(condition: Any, process: Driver) -> None:
     deadline = time.monotonic() + 120
     while not condition():
         assert process.poll() is None, process.communicate()

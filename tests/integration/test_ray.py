@@ -12,6 +12,7 @@ import pytest
 import ray
 from ray import tune
 from ray.tune.schedulers import PopulationBasedTraining
+from small_ray import small_ray
 from small_runs import ASYNCHRONOUS, PlacedOnFakeGPU, settings_of, without_clocks
 
 from trainables import PPO, Algorithm, PPOConfig
@@ -21,21 +22,15 @@ from trainables.registry import algorithm_names, get_algorithm
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=4,
-        num_gpus=1,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield
-    ray.shutdown()
+    with small_ray(num_cpus=4, num_gpus=1):
+        yield
+
+
+TWO_RUNNERS: dict[str, Any] = {"num_env_runners": 2, "observation_filter": "MeanStdFilter"}
 
 
 def remote(name: str = "PPO", **more: Any) -> Algorithm:
-    settings = settings_of(name, num_env_runners=2, observation_filter="MeanStdFilter", **more)
-    return get_algorithm(name)(config=settings)
+    return get_algorithm(name)(config=settings_of(name, **{**TWO_RUNNERS, **more}))
 
 
 @pytest.mark.parametrize("name", sorted({*algorithm_names()} - ASYNCHRONOUS))
@@ -45,12 +40,12 @@ def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path:
         results = [without_clocks(one.train()) for _ in range(2)]
         one.save(str(tmp_path / "c"))
         results.append(without_clocks(one.train()))
-    with remote(name) as two:
+        one.reset_config(settings_of(name, num_env_runners=2, seed=9))  # in the same processes
+        assert one.train()["episode_return_mean"] != results[0]["episode_return_mean"]
+    with Algorithm.from_checkpoint(tmp_path / "c") as two:  # in others
+        result = without_clocks(two.train())
+        two.reset(settings_of(name, **TWO_RUNNERS))
         assert [without_clocks(two.train()) for _ in range(3)] == results
-        two.reset_config(settings_of(name, num_env_runners=2, seed=9))  # in the same processes
-        assert two.train()["episode_return_mean"] != results[0]["episode_return_mean"]
-    with Algorithm.from_checkpoint(tmp_path / "c") as resumed:
-        result = without_clocks(resumed.train())
     result.pop("config")
     expected = {k: v for k, v in results[-1].items() if k != "config"}
     assert result == expected
@@ -61,7 +56,7 @@ def test_env_runners_hold_what_is_running_of_whole_episodes(name: str) -> None:
     def held(runner: Any) -> tuple[list[int], list[int]]:
         return runner._whole._running.tolist(), runner._lengths.tolist()
 
-    with remote(name, batch_mode="complete_episodes") as algo:
+    with remote(name, batch_mode="complete_episodes", num_env_runners=1) as algo:
         for _ in range(2):
             result = algo.train()
         for steps, lengths in algo.env_runners.foreach_env_runner(held):
@@ -71,7 +66,10 @@ def test_env_runners_hold_what_is_running_of_whole_episodes(name: str) -> None:
 
 
 def test_env_runners_are_several_processes_with_the_learners_weights() -> None:
-    with remote() as algo:
+    # More than the cluster holds would wait for ever, and so would whoever asked for them.
+    with pytest.raises(ConfigError, match=r"needs 9 CPU; the nodes have \(4 CPU, 1 GPU\)"):
+        PPO(config=settings_of("PPO", num_env_runners=9))
+    with remote() as algo:  # and nothing is left over
         algo.train()
         assert algo.env_runners.foreach_env_runner(lambda runner: runner.worker_index) == [1, 2]
         mine = algo.get_weights()["default_policy"]
@@ -100,6 +98,11 @@ def test_env_runners_are_several_processes_with_the_learners_weights() -> None:
         samples = algo.env_runners.foreach_env_runner(lambda runner: runner.sample(5)[0])
         first, second = (sample["default_policy"].obs for sample in samples)
         assert not np.array_equal(first, second)
+        # One that dies ends training with its cause.
+        pids = algo.env_runners.foreach_env_runner(lambda runner: os.getpid())
+        os.kill(pids[1], signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="env runner 2 died"):
+            algo.train()
 
 
 def test_the_local_worker_is_the_master_copy() -> None:
@@ -116,14 +119,6 @@ def test_the_local_worker_is_the_master_copy() -> None:
         assert not any(part.any() for part in algo.get_weights()["default_policy"].values())
 
 
-def test_a_dead_env_runner_ends_training_with_its_cause() -> None:
-    with remote() as algo:
-        pids = algo.env_runners.foreach_env_runner(lambda runner: os.getpid())
-        os.kill(pids[1], signal.SIGKILL)
-        with pytest.raises(RuntimeError, match="env runner 2 died"):
-            algo.train()
-
-
 def test_an_environment_that_fails_in_an_actor_is_named_and_frees_its_resources() -> None:
     with pytest.raises(Exception, match=r"CartPole-v1.*no_such_argument"):
         remote(env_config={"no_such_argument": 1})
@@ -131,14 +126,6 @@ def test_an_environment_that_fails_in_an_actor_is_named_and_frees_its_resources(
     while ray.available_resources().get("CPU") != 4:
         assert time.monotonic() < deadline, ray.available_resources()
         time.sleep(0.1)
-
-
-def test_more_env_runners_than_the_cluster_holds_are_refused() -> None:
-    """They would wait for ever, and so would whoever asked for them."""
-    with pytest.raises(ConfigError, match=r"needs 9 CPU; the nodes have \(4 CPU, 1 GPU\)"):
-        PPO(config=settings_of("PPO", num_env_runners=9))
-    with remote() as algo:  # and nothing is left over
-        algo.train()
 
 
 def test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver(tmp_path: Path) -> None:

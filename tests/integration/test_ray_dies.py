@@ -9,10 +9,20 @@ import time
 from pathlib import Path
 
 import pytest
-from sweep_processes import finish, rows, spec_file, start, statuses, statuses_by_folder, wait_until
+from forked_drivers import Driver
+from sweep_processes import (
+    FIVE,
+    finish,
+    rows,
+    spec_file,
+    start,
+    statuses,
+    statuses_by_folder,
+    wait_for_trials,
+)
 
 
-def child_of(driver: subprocess.Popen[str], name: str) -> int:
+def child_of(driver: Driver, name: str) -> int:
     """The process of Ray that a driver started, by its command's name."""
     listed = subprocess.run(
         ["ps", "-o", "pid=,comm=", "--ppid", str(driver.pid)],
@@ -26,12 +36,11 @@ def child_of(driver: subprocess.Popen[str], name: str) -> int:
 
 @pytest.mark.timeout(300)
 def test_a_sweep_whose_ray_dies_ends_and_goes_on(tmp_path: Path) -> None:
-    grid = {"lr": {"grid": [0.01, 0.02, 0.03, 0.04, 0.05]}}
-    command, sweep = ("run", spec_file(tmp_path, search_space=grid)), tmp_path / "runs" / "sweep"
+    command, sweep = ("run", spec_file(tmp_path, **FIVE)), tmp_path / "runs" / "sweep"
     finished: dict[str, list[int]] = {}
     for name, num_finished in (("raylet", 1), ("gcs_server", 3)):
         process = start(tmp_path, *command)
-        wait_until(lambda: sum(8 in its for its in rows(sweep).values()) >= num_finished, process)  # noqa: B023
+        wait_for_trials(num_finished, sweep, process)
         before, killed = rows(sweep), time.monotonic()
         os.kill(child_of(process, name), signal.SIGKILL)
         output, _ = process.communicate(timeout=60)

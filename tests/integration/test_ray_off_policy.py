@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
 from fakes import EndlessEnv
+from small_ray import small_ray
 
 from trainables import DQN, SAC
 
@@ -28,15 +28,8 @@ TINY: dict[str, Any] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield
-    ray.shutdown()
+    with small_ray(num_cpus=2):
+        yield
 
 
 def sampled(algo: Any) -> np.ndarray:
