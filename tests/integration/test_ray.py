@@ -66,10 +66,7 @@ def test_env_runners_hold_what_is_running_of_whole_episodes(name: str) -> None:
 
 
 def test_env_runners_are_several_processes_with_the_learners_weights() -> None:
-    # More than the cluster holds would wait for ever, and so would whoever asked for them.
-    with pytest.raises(ConfigError, match=r"needs 9 CPU; the nodes have \(4 CPU, 1 GPU\)"):
-        PPO(config=settings_of("PPO", num_env_runners=9))
-    with remote() as algo:  # and nothing is left over
+    with remote() as algo:
         algo.train()
         assert algo.env_runners.foreach_env_runner(lambda runner: runner.worker_index) == [1, 2]
         mine = algo.get_weights()["default_policy"]
@@ -122,7 +119,19 @@ def test_the_local_worker_is_the_master_copy() -> None:
 def test_an_environment_that_fails_in_an_actor_is_named_and_frees_its_resources() -> None:
     with pytest.raises(Exception, match=r"CartPole-v1.*no_such_argument"):
         remote(env_config={"no_such_argument": 1})
-    deadline = time.monotonic() + 20  # a killed process gives its CPU back a moment later
+    wait_until_all_is_free()
+
+
+def test_more_env_runners_than_the_cluster_holds_are_refused() -> None:
+    """They would wait for ever, and so would whoever asked for them."""
+    with pytest.raises(ConfigError, match=r"needs 9 CPU; the nodes have \(4 CPU, 1 GPU\)"):
+        PPO(config=settings_of("PPO", num_env_runners=9))
+    wait_until_all_is_free()  # nothing is left over
+
+
+def wait_until_all_is_free() -> None:
+    """A killed process gives its CPU back a moment later."""
+    deadline = time.monotonic() + 20
     while ray.available_resources().get("CPU") != 4:
         assert time.monotonic() < deadline, ray.available_resources()
         time.sleep(0.1)
