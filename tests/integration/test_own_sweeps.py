@@ -172,7 +172,8 @@ def test_a_final_of_a_function_says_where_its_checkpoint_is(tmp_path: Path) -> N
 @pytest.mark.usefixtures("ray_here")
 def test_a_failing_function_is_a_failed_trial(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="the function fails as asked"):
-        sweep(tmp_path, "failing", max_failures=0)
+        more = {"x": {"grid": [0.1, 0.2, 0.3, 0.4]}}  # than the sweep ends after
+        sweep(tmp_path, "failing", max_failures=0, search_space=more)
 
 
 @pytest.mark.usefixtures("ray_here")
