@@ -1,6 +1,6 @@
 """A driver killed by SIGKILL resumes without losing or repeating anything.
 
-Run as a script this file is that driver: `test_durability.py {run,resume} DIR`.
+Run as a program this file is that driver: `python -m test_durability {run,resume} DIR`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,9 +17,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from forked_drivers import Driver
 from ray import tune
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
+from small_ray import only_the_needed
 
 from experiments.durability import checkpoint_journal
 from experiments.durability import keeper as durability
@@ -70,7 +71,8 @@ def drive(command: str, sweep_dir: Path) -> None:
     from experiments.tracking.logger import MLflowLogger
 
     os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    with only_the_needed():
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     if command == "resume":
         reconcile(sweep_dir)
         tuner = tune.Tuner.restore(str(sweep_dir), trainable=Counting, resume_unfinished=True)
@@ -134,14 +136,9 @@ def drive(command: str, sweep_dir: Path) -> None:
     ray.shutdown()
 
 
-def _start(command: str, sweep_dir: Path) -> subprocess.Popen[bytes]:
-    with (sweep_dir.parent / f"{command}.out").open("wb") as out:
-        return subprocess.Popen(
-            [sys.executable, __file__, command, str(sweep_dir)],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+def _start(command: str, sweep_dir: Path) -> Driver:
+    here = Path(__file__)
+    return Driver(command, str(sweep_dir), cwd=here.parent, module=here.stem)
 
 
 def _finished(sweep_dir: Path) -> set[str]:
@@ -165,17 +162,19 @@ def test_a_killed_sweep_resumes_and_repeats_no_finished_trial(tmp_path: Path) ->
     driver = _start("run", sweep_dir)
     deadline = time.monotonic() + 60
     while len(_finished(sweep_dir)) < 2:
-        assert driver.poll() is None, (tmp_path / "run.out").read_text()
+        assert driver.poll() is None, driver.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.5)
     os.killpg(driver.pid, signal.SIGKILL)  # the driver and the local Ray that it started
-    driver.wait()
+    driver.communicate()
     finished = _finished(sweep_dir)
     assert 2 <= len(finished) < NUM_TRIALS
     before = _log(sweep_dir)
 
-    assert _start("resume", sweep_dir).wait(timeout=60) == 0, (tmp_path / "resume.out").read_text()
+    driver = _start("resume", sweep_dir)
+    output, _ = driver.communicate(timeout=60)
+    assert driver.returncode == 0, output
     end = json.loads((tmp_path / "end.json").read_text())
     after = _log(sweep_dir)[len(before) :]
 
