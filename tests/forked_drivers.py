@@ -56,6 +56,7 @@ class Driver:
             target=_become, args=(module, arguments, str(cwd), environment, theirs)
         )
         self._process.start()
+        atexit.register(self._process.kill)  # else who is left would be waited for
         self._said = []
         for ours, end in pipes:
             end.close()
