@@ -93,14 +93,11 @@ SWEEPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_the_same_sweep_in_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_the_same_sweep_in_python(tmp_path: Path, name: str) -> None:
     """The script that `show --as python` prints runs, and gives the same trials."""
     keys = {"trainable": "sweep_dummy:Dummy", **SWEEPS[name]}
     results = run(make_spec(data(tmp_path, **keys)))
     source = python_source(make_spec(data(tmp_path, **{**keys, "name": "python"})))
-    monkeypatch.delenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS")  # a plain Tuner's loggers
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(source, "sweep.py", "exec"), namespace)
     assert (tmp_path / "python" / "tuner.pkl").is_file()

@@ -19,6 +19,11 @@ def short_spec(spec: SweepSpec) -> str:
 
     A mapping is on one line, or each of its keys is.
     """
+    return "\n".join(line for key, value in short_data(spec).items() for line in _lines(key, value))
+
+
+def short_data(spec: SweepSpec) -> dict[str, Any]:
+    """The spec as plain data of which `make_spec` makes an equal one, without its defaults."""
     whole, own = spec_data(spec), spec_data(spec, defaults=False)
     for key in _TAGGED:
         if key in own:
@@ -29,7 +34,7 @@ def short_spec(spec: SweepSpec) -> str:
         del shown["objective"]
     else:
         shown["objective"] = whole["objective"]
-    return "\n".join(line for key, value in shown.items() for line in _lines(key, value))
+    return shown
 
 
 def _lines(key: str, value: Any) -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from sweep_dummy import NAME
 
-from experiments.commands.show.python import python_source
 from experiments.durability.actor_reuse import has_own, has_own_reset
 from experiments.errors import SpecError
 from experiments.spec.trainable import is_own, resolve_trainable
@@ -137,11 +136,3 @@ def test_resources_may_follow_from_what_is_searched() -> None:
 def test_what_is_ones_own() -> None:
     assert is_own(resolve_trainable("own_trainables:plain"))
     assert not is_own(resolve_trainable("small_runs:Placed"))
-
-
-def test_a_function_shown_as_python_is_imported() -> None:
-    resources = {"per_trial": {"CPU": 2}}
-    source = python_source(make_spec(data("own_trainables:plain", resources=resources)))
-    assert "from own_trainables import plain" in source
-    compile(source, "sweep.py", "exec")
-    assert 'tune.with_resources(plain, tune.PlacementGroupFactory([{"CPU": 2.0}]))' in source
