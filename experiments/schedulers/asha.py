@@ -11,7 +11,6 @@ from ray.tune.schedulers import AsyncHyperBandScheduler
 
 from experiments.schedulers.halving import complete_halving
 from experiments.schedulers.kind import Parts, SchedulerKind
-from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import AshaScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
@@ -32,8 +31,8 @@ class Asha(SchedulerKind[AshaScheduler]):
     ) -> None:
         complete_halving(document, spec, self.options)
 
-    def construction(self, parts: Parts) -> Construction:
-        return construction(FiniteAsha, **self.options.model_dump(exclude={"algorithm"}))
+    def build(self, parts: Parts) -> FiniteAsha:
+        return FiniteAsha(**self.options.model_dump(exclude={"algorithm"}))
 
     def extend(self, metric: str, limit: float) -> None:
         if self.options.time_attr == metric:

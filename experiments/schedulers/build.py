@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ray.tune.schedulers import TrialScheduler
 
 from experiments.schedulers.kind import Parts
-from experiments.schedulers.population_kind import mutated_parameters
 from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.schema import SweepSpec
-from search_spaces.space import Parameter, SearchSpace
+from search_spaces.space import SearchSpace
 
 
 def build_scheduler(
@@ -25,15 +23,9 @@ def build_scheduler(
         trainable: The trainable class; its `config_class` says which mutations are valid.
         num_trials: The number of trials of the sweep.
     """
-
-    def parameters(names: Sequence[str] | None) -> list[Parameter]:
-        return mutated_parameters(space, names)
-
     config_class = getattr(trainable, "config_class", None)
     check = None if config_class is None else _Check(config_class)
-    parts = Parts(spec, num_trials, space, parameters, check)
-    scheduler: TrialScheduler = scheduler_kind(spec.scheduler).construction(parts).make()
-    return scheduler
+    return scheduler_kind(spec.scheduler).build(Parts(spec, num_trials, space, check))
 
 
 class _Check:

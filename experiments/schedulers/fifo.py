@@ -5,7 +5,6 @@ from __future__ import annotations
 from ray.tune.schedulers import FIFOScheduler
 
 from experiments.schedulers.kind import Parts, SchedulerKind
-from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import FifoScheduler
 
 
@@ -14,5 +13,5 @@ class Fifo(SchedulerKind[FifoScheduler]):
 
     compares = False
 
-    def construction(self, parts: Parts) -> Construction:
-        return construction(FIFOScheduler)
+    def build(self, parts: Parts) -> FIFOScheduler:
+        return FIFOScheduler()

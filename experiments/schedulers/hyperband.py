@@ -19,7 +19,6 @@ from analysis.results.rows import flatten
 from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.halving import complete_halving
 from experiments.schedulers.kind import Parts, SchedulerKind
-from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import HyperBandScheduler
 from experiments.spec.schema import SweepSpec
 from experiments.trial_info import PRUNED
@@ -45,15 +44,14 @@ class HyperBandKind(SchedulerKind[HyperBandScheduler]):
     ) -> None:
         complete_halving(document, spec, self.options)
 
-    def construction(self, parts: Parts) -> Construction:
-        return self._construction(parts.num_trials)
+    def build(self, parts: Parts) -> HyperBand:
+        return self._build(parts.num_trials)
 
     def alive(self, num_trials: int, max_concurrent: int) -> int | None:
-        scheduler: HyperBand = self._construction(num_trials).make()
-        return scheduler.largest_bracket
+        return self._build(num_trials).largest_bracket
 
-    def _construction(self, num_trials: int) -> Construction:
-        return construction(HyperBand, num_trials, **self.options.model_dump(exclude={"algorithm"}))
+    def _build(self, num_trials: int) -> HyperBand:
+        return HyperBand(num_trials, **self.options.model_dump(exclude={"algorithm"}))
 
 
 def bracket_sizes(num_trials: int, halvings: int, reduction_factor: float) -> list[tuple[int, int]]:

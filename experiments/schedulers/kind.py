@@ -1,12 +1,13 @@
-"""What a kind of scheduler declares, and how it is checked, completed and constructed."""
+"""What a kind of scheduler declares, and how it is checked, completed and built."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from experiments.spec.construction import Construction
+from ray.tune.schedulers import TrialScheduler
+
 from experiments.spec.schema import SweepSpec
 from experiments.spec.section import Section
 from search_spaces.documents import Document
@@ -20,21 +21,19 @@ Options = TypeVar("Options", bound=Section)
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts that a scheduler is constructed from; where it is only written, their names.
+    """The parts that a scheduler is built of.
 
     Attributes:
         spec: The checked spec.
         num_trials: The number of trials of the sweep.
         space: The search space.
-        parameters: Returns the searched settings of these names; all of them without names.
         check: Raises `ValueError` for an invalid config; None if the trainable has no settings.
     """
 
     spec: SweepSpec
     num_trials: int
-    space: Any
-    parameters: Callable[[Sequence[str] | None], Any]
-    check: Any
+    space: SearchSpace
+    check: Callable[[dict[str, Any]], None] | None
 
 
 class SchedulerKind(Generic[Options]):
@@ -83,8 +82,8 @@ class SchedulerKind(Generic[Options]):
             SpecError: They do not follow from it, or do not go together.
         """
 
-    def construction(self, parts: Parts) -> Construction:
-        """The call that constructs Tune's scheduler; the options are complete."""
+    def build(self, parts: Parts) -> TrialScheduler:
+        """Make Tune's scheduler; the options are complete."""
         raise NotImplementedError
 
     def alive(self, num_trials: int, max_concurrent: int) -> int | None:

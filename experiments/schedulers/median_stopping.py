@@ -9,7 +9,6 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
 
 from experiments.schedulers.kind import Parts, SchedulerKind, limit_of
-from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import MedianStoppingScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
@@ -26,10 +25,10 @@ class MedianStoppingKind(SchedulerKind[MedianStoppingScheduler]):
             limit = limit_of(document, spec, self.options.time_attr, "grace_period")
             self.options.grace_period = max(1, int(limit / 10))
 
-    def construction(self, parts: Parts) -> Construction:
+    def build(self, parts: Parts) -> MedianStopping:
         options = self.options.model_dump(exclude={"algorithm"})
-        # It never yields to a waiting trial.
-        return construction(MedianStopping, **options, min_time_slice=math.inf)
+        options["min_time_slice"] = math.inf  # it never yields to a waiting trial
+        return MedianStopping(**options)
 
 
 class MedianStopping(MedianStoppingRule):

@@ -27,7 +27,6 @@ from experiments.schedulers.mutation import (
 )
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
-from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import Pb2Scheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
@@ -57,10 +56,9 @@ class Pb2(PopulationKind[Pb2Scheduler]):
                     "scheduler: pbt",
                 )
 
-    def construction(self, parts: Parts) -> Construction:
-        parameters = parts.parameters(self.options.mutations)
-        shared = self.shared(parts)
-        return construction(PopulationBandit, parts.space, parameters, check=parts.check, **shared)
+    def build(self, parts: Parts) -> PopulationBandit:
+        parameters = mutated_parameters(parts.space, self.options.mutations)
+        return PopulationBandit(parts.space, parameters, check=parts.check, **self.shared(parts))
 
 
 class PopulationBandit(PopulationTraining):

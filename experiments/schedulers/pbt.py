@@ -5,8 +5,7 @@ from __future__ import annotations
 from experiments.schedulers.kind import Parts
 from experiments.schedulers.mutation import Mutation
 from experiments.schedulers.population import PopulationTraining
-from experiments.schedulers.population_kind import PopulationKind
-from experiments.spec.construction import Construction, construction
+from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
 from experiments.spec.scheduler_schema import PbtScheduler
 
 
@@ -17,15 +16,12 @@ class Pbt(PopulationKind[PbtScheduler]):
     def burn_in(self) -> int:
         return self.options.burn_in_period
 
-    def construction(self, parts: Parts) -> Construction:
-        mutation = construction(
-            Mutation,
-            parts.parameters(self.options.mutations),
+    def build(self, parts: Parts) -> PopulationTraining:
+        mutation = Mutation(
+            mutated_parameters(parts.space, self.options.mutations),
             factors=self.options.perturbation_factors,
             resample_probability=self.options.resample_probability,
             check=parts.check,
         )
         shared = self.shared(parts)
-        return construction(
-            PopulationTraining, parts.space, mutation, burn_in=self.burn_in, **shared
-        )
+        return PopulationTraining(parts.space, mutation, burn_in=self.burn_in, **shared)

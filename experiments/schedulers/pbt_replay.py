@@ -14,7 +14,6 @@ from analysis.home import expanded
 from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
 from experiments.schedulers.mutation import holds, value_at
-from experiments.spec.construction import Construction, construction
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.scheduler_schema import PbtReplayScheduler
 from experiments.spec.schema import ENV_STEPS, SweepSpec
@@ -68,9 +67,10 @@ class PbtReplay(SchedulerKind[PbtReplayScheduler]):
                 except ValueError as error:
                     raise document.error(place, f"scheduler: the schedule: {error}") from None
 
-    def construction(self, parts: Parts) -> Construction:
+    def build(self, parts: Parts) -> ScheduleReplay:
+        assert self.options.time_attr is not None  # see `complete`
         schedule = [list(entry) for entry in self.options.schedule]
-        return construction(ScheduleReplay, schedule, self.options.time_attr)
+        return ScheduleReplay(schedule, self.options.time_attr)
 
     def alive(self, num_trials: int, max_concurrent: int) -> int | None:
         return max_concurrent

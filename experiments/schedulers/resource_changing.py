@@ -11,7 +11,6 @@ from ray.tune.schedulers import TrialScheduler
 
 from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
 from experiments.schedulers.registry import scheduler_kind
-from experiments.spec.construction import Construction, construction
 from experiments.spec.scheduler_schema import SCHEDULERS, ResourceChangingScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
@@ -57,10 +56,10 @@ class ResourceChanging(SchedulerKind[ResourceChangingScheduler]):
         """See that the base scheduler's budgets follow from the spec: it has no options here."""
         self._base().complete(document, spec, space, trainable)
 
-    def construction(self, parts: Parts) -> Construction:
+    def build(self, parts: Parts) -> TrialScheduler:
         base = self._base()
         base.complete(Document({}, parts.spec.name), parts.spec, SearchSpace(), None)
-        return construction(share_freed_cpus, base.construction(parts))
+        return share_freed_cpus(base.build(parts))
 
     def _base(self) -> SchedulerKind[Any]:
         return scheduler_kind(SCHEDULERS[self.options.base]())

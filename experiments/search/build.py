@@ -39,7 +39,7 @@ def build_search(
         study: Where a copy of an Optuna study is kept.
     """
     points = searched_points(spec, space)
-    searcher: Any = search_kind(spec.search).construction(spec, space, points, history).make()
+    searcher: Any = search_kind(spec.search).build(spec, space, points, history)
     if study is not None:
         searcher.copy = study
     return ConcurrencyLimiter(searcher, max_concurrent=max_concurrent)

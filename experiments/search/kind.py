@@ -1,11 +1,10 @@
-"""What a kind of search declares, and how it is checked, completed and constructed."""
+"""What a kind of search declares, and how it is checked, completed and built."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from experiments.spec.construction import Construction
 from experiments.spec.schema import SweepSpec
 from experiments.spec.section import Section
 from search_spaces.documents import Document
@@ -65,19 +64,19 @@ class SearchKind(Generic[Options]):
         """Why so few complete trials of earlier sweeps are of no use; None if they are."""
         return None
 
-    def construction(
+    def build(
         self,
         spec: SweepSpec,
-        space: Any,
-        points: Sequence[Any],
+        space: SearchSpace,
+        points: Sequence[dict[str, Any]],
         history: Sequence[FrozenTrial] = (),
-    ) -> Construction:
-        """The call that constructs the searcher; the options are complete.
+    ) -> Any:
+        """Make Tune's searcher; the options are complete.
 
         Args:
             spec: The checked spec.
-            space: The search space, or its name where the call is only written.
-            points: The searched values to try first, likewise.
+            space: The search space.
+            points: The searched values to try first.
             history: The trials that the search learns from before its first one.
         """
         raise NotImplementedError

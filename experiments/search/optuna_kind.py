@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from analysis.credentials import scrubbed
 from analysis.results.store_files import why_no_tracking_uri
 from experiments.search.kind import PLACE, SearchKind
-from experiments.spec.construction import Construction, construction
 from experiments.spec.references import writes_secret
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import LearningSection, OptunaSection
@@ -19,6 +18,8 @@ from search_spaces.space import Parameter, SearchSpace
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
+
+    from experiments.search.optuna_search import OptunaSearch
 
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
 
@@ -73,21 +74,18 @@ class OptunaKind(SearchKind[Optunas]):
     def total(self, spec: SweepSpec, space: SearchSpace) -> int:
         return spec.num_samples
 
-    def construction(
+    def build(
         self,
         spec: SweepSpec,
-        space: Any,
-        points: Sequence[Any],
+        space: SearchSpace,
+        points: Sequence[dict[str, Any]],
         history: Sequence[FrozenTrial] = (),
-    ) -> Construction:
+    ) -> OptunaSearch:
         from experiments.search.optuna_search import OptunaSearch
         from experiments.search.samplers import build_sampler
 
-        sampler = construction(
-            build_sampler, self.options, space, seed=spec.seed, history=list(history)
-        )
-        return construction(
-            OptunaSearch,
+        sampler = build_sampler(self.options, space, seed=spec.seed, history=list(history))
+        return OptunaSearch(
             space,
             metric=spec.objective.metric,
             mode=spec.objective.mode,

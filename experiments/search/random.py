@@ -6,28 +6,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.search.kind import Options, SearchKind
-from experiments.spec.construction import Construction, construction
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import RandomSearch
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
+
+    from experiments.search.variant_search import VariantSearch
 
 
 class VariantKind(SearchKind[Options]):
     """A search whose trials do not depend on what came out of others."""
 
-    def construction(
+    def build(
         self,
         spec: SweepSpec,
-        space: Any,
-        points: Sequence[Any],
+        space: SearchSpace,
+        points: Sequence[dict[str, Any]],
         history: Sequence[FrozenTrial] = (),
-    ) -> Construction:
+    ) -> VariantSearch:
         from experiments.search.variant_search import VariantSearch
 
-        return construction(
-            VariantSearch,
+        return VariantSearch(
             space,
             metric=spec.objective.metric,
             mode=spec.objective.mode,
