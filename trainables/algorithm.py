@@ -53,7 +53,7 @@ from trainables.runtime.envs.make import (
 )
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.envs.video import check_display, check_encoder
-from trainables.runtime.learners.group import LearnerGroup
+from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.learners.worker import LearnerWorker
 from trainables.runtime.metrics import EpisodeWindow, Timers
@@ -287,7 +287,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             self.learners = RemoteLearnerGroup(config, self.policies, make_learner, seed)
             return
         learners = {m: make_learner(config, policy.module) for m, policy in self.policies.items()}
-        self.learners = LearnerGroup(
+        self.learners = LocalLearnerGroup(
             LearnerWorker(config, self.policies, learners, self.learner_connectors, seed)
         )
 

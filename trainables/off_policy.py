@@ -27,6 +27,7 @@ from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import state_arrays
 from trainables.core.policy.explorers.parameter_noise import ParameterNoise
 from trainables.core.policy.policy import Policy
+from trainables.runtime.learners.group import LocalLearnerGroup
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.replay.state_store import StateLayout
@@ -259,10 +260,12 @@ class OffPolicy(Algorithm):
     Attributes:
         replays: Replay buffers by module id.
         num_updates: Gradient steps so far.
+        learners: In this process, see `one_learner`: priorities must be back before the next draw.
     """
 
     config_class = OffPolicyConfig
     config: OffPolicyConfig
+    learners: LocalLearnerGroup
     _keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
 
     def _set_up_learning(self, seed: np.random.SeedSequence) -> None:

@@ -33,11 +33,6 @@ class Improvement:
     seeds: tuple[int, int]
     tasks: int
 
-    @property
-    def excludes_half(self) -> bool:
-        """Whether the interval lies on one side of 0.5: the two differ; False where unknown."""
-        return self.low > 0.5 or self.high < 0.5
-
 
 def probability_of_improvement(
     x: npt.ArrayLike,

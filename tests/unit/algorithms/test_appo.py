@@ -13,7 +13,7 @@ from small_runs import without_clocks
 from trainables import APPOConfig
 from trainables.appo import APPO
 from trainables.core.errors import ConfigError
-from trainables.runtime.learners.group import LearnerGroup
+from trainables.runtime.learners.group import LocalLearnerGroup
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",
@@ -90,7 +90,7 @@ def test_the_targets_period_is_in_train_batches_however_large_they_are() -> None
 
 
 def test_what_was_lost_with_a_learner_counts_nowhere() -> None:
-    class Losing(LearnerGroup):
+    class Losing(LocalLearnerGroup):
         """Loses the first two updates."""
 
         num_lost = 0
@@ -113,7 +113,7 @@ def test_what_was_lost_with_a_learner_counts_nowhere() -> None:
 
 
 def test_an_update_that_is_lost_while_it_is_awaited_is_no_timeout() -> None:
-    class Restarting(LearnerGroup):
+    class Restarting(LocalLearnerGroup):
         """Is made again while its results are awaited."""
 
         queued = 1

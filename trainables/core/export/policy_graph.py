@@ -154,8 +154,6 @@ class PolicyGraph(nn.Module):
 
 def on_cpu(policy: Policy) -> Policy:
     """A copy of a policy that computes on the CPU."""
-    twin = Policy(
-        policy.observation_space, policy.action_space, **policy.options, metadata=policy.metadata
-    )
+    twin = Policy(**policy.recipe, metadata=policy.metadata)
     twin.set_state(policy.get_state())
     return twin

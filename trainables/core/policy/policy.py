@@ -102,7 +102,7 @@ class Policy(ComputesActions):
         module_to_env: Connectors behind `actions`, or None.
         is_recurrent: Whether the module has a memory.
         has_state: Whether acting needs a state: that of a memory, or the last frames.
-        options: The arguments that a copy of this policy is made with.
+        options: The arguments of this policy that are neither spaces nor seed: see `recipe`.
         explorer: What `explore=True` does.
         exploration: Its present values, see `set_exploration`.
     """
@@ -382,6 +382,15 @@ class Policy(ComputesActions):
         self.set_exploration(**state.get("exploration", {}))
         if self.observations.filter is not None:
             self.observations.filter.set_state(state["filter"])
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The arguments that a copy of this policy is made with; its state is apart."""
+        spaces = {
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+        }
+        return spaces | self.options
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write this policy to a folder that `load` serves: JSON and safetensors."""

@@ -91,14 +91,10 @@ class EvaluationGroup(CallsWorkers):
             restart=config.restart_failed_env_runners,
             num_consecutive=config.num_consecutive_env_runner_failures_tolerance,
         )
-        options = {
-            "observation_space": policy.observation_space,
-            "action_space": policy.action_space,
-            **policy.options,
-        }
+        recipe = policy.recipe
 
         def arguments(index: int, num_restarts: int) -> tuple[Any, ...]:
-            return config, options, index
+            return config, recipe, index
 
         if self._actors is None:
             group = ActorGroup(

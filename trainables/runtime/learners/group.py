@@ -1,11 +1,11 @@
-"""`LearnerGroup`: runs an algorithm's update where its learner is."""
+"""`LearnerGroup`: runs an algorithm's update where its learner is; the one of this process."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import ray
 import torch
@@ -21,40 +21,30 @@ class DataLost(RuntimeError):
     """What an update was to learn from was on a node that has died."""
 
 
-class LearnerGroup:
-    """The learner of an algorithm, in this process.
-
-    Args:
-        worker: What learns.
+class LearnerGroup(Protocol):
+    """What trains an algorithm's networks, in this process or in actors.
 
     Attributes:
         num_restarts: How often learners that were lost were made again.
     """
 
-    num_restarts = 0
-
-    def __init__(self, worker: LearnerWorker):
-        self.worker = worker
-        self._finished: list[Any] = []
+    num_restarts: int
 
     def run(self, function: Callable[..., Any], data: Any, *args: Any) -> Any:
         """Call a function where the learner is.
 
         Args:
-            function: Of a module: `function(worker, data, *args)`.
+            function: A function of a module: `function(worker, data, *args)`.
             data: What is learned from. References to Ray objects, by themselves or in a list, are
                 fetched by the learner.
             args: Small things besides, e.g. present values of schedules.
 
         Returns:
-            What the function returns.
+            What the function returns; of several learners, the first one's.
         """
-        return function(self.worker, fetched(data), *args)
 
     def submit(self, function: Callable[..., Any], data: Any, *args: Any) -> None:
-        """`run` without waiting for the result, see `finished`. In this process it runs at once."""
-        with suppress(DataLost):
-            self._finished.append(self.run(function, data, *args))
+        """`run` without waiting for the result, see `finished`."""
 
     def finished(self, timeout_s: float | None = 0.0) -> list[Any]:
         """Results of what was submitted, each once and in order.
@@ -62,27 +52,14 @@ class LearnerGroup:
         Args:
             timeout_s: How long to wait for at least one if something is queued; None: for ever.
         """
-        results, self._finished = self._finished, []
-        return results
 
     @property
     def num_queued(self) -> int:
         """How many submitted updates are not done yet."""
-        return 0
-
-    def __getitem__(self, module_id: str) -> Learner:
-        return self.worker.learners[module_id]
 
     @property
     def generator(self) -> torch.Generator:
-        """The learner's random stream."""
-        return self.worker.generator
-
-    # In this process the learner's policies are the trial's own.
-
-    def policy_states(self) -> Any:
-        """Reference to what env runners take over; None: the trial's own policies have it."""
-        return None
+        """A random stream of this process, for what is drawn before the learner has the data."""
 
     def pull_weights(self) -> None:
         """Let the trial's own policies take over what has been learned."""
@@ -93,23 +70,79 @@ class LearnerGroup:
     def remember(self) -> None:
         """Keep the present state, for learners that are made again."""
 
+    def reseed(self, seed: int) -> None:
+        """Begin a new random stream."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Optimiser states and targets by module id, and the random streams."""
+
+    def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
+        """Take over `get_state`'s, the random streams only if asked."""
+
     def stop(self) -> None:
         """End all processes."""
+
+
+class LocalLearnerGroup:
+    """The learner of an algorithm in this process: its policies are the trial's own.
+
+    Args:
+        worker: What learns.
+    """
+
+    num_restarts = 0
+
+    def __init__(self, worker: LearnerWorker):
+        self.worker = worker
+        self._finished: list[Any] = []
+
+    def run(self, function: Callable[..., Any], data: Any, *args: Any) -> Any:
+        return function(self.worker, fetched(data), *args)
+
+    def submit(self, function: Callable[..., Any], data: Any, *args: Any) -> None:
+        """Run a function at once, see `finished`."""
+        with suppress(DataLost):
+            self._finished.append(self.run(function, data, *args))
+
+    def finished(self, timeout_s: float | None = 0.0) -> list[Any]:
+        results, self._finished = self._finished, []
+        return results
+
+    @property
+    def num_queued(self) -> int:
+        return 0
+
+    def __getitem__(self, module_id: str) -> Learner:
+        return self.worker.learners[module_id]
+
+    @property
+    def generator(self) -> torch.Generator:
+        """The learner's random stream."""
+        return self.worker.generator
+
+    def pull_weights(self) -> None:
+        """The trial's own policies have them already."""
+
+    def push_policies(self) -> None:
+        """The learner has the trial's own policies."""
+
+    def remember(self) -> None:
+        """A learner of this process is never made again."""
+
+    def stop(self) -> None:
+        """There is no other process."""
 
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
         """Set every learner's learning rate, for all its parameters or by group."""
         self.worker.set_lr(lr)
 
     def reseed(self, seed: int) -> None:
-        """Begin a new random stream."""
         self.worker.reseed(seed)
 
     def get_state(self) -> dict[str, Any]:
-        """Optimiser states and targets by module id, and the random stream."""
         return self.worker.get_state()
 
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
-        """Take over `get_state`'s, the random stream only if asked."""
         self.worker.set_state(state, with_random=with_random)
 
 

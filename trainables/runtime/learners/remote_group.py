@@ -19,7 +19,7 @@ from trainables.runtime.actors.bundles import LEARNERS, Bundles
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, ActorHung, Reply
 from trainables.runtime.actors.process import ActorOptions
 from trainables.runtime.learners.actor import LearnerActor, WorkerRecipe
-from trainables.runtime.learners.group import DataLost, LearnerGroup
+from trainables.runtime.learners.group import DataLost
 from trainables.runtime.learners.process_ranks import LOOPBACK, RankLost
 from trainables.runtime.learners.shares import shares
 
@@ -57,7 +57,7 @@ class _Request:
         return self.replies[1].value
 
 
-class RemoteLearnerGroup(LearnerGroup):
+class RemoteLearnerGroup:
     """Learner actors in the trial's bundles. Each has a share of the data of every update.
 
     Actor 1 is rank 0: its results and states are the group's. If one dies, all are made again from
@@ -132,10 +132,12 @@ class RemoteLearnerGroup(LearnerGroup):
     ) -> None:
         self._policies = policies
         self._recipe = WorkerRecipe(
-            config, {m: _arguments(policy) for m, policy in policies.items()}, make_learner, seed
+            config, {m: policy.recipe for m, policy in policies.items()}, make_learner, seed
         )
         self._generator = torch.Generator().manual_seed(seed)
         self.num_restarts = self._num_failures = 0
+        # References to the policies' states after the last finished update, and to those that the
+        # trial's own policies have.
         self._published: Any = None
         self._pulled: Any = None
         self._remembering: _Request | None = None
@@ -202,13 +204,6 @@ class RemoteLearnerGroup(LearnerGroup):
         )
 
     # ------------------------------------------------------------------ weights and states
-
-    def policy_states(self) -> Any:
-        """Reference to the policies' states after the last update that is finished.
-
-        None before the first. The trial's own process need not fetch it.
-        """
-        return self._published
 
     def pull_weights(self) -> None:
         if self._published is None or self._published is self._pulled:
@@ -427,15 +422,6 @@ class RemoteLearnerGroup(LearnerGroup):
         }
         self._remembering = None
         self._pulled = None
-
-
-def _arguments(policy: Policy) -> dict[str, Any]:
-    """What a copy of a policy is made with."""
-    return {
-        "observation_space": policy.observation_space,
-        "action_space": policy.action_space,
-        **policy.options,
-    }
 
 
 def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:

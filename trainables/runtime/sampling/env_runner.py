@@ -384,11 +384,6 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         self.env.close()
 
 
-def reset_vector_env(env: VectorEnv, seed: np.random.SeedSequence) -> Any:
-    """`reset_with_infos` without the infos."""
-    return reset_with_infos(env, seed)[0]
-
-
 def reset_with_infos(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[Any, dict[str, Any]]:
     """Reset all slots, each with a random stream of its own; returns observations and infos.
 

@@ -17,7 +17,7 @@ from trainables.core.errors import ConfigError
 from trainables.runtime.envs.checks import check_env
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
-from trainables.runtime.sampling.env_runner import reset_vector_env
+from trainables.runtime.sampling.env_runner import reset_with_infos
 
 
 class Scripted(EndlessEnv):
@@ -156,7 +156,7 @@ def test_what_a_class_lacks() -> None:
 def test_a_good_environment_is_checked_in_silence_and_goes_on_as_if_unchecked() -> None:
     def first_rows(check: bool) -> np.ndarray:
         env = make_vector_env(limited_walk, None, 2, options=EnvOptions(check=check))
-        rows = [reset_vector_env(env, np.random.SeedSequence(3))]
+        rows = [reset_with_infos(env, np.random.SeedSequence(3))[0]]
         rows += [env.step(np.zeros((2, 1), np.float32))[0] for _ in range(40)]
         return np.array(rows)
 
@@ -278,7 +278,7 @@ def test_a_class_with_keywords_knows_too_unless_the_config_says_otherwise() -> N
 def test_action_spaces_are_seeded_apart() -> None:
     def draws(seed: int) -> list[list[int]]:
         env: Any = make_vector_env(limited_walk, None, 3)
-        reset_vector_env(env, np.random.SeedSequence(seed))
+        reset_with_infos(env, np.random.SeedSequence(seed))
         return [[float(slot.action_space.sample()[0]) for _ in range(4)] for slot in env.envs]
 
     one = draws(0)

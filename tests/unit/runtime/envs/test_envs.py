@@ -16,7 +16,7 @@ from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import EnvContext, env_name, is_name_safe, make_vector_env
 from trainables.runtime.envs.state import get_env_state, set_env_state
-from trainables.runtime.sampling.env_runner import reset_vector_env
+from trainables.runtime.sampling.env_runner import reset_with_infos
 
 
 class ContextEnv(EndlessEnv):
@@ -86,7 +86,7 @@ def test_gymnasium_ids() -> None:
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "MountainCar-v0"])
 def test_time_limit_by_env_config(env_id: str) -> None:
     env = make_vector_env(env_id, {"max_episode_steps": 7}, 2)
-    reset_vector_env(env, np.random.SeedSequence(0))
+    reset_with_infos(env, np.random.SeedSequence(0))
     steps = 0
     truncated = np.zeros(2, bool)
     while not truncated.any():
@@ -347,7 +347,7 @@ def test_slots_and_seeds_share_no_stream() -> None:
 
     def first_observations(seed: int) -> np.ndarray:
         env = make_vector_env("MountainCar-v0", None, 4)
-        return np.asarray(reset_vector_env(env, np.random.SeedSequence(seed)))[:, 0]
+        return np.asarray(reset_with_infos(env, np.random.SeedSequence(seed))[0])[:, 0]
 
     seen = np.concatenate([first_observations(seed) for seed in range(5)])
     assert len(set(seen.tolist())) == 20
@@ -395,7 +395,7 @@ def test_state_goes_on_to_the_bit(
 ) -> None:
     """Through a checkpoint into a fresh environment, over many autoresets."""
     original = make_vector_env(env, env_config, 3)
-    reset_vector_env(original, np.random.SeedSequence(1))
+    reset_with_infos(original, np.random.SeedSequence(1))
     play(original, before)
     state = get_env_state(original)
     assert state is not None
@@ -405,7 +405,7 @@ def test_state_goes_on_to_the_bit(
     assert sum(int((step[2] | step[3]).sum()) for step in expected) > 6, "no autoresets: no test"
 
     fresh = make_vector_env(env, env_config, 3)
-    reset_vector_env(fresh, np.random.SeedSequence(2))
+    reset_with_infos(fresh, np.random.SeedSequence(2))
     set_env_state(fresh, load_state(tmp_path, "env"))
     for step, (one, other) in enumerate(zip(expected, trajectory(fresh, actions), strict=True)):
         for part, again in zip(one, other, strict=True):
@@ -419,7 +419,7 @@ def test_state_does_not_change_when_the_environment_goes_on(
     env: Any, env_config: dict[str, Any], before: int | str
 ) -> None:
     original = make_vector_env(env, env_config, 2)
-    reset_vector_env(original, np.random.SeedSequence(1))
+    reset_with_infos(original, np.random.SeedSequence(1))
     play(original, before)
     state = get_env_state(original)
     actions = random_actions(original, 50)
@@ -438,9 +438,9 @@ def test_state_does_not_change_when_the_environment_goes_on(
 def test_a_state_is_of_its_moment() -> None:
     """A fresh environment without it goes elsewhere: the tests above can fail."""
     original = make_vector_env("Pendulum-v1", None, 2)
-    reset_vector_env(original, np.random.SeedSequence(1))
+    reset_with_infos(original, np.random.SeedSequence(1))
     fresh = make_vector_env("Pendulum-v1", None, 2)
-    reset_vector_env(fresh, np.random.SeedSequence(2))
+    reset_with_infos(fresh, np.random.SeedSequence(2))
     actions = random_actions(original, 5)
     one, other = trajectory(original, actions), trajectory(fresh, actions)
     assert (one[-1][0] != other[-1][0]).any()

@@ -24,7 +24,7 @@ from trainables.runtime.envs.remote.slot import SlotDiedError
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
-from trainables.runtime.sampling.env_runner import EnvRunner, reset_vector_env
+from trainables.runtime.sampling.env_runner import EnvRunner, reset_with_infos
 from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 REMOTE = EnvOptions(remote=True)
@@ -59,7 +59,7 @@ def test_together_they_step_as_in_one_process(pair: Any) -> None:
     rows: list[list[Any]] = []
     for env in pair:
         rng = np.random.default_rng(0)
-        rows.append([reset_vector_env(env, np.random.SeedSequence(1))])
+        rows.append([reset_with_infos(env, np.random.SeedSequence(1))[0]])
         for _ in range(40):
             rows[-1] += env.step(rng.uniform(-3, 1, (2, 1)).astype(np.float32))[:4]
     assert any(part.dtype == bool and part.any() for part in rows[0]), "no episode ended: no test"
@@ -70,7 +70,7 @@ def test_together_they_step_as_in_one_process(pair: Any) -> None:
 def test_the_state_crosses_processes(pair: Any) -> None:
     states, rows = [], []
     for env in pair:
-        reset_vector_env(env, np.random.SeedSequence(2))
+        reset_with_infos(env, np.random.SeedSequence(2))
         for _ in range(17):  # an episode's end: the next step only resets
             env.step(np.zeros((2, 1), np.float32))
         states.append(get_env_state(env))
@@ -154,7 +154,7 @@ def test_a_new_process_gets_the_task_and_is_counted() -> None:
     options = EnvOptions(remote=True, restart=True)
     env = make_vector_env(ClockEnv, {"breaks": {0: "die"}}, 1, options=options)
     assert isinstance(env, RemoteVectorEnv)
-    reset_vector_env(env, np.random.SeedSequence(0))
+    reset_with_infos(env, np.random.SeedSequence(0))
     assert env.choose_tasks(
         lambda result, env, context: result["x"] + context.vector_index, {"x": 0}
     ) == [0]

@@ -10,7 +10,7 @@ from ray.exceptions import ObjectLostError, OwnerDiedError
 
 from trainables.runtime.actors.group import Reply
 from trainables.runtime.learners import group as learner_group
-from trainables.runtime.learners.group import DataLost, LearnerGroup, fetched
+from trainables.runtime.learners.group import DataLost, LocalLearnerGroup, fetched
 from trainables.runtime.learners.remote_group import LearnersLost, RemoteLearnerGroup
 
 
@@ -39,7 +39,7 @@ def test_what_is_lost_is_left_out() -> None:
 
 def test_without_data_there_is_no_update() -> None:
     worker: Any = None
-    group = LearnerGroup(worker)
+    group = LocalLearnerGroup(worker)
     group.submit(lambda worker, data: data, [Reference(ObjectLostError)])
     group.submit(lambda worker, data: data, [Reference()])
     assert group.finished() == [["there"]]

@@ -91,8 +91,7 @@ class Actors:
 class Weights:
     """The trial's own policy."""
 
-    observation_space = action_space = None
-    options: dict[str, Any] = {}  # noqa: RUF012
+    recipe: dict[str, Any] = {}  # noqa: RUF012
     observations = SimpleNamespace(filter=None)
     weights = 0
 

@@ -14,7 +14,7 @@ from trainables.core.data.batch import Rollout
 from trainables.core.learning.minibatches import minibatches
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.sampling.env_runner import EnvRunner, reset_vector_env
+from trainables.runtime.sampling.env_runner import EnvRunner, reset_with_infos
 
 
 def make_runner(env: Any, seed: int = 0, **settings: Any) -> EnvRunner:
@@ -123,7 +123,7 @@ def test_slots_and_seeds_share_no_random_stream() -> None:
     for seed in (0, 1, 2):
         env = make_vector_env("Pendulum-v1", None, 6)
         assert isinstance(env, SyncVectorEnv)
-        obs = reset_vector_env(env, np.random.SeedSequence(seed))
+        obs = reset_with_infos(env, np.random.SeedSequence(seed))[0]
         firsts |= {tuple(row) for row in obs}
     assert len(firsts) == 18
 

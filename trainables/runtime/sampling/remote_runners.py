@@ -1,0 +1,263 @@
+"""`RemoteRunners`: env runners in Ray actors inside the trial's placement group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import ray
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.per_worker import of_env_runner
+from trainables.core.policy.policy import Policy
+from trainables.runtime.actors.bundles import ENV_RUNNERS, Bundles
+from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
+from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
+from trainables.runtime.actors.process import ActorOptions
+from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan, Sample
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.runner_functions import Reseed, SetState, SetTasks
+from trainables.runtime.sampling.runners import Shared, child_seed
+
+T = TypeVar("T")
+
+ROLE = "env runner"
+
+_RESTART = 1 << 20  # apart from the numbers of the streams that an env runner has itself
+
+
+class RemoteRunners:
+    """Env runners in actors, each with a copy of the learner's policy.
+
+    Args:
+        config: The algorithm's config.
+        policy: The learner's policy.
+        seed: The root of the random streams.
+        shared: What the group keeps.
+        video_folder: Where videos go; None if there are none.
+        on_recreated: Called with the indices of actors that were made again.
+        existing: Actors of another config whose processes fit this one.
+    """
+
+    local: EnvRunner | None = None
+
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policy: Policy,
+        seed: np.random.SeedSequence,
+        shared: Shared,
+        *,
+        video_folder: str | None,
+        on_recreated: Callable[[list[int]], None],
+        existing: ActorGroup | None,
+    ):
+        self._config, self._policy, self._seed, self._shared = config, policy, seed, shared
+        self._video_folder, self._on_recreated = video_folder, on_recreated
+        self._restarts_before: dict[int, int] = {}  # of the run that this one goes on with
+        self._fragment_lengths = {
+            index: config.get_rollout_fragment_length(index)
+            for index in range(1, config.num_env_runners + 1)
+        }
+        self.publish()
+        if existing is None:
+            self._group = ActorGroup(
+                EnvRunnerActor,
+                config.num_env_runners,
+                self._build_arguments,
+                role=ROLE,
+                options=_actor_options(config),
+                first_bundle=Bundles(config).first_index(ENV_RUNNERS),
+                build_timeout_s=config.env_runner_restore_timeout_s,
+            )
+        else:
+            self._group = existing
+            existing.rebuild(self._build_arguments)
+        faults = FaultTolerance(
+            ROLE,
+            "sample",
+            ignore=config.ignore_env_runner_failures,
+            restart=config.restart_failed_env_runners,
+            num_consecutive=config.num_consecutive_env_runner_failures_tolerance,
+        )
+        self._actors = FaultTolerantActors(
+            self._group, faults, config.env_runner_health_probe_timeout_s, self._welcome
+        )
+        try:
+            self._actors.begin(for_all=config.validate_env_runners_after_construction)
+        except BaseException:
+            self.stop()  # else the actors would keep their resources for ever
+            raise
+
+    def _build_arguments(self, index: int, num_restarts: int) -> tuple[RunnerPlan]:
+        restarts = num_restarts + self._restarts_before.get(index, 0)
+        seed = child_seed(self._seed, index, *([_RESTART, restarts] if restarts else []))
+        tasks = SetTasks(self._shared.tasks).of(index) if self._shared.tasks else None
+        recipe = self._policy.recipe
+        return (RunnerPlan(self._config, recipe, seed, index, self._video_folder, tasks),)
+
+    # ------------------------------------------------------------------ health
+
+    @property
+    def healthy(self) -> list[int]:
+        return self._group.healthy
+
+    @property
+    def restarts(self) -> list[int]:
+        indices = range(1, len(self._group) + 1)
+        return [self._restarts_before.get(i, 0) + self._group.restarts(i) for i in indices]
+
+    def probe(self) -> list[int]:
+        return self._actors.probe()
+
+    def restore(self, *, wait: bool) -> list[int]:
+        return self._actors.restore(wait=wait)
+
+    def _welcome(self, indices: list[int]) -> None:
+        """Bring env runners that were made again up to date, and tell of them."""
+        if self._shared.tasks:  # they may have changed since it was begun
+            self._call_each(dict.fromkeys(indices, SetTasks(self._shared.tasks)))
+        self._on_recreated(indices)
+
+    # ------------------------------------------------------------------ sampling
+
+    def sample(self) -> list[Sample]:
+        good: list[Reply] = []
+        while not good:
+            self._actors.look_after()
+            arguments = {index: self._sample_arguments(index) for index in self._group.healthy}
+            good = self._actors.answered(
+                self._group.call_each("sample", arguments, timeout_s=self._config.sample_timeout_s)
+            )
+        return self._received(good)
+
+    def request_samples(self) -> None:
+        most = self._config.max_requests_in_flight_per_env_runner
+        for index in self._group.healthy:
+            for _ in range(most - self._group.num_in_flight(index)):
+                self._group.submit(
+                    index,
+                    "sample",
+                    *self._sample_arguments(index),
+                    num_returns=2,
+                    timeout_s=self._config.sample_timeout_s,
+                )
+
+    def ready_samples(self, timeout_s: float | None) -> list[Sample]:
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            self._actors.look_after()
+            self.request_samples()
+            remaining = None if until is None else max(0.0, until - time.monotonic())
+            good = self._actors.answered(self._group.ready(remaining))
+            if good:
+                self.request_samples()
+                return self._received(good)
+            if remaining == 0:
+                return []
+
+    def _received(self, replies: list[Reply]) -> list[Sample]:
+        return [self._shared.received(reply.index, *reply.value) for reply in replies]
+
+    def _sample_arguments(self, index: int) -> tuple[Any, ...]:
+        exploration = self._policy.exploration
+        if self._config.explores_per_worker:
+            exploration = of_env_runner(exploration, index, self._config.num_env_runners)
+        return (self._fragment_lengths[index], exploration, *self._weights_for(index))
+
+    # ------------------------------------------------------------------ weights
+
+    def publish(self) -> None:
+        """Put the policy's state into the object store, once for all actors."""
+        if not ray.is_initialized():
+            ray.init(include_dashboard=False)
+        self._published = ray.put(self._policy.get_state())
+        self._has_published: dict[int, int] = {}  # actors that were sent it, and which process
+
+    def _weights_for(self, index: int) -> tuple[int, Any]:
+        """What a request brings: the version, and its state if the actor has another one."""
+        process = self._group.restarts(index)
+        if self._has_published.get(index) == process:
+            return self._shared.weights_version, None
+        self._has_published[index] = process
+        return self._shared.weights_version, self._published
+
+    # ------------------------------------------------------------------ functions
+
+    def ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
+        found = self._call_each(dict.fromkeys(self._group.healthy, function))
+        return [found.get(index) for index in range(1, len(self._group) + 1)]
+
+    def foreach(
+        self, function: Callable[[EnvRunner], T], indices: Iterable[int], timeout_s: float | None
+    ) -> list[T]:
+        replies = self._call(dict.fromkeys(indices, function), timeout_s)
+        for reply in replies:
+            if reply.error is not None and not isinstance(reply.error, ActorFailure):
+                raise reply.error
+        return [reply.value for reply in self._actors.answered(replies)]
+
+    def _call_each(self, functions: Mapping[int, Callable[[EnvRunner], T]]) -> dict[int, T]:
+        """Results of functions by the index of the actor; they are missing of those that failed."""
+        replies = self._call(functions, self._config.sample_timeout_s)
+        return {reply.index: reply.value for reply in self._actors.answered(replies)}
+
+    def _call(
+        self, functions: Mapping[int, Callable[[EnvRunner], Any]], timeout_s: float | None
+    ) -> list[Reply]:
+        arguments = {i: (function, *self._weights_for(i)) for i, function in functions.items()}
+        return self._group.call_each("call", arguments, timeout_s=timeout_s)
+
+    # ------------------------------------------------------------------ state
+
+    def get_states(self) -> list[dict[str, Any] | None]:
+        busy = {index for index in self._group.healthy if self._group.num_in_flight(index)}
+        states = self.ask_all(lambda runner: runner.get_state())
+        for index, state in enumerate(states, start=1):
+            if state is not None and index in busy:  # what is under way will be lost: a seam
+                state["follows"] = False
+        return states
+
+    def set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
+        self._group.forget()  # what is under way is of another life
+        self.publish()
+        if len(states) != len(self._group):
+            return False
+        self._actors.wait_until_built()
+        before = dict(enumerate(restarts, start=1))
+        functions: dict[int, Callable[[EnvRunner], bool]] = {}
+        for index in self._group.healthy:
+            state = states[index - 1]
+            if state is None:  # it had failed: it begins on streams of its own
+                before[index] = before.get(index, 0) + 1
+                functions[index] = Reseed(child_seed(self._seed, index, _RESTART, before[index]))
+            else:
+                functions[index] = SetState(state)
+        self._restarts_before = before
+        return all(self._call_each(functions).values())
+
+    def reseed(self, seed: np.random.SeedSequence) -> None:
+        self._seed = seed
+        self._group.forget()
+        self._call_each({i: Reseed(child_seed(seed, i)) for i in self._group.healthy})
+
+    def stop(self) -> None:
+        self._group.stop()
+
+    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
+        if _processes(config) == _processes(self._config):
+            return self._group
+        self.stop()
+        return None
+
+
+def _actor_options(config: AlgorithmConfig) -> ActorOptions:
+    needs = Bundles(config).roles[ENV_RUNNERS].needs
+    return ActorOptions.of(needs, config.extra_python_environs_for_worker)
+
+
+def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:
+    """What an actor's process was started for; actors are kept only if it stays the same."""
+    return config.num_env_runners, _actor_options(config), config.env_runner_restore_timeout_s
