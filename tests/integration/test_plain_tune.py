@@ -143,7 +143,6 @@ def check(configs: list[dict[str, Any]]) -> None:
     assert len({config["gamma"] for config in configs}) == len(configs)
 
 
-@pytest.mark.timeout(180)
 def test_tunes_random_search(cluster: None, tmp_path: Path) -> None:
     space = SearchSpace.parse(CONDITIONAL)
     configs = fit(tmp_path, {**FIXED, **space.to_tune(PPOConfig())}, num_samples=4)
@@ -153,7 +152,6 @@ def test_tunes_random_search(cluster: None, tmp_path: Path) -> None:
         assert config["use_kl_loss"] == (config["kl_coeff"] != 0.2)
 
 
-@pytest.mark.timeout(180)
 def test_tunes_optuna_search(cluster: None, tmp_path: Path) -> None:
     from ray.tune.search.optuna import OptunaSearch
 

@@ -47,13 +47,13 @@ def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:
 def test_a_metric_that_never_appears_ends_the_sweep(
     tmp_path: Path, keys: dict[str, Any], expected: str
 ) -> None:
-    """The trials would take minutes: the first result is enough."""
+    """The trials would take hours: the first result is enough."""
     start = time.monotonic()
     endless = {"config": {"seconds": 0.05}, "num_samples": 3, "stop": {ENV_STEPS: 10**5 * STEPS}}
     with pytest.raises(SweepError, match=expected) as error:
         run(make_spec(data(tmp_path, **{**endless, **keys})))
     assert "\n" not in str(error.value)
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 240
 
 
 SPACE = {

@@ -223,7 +223,7 @@ def test_resume_keeps_what_was_finished(tmp_path: Path, how: signal.Signals) -> 
     wait_for_rows(folder, process, trials=2)
     time.sleep(0.5)
     process.send_signal(how)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=240)
     if how is signal.SIGINT:
         assert process.returncode == 130, errors
         assert "Interrupted" in output and f"tunescape resume {folder}" in output

@@ -215,7 +215,7 @@ _LARGE = {"type": "Box", "low": 0, "high": 1, "shape": [10**7], "dtype": "float3
     ],
 )
 def test_a_space_that_would_take_any_memory_is_refused_at_once(description: dict[str, Any]) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(ConfigError, match=r"a space of .* is not allowed; allowed"):
         space_from_json(description)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1

@@ -157,6 +157,6 @@ def test_a_policy_with_a_memory_acts_without_ray(
     }
     np.savez(tmp_path / "record.npz", **record)
     command = [sys.executable, "-c", WITHOUT_RAY, str(folder), str(tmp_path / "record.npz")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == f"acted {len(diary[0])} []"

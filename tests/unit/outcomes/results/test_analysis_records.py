@@ -208,7 +208,7 @@ def test_reading_a_folder_unpickles_nothing(tmp_path: Path) -> None:
         "import sys, analysis; analysis.trials_frame(sys.argv[1]);"
         "assert not {'ray', 'torch', 'matplotlib'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code, str(sweep)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(sweep)], check=True, timeout=240)
     assert not witness.exists()
 
 

@@ -86,6 +86,6 @@ def test_in_a_spec_and_on_the_command_line(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "experiments.cli", "train", "--algo", "PPO"]
     command += ["--env", "own_package.envs.Missing", "--stop", '{"training_iteration": 1}']
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
     assert done.returncode == 2
     assert "'own_package.envs:Missing' cannot be found" in " ".join(done.stderr.split())
