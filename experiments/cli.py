@@ -1,24 +1,22 @@
-"""The command `tunescape`: which commands there are, and how an error of one is told.
+"""The command `tunescape`: which commands there are.
 
 Nothing heavy is imported here: `tunescape --help` answers at once. The module of a command is
-imported when it is called, and every error that its user can mend is one message on stderr and exit
-status 2.
+imported when it is called.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
-import traceback
 import warnings
 from importlib import import_module
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from experiments.commands import shell
+from experiments.commands.mistakes import show_warning, tell
 from experiments.stop_signals import stop_signals
 
 COMMANDS = {
@@ -60,11 +58,6 @@ COMMANDS = {
 """Each command's module in `experiments.commands`, and what it does."""
 
 _VERBOSE = ("-v", "-vv", "-vvv", "--verbose")
-# What is wrong with a path that somebody gave, rather than with the machine.
-_OF_PATHS = (
-    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM),
-    *(errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
-)
 
 
 class _Commands(TyperGroup):
@@ -150,7 +143,7 @@ def _options(
 
 def main() -> None:
     """Run the command line; the entry point `tunescape`."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
     # Specs may name environments and trainables in modules of the current folder.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
@@ -158,41 +151,7 @@ def main() -> None:
         with stop_signals():
             app(args=sys.argv[1:], prog_name="tunescape")
     except Exception as error:
-        if shell.verbosity() >= 2:
-            traceback.print_exc()
-        if _is_users(error):
-            shell.fail(str(error), getattr(error, "exit_status", shell.EXIT_USAGE))
-        if isinstance(error, OSError) and error.filename is not None and error.errno in _OF_PATHS:
-            shell.fail(f"{os.fsdecode(error.filename)}: {error.strerror}", shell.EXIT_USAGE)
-        shell.fail(f"{type(error).__name__}: {error} (-vv shows the traceback)", shell.EXIT_FAILED)
-
-
-def _is_users(error: Exception) -> bool:
-    """Whether the error is about what the user gave us, and says so by itself."""
-    from analysis.errors import ResultsError
-    from experiments.errors import ExperimentError, SpecError
-    from trainables.core.errors import ConfigError
-
-    return isinstance(error, (ExperimentError, SpecError, ConfigError, ResultsError))
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """What a spec's reader leaves out is a note; other warnings look as they do in Python."""
-    from experiments.errors import SpecWarning
-
-    if issubclass(category, SpecWarning):
-        shell.errors().print(f"Note: {message}", highlight=False, markup=False, soft_wrap=True)
-    else:
-        (file or sys.stderr).write(
-            warnings.formatwarning(message, category, filename, lineno, line)
-        )
+        tell(error)
 
 
 if __name__ == "__main__":

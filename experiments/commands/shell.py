@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 
 until_end = ExitStack()
 """What is shown for as long as the command runs."""
@@ -69,13 +68,3 @@ def end_kept(folder: Path) -> NoReturn:
     if received():
         end(saved_line(folder))
     raise SystemExit(interrupted_status())  # after Ctrl-C what came out was shown
-
-
-def fail(message: str, status: int) -> NoReturn:
-    """End a command with an error."""
-    from rich.console import Console
-
-    console = Console(stderr=True, soft_wrap=True)
-    console.print("Error:", style="bold red", end=" ")
-    console.print(message, highlight=False, markup=False)
-    raise SystemExit(status)
