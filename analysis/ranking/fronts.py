@@ -58,7 +58,8 @@ def pareto_front(
         sweep.require_metric(metric)
     names = varying(sweep.trials)
     rows = [row for trial in sweep.trials if (row := _row(trial, metrics, names)) is not None]
-    frame = pd.DataFrame(rows, columns=["trial_id", "optimal", *metrics, ENV_STEPS, *names])
+    columns = dict.fromkeys(["trial_id", "optimal", *metrics, ENV_STEPS, *names])  # each once
+    frame = pd.DataFrame(rows, columns=list(columns))
     frame["optimal"] = optimal_rows(signs * frame[metrics].to_numpy(dtype=float))
     order = frame.assign(_first=-signs[0] * frame[metrics[0]].astype(float))
     order = order.sort_values(["optimal", "_first"], ascending=[False, True], kind="stable")

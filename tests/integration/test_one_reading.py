@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from sweep_dummy import NAME
 
+from analysis.names import ENV_STEPS
 from analysis.results import records
 from experiments.commands.results.summary import show_outcome
 from experiments.running.runner import run_sweep
@@ -39,7 +40,7 @@ def test_each_trials_results_are_read_once_at_the_end(
             "search_space": {"lr": {"grid": [0.01, 0.1]}, "num_epochs": {"grid": [1, 2, 4]}},
             "objective": [
                 {"metric": "episode_return_mean"},
-                {"metric": "time_total_s", "mode": "min"},
+                {"metric": ENV_STEPS, "mode": "min"},
             ],
             "stop": {"training_iteration": 3},
         }
