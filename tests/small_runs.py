@@ -167,8 +167,12 @@ class RecordsExploration(EnvRunner):
 
 
 class Threads(PPO):
-    """Reports the threads that it computes with; one of two trials ends early."""
+    """Reports the threads that it computes with; one of two trials ends early.
+
+    The other one ends when it has more than one thread: they wait for each other on a busy machine.
+    """
 
     def step(self) -> dict[str, Any]:
-        ends = self.config.lr == 1e-3 and self.iteration > 0
-        return super().step() | {"threads": torch.get_num_threads(), "done": ends}
+        threads = torch.get_num_threads()
+        ends = self.iteration > 0 if self.config.lr == 1e-3 else threads > 1
+        return super().step() | {"threads": threads, "done": ends}

@@ -276,11 +276,11 @@ def test_freed_cpus_become_threads(tmp_path: Path) -> None:
         tmp_path,
         "resource_changing",
         trainable="small_runs:Threads",
-        config={"env": "CartPole-v1", "train_batch_size_per_learner": 256, "num_epochs": 60},
+        config={"env": "CartPole-v1", "train_batch_size_per_learner": 256, "num_epochs": 10},
         search="random",
         search_space={"lr": {"grid": [1e-4, 1e-3]}},
         num_samples=1,
-        stop={"training_iteration": 30},
+        stop={"training_iteration": 300},
     )
     outcome: Outcome = run_sweep(Sweep.of(make_spec(spec)))
     assert not outcome.failures
