@@ -115,7 +115,7 @@ class A2C(Algorithm):
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
-        return {"microbatch_size": num_items(config.microbatch_size, config.state_stride)}
+        return {"microbatch_size": num_items(config.microbatch_size, config.resolve().state_stride)}
 
 
 def a2c_update(

@@ -235,21 +235,21 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         """
 
     def _make_policy(self, env: VectorEnv, seed: np.random.SeedSequence) -> Policy:
-        config = self.config
+        config, resolved = self.config, self.config.resolve()
         return Policy(
             self._space_of("observation_space", env.single_observation_space),
             self._space_of("action_space", env.single_action_space),
-            config.full_model,
+            resolved.model,
             module=self.module_options(),
             observation_filter=config.observation_filter,
             normalize_actions=config.normalize_actions,
             clip_actions=config.clip_actions,
-            frame_stack=config.num_frames,
+            frame_stack=resolved.num_frames,
             action_mask_key=config.action_mask_key,
             env_to_module_connector=config.env_to_module_connector,
             module_to_env_connector=config.module_to_env_connector,
             explore=config.explore,
-            exploration=config.full_exploration,
+            exploration=resolved.exploration,
             seed=draw_seed(seed),
             device=_device(config),
             weights=self._stored_weights.get(DEFAULT_MODULE_ID),
@@ -269,7 +269,9 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         return given
 
     def _make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
-        return LearnerConnectors(self.config.learner_connector, self.config.reward_bound, policy)
+        return LearnerConnectors(
+            self.config.learner_connector, self.config.resolve().reward_bound, policy
+        )
 
     def module_options(self) -> dict[str, Any]:
         """What policies are made of: a type in `core.networks.catalog` and its options."""
@@ -299,9 +301,9 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             config: The algorithm's config.
             module: Of a policy of that process.
         """
-        options = cls.learner_options(config, module)
-        return config.learner_type(
-            module, config.full_optimizer, config.grad_clip, config.grad_clip_by, **options
+        resolved, options = config.resolve(), cls.learner_options(config, module)
+        return resolved.learner_type(
+            module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options
         )
 
     @classmethod

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.model import MAX_WIDTH
+from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.model import MAX_WIDTH, OptimizerConfig
 from trainables.core.config.per_worker import mean_value
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
@@ -20,7 +21,18 @@ from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.q_sequences import QLogits, SequenceShape, sequence_logits
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.q_network import QNetwork
-from trainables.off_policy import OffPolicy, OffPolicyConfig
+from trainables.off_policy import OffPolicy, OffPolicyConfig, ResolvedOffPolicy
+
+
+@dataclass(frozen=True)
+class ResolvedDQN(ResolvedOffPolicy):
+    """What the settings of DQN mean together.
+
+    Attributes:
+        epsilon: The probability of a uniform action, by whichever setting says it.
+    """
+
+    epsilon: float | list[Any]
 
 
 @dataclass(kw_only=True)
@@ -154,12 +166,21 @@ class DQNConfig(OffPolicyConfig):
     def _own_algorithm(self) -> type[DQN]:
         return DQN
 
-    @property
-    def epsilon_schedule(self) -> float | list[Any]:
+    def resolve(self) -> ResolvedDQN:
+        return self._resolved_as(ResolvedDQN)
+
+    def _resolved_values(self) -> dict[str, Any]:
+        values = super()._resolved_values()
+        if self.adam_epsilon is not None:
+            given = {**values["optimizer"].given, "eps": self.adam_epsilon}
+            values["optimizer"] = OptimizerConfig.of(given)
+        per_worker = values["explores_per_worker"]
+        epsilon = mean_value(self.num_env_runners) if per_worker else self._own_epsilon(values)
+        return {**values, "epsilon": epsilon}
+
+    def _own_epsilon(self, values: dict[str, Any]) -> float | list[Any]:
         """The probability of a uniform action, by whichever setting says it."""
-        exploring = self.exploring
-        if self.explores_per_worker:
-            return mean_value(self.num_env_runners)
+        exploring: ExplorationConfig = values["exploration"]
         if self.epsilon is not None:
             return self.epsilon
         if exploring.type == "Random":
@@ -169,24 +190,17 @@ class DQNConfig(OffPolicyConfig):
             return 0.0
         return exploring.epsilon
 
-    @property
-    def sequences(self) -> SequenceShape | None:
-        """What is drawn from the buffer instead of rows if the networks have a memory."""
-        length = self.sequence_length
+    def _sequences(self, length: int, n_step: int) -> SequenceShape | None:
         if not length:
             return None
         burn_in = length if self.burn_in_len is None else self.burn_in_len
-        return SequenceShape(burn_in, length, self.n_step_range[1])
-
-    @property
-    def full_optimizer(self) -> dict[str, Any]:
-        overrides = {} if self.adam_epsilon is None else {"eps": self.adam_epsilon}
-        return {**super().full_optimizer, **overrides}
+        return SequenceShape(burn_in, length, n_step)
 
     def validate(self) -> None:
         super().validate()
-        self._validate_exploration()
-        if self.adam_epsilon is not None and self.full_optimizer.get("type") == "sgd":
+        resolved = self.resolve()
+        self._validate_exploration(resolved)
+        if self.adam_epsilon is not None and resolved.optimizer.type == "sgd":
             raise ConfigError(
                 f"adam_epsilon = {self.adam_epsilon:g} has no effect on the optimizer type 'sgd'"
             )
@@ -194,7 +208,7 @@ class DQNConfig(OffPolicyConfig):
             raise ConfigError(
                 "model setting 'fcnet_activation' has no effect with custom_model and hiddens = []"
             )
-        if self.burn_in_len and not self.sequence_length:
+        if self.burn_in_len and not resolved.sequence_length:
             raise ConfigError(
                 f"burn_in_len = {self.burn_in_len} has no effect without a memory: set use_lstm, "
                 "use_gru or use_attention in model"
@@ -205,11 +219,11 @@ class DQNConfig(OffPolicyConfig):
                 "discounted returns between them"
             )
 
-    def _validate_exploration(self) -> None:
+    def _validate_exploration(self, resolved: ResolvedDQN) -> None:
         """What two settings say must agree, and nothing may be without effect."""
-        exploring, kind = self.exploring, self.exploring.type
+        exploring, kind = resolved.exploration, resolved.exploration.type
         if kind == "EpsilonGreedy":
-            if self.explores_per_worker and self.epsilon is not None:
+            if resolved.explores_per_worker and self.epsilon is not None:
                 raise ConfigError(
                     f"epsilon = {self.epsilon!r} has no effect with exploration_config of the type "
                     "'PerWorkerEpsilonGreedy' and env runners: each has a constant of its own"
@@ -271,7 +285,7 @@ class DQN(OffPolicy):
 
     def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super()._set_up_learning(seed)
-        self._epsilon = self.config.epsilon_schedule
+        self._epsilon = self.config.resolve().epsilon
 
     def set_exploration(self) -> dict[str, float]:
         others = super().set_exploration()
@@ -300,7 +314,7 @@ class DQN(OffPolicy):
         return {
             "groups": {"q": module.parameters()},
             "targets": {"q": module},
-            "compile": config.compile_options,
+            "compile": config.resolve().compile,
         }
 
     def _target(self, module_id: str) -> QNetwork:
@@ -309,7 +323,8 @@ class DQN(OffPolicy):
     def make_loss(self, module_id: str) -> LossFn:
         target = self._target(module_id)
         config = self.config
-        burn_in = config.sequences.burn_in if config.sequences else 0
+        sequences = self._resolved.sequences
+        burn_in = sequences.burn_in if sequences else 0
         options = DQNOptions(config.double_q, config.td_error_loss_fn, burn_in)
         return lambda module, batch: dqn_loss(module, target, batch, options)
 

@@ -146,10 +146,11 @@ class IMPALAConfig(AlgorithmConfig):
     def _own_algorithm(self) -> type[IMPALA]:
         return IMPALA
 
-    @property
-    def state_stride(self) -> int:
-        """Only the state before a fragment is stored."""
-        return self.get_rollout_fragment_length() if super().state_stride else 0
+    def _resolved_values(self) -> dict[str, Any]:
+        values = super()._resolved_values()
+        if values["state_stride"]:  # only the state before a fragment is stored
+            values["state_stride"] = self.get_rollout_fragment_length()
+        return values
 
     @classmethod
     def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
@@ -180,7 +181,7 @@ class IMPALAConfig(AlgorithmConfig):
                 f"replay_proportion = {self.replay_proportion} and replay_buffer_num_slots = "
                 f"{self.replay_buffer_num_slots}: one has no effect without the other"
             )
-        if self._separate_vf_optimizer and self.full_model.get("vf_share_layers"):
+        if self._separate_vf_optimizer and self.resolve().model.vf_share_layers:
             raise ConfigError(
                 "_separate_vf_optimizer = True is not possible with model={'vf_share_layers': "
                 "True}: shared layers would be stepped by both"

@@ -13,9 +13,9 @@ import numpy as np
 
 from trainables.algorithm import Algorithm
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.model import MEMORIES, ModelConfig
 from trainables.core.config.per_worker import mean_value
 from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.resolved import Resolved
 from trainables.core.config.settings import Settings, setting
 from trainables.core.data.batch import Batch, Rollout, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
@@ -41,6 +41,27 @@ _BYTES_AT_ONCE = 256 * 2**20  # of observations and features
 _MAX_IDLE_REFILLS = 3
 _ADAPTATION_INTERVAL = 8  # updates; an adaptation costs about a third of one
 _MAX_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class ResolvedOffPolicy(Resolved):
+    """What the settings of an algorithm with a replay buffer mean together.
+
+    Attributes:
+        replay: `replay_buffer_config` as an object.
+        n_steps: Least and greatest number of steps of a return.
+        sequence_length: Rows that a memory is trained on in one piece; 0 without one.
+        sequences: What is drawn from the buffer instead of rows if the networks have a memory.
+        num_sequences: Sequences of one gradient step.
+        compile: What the `torch_compile_learner` settings say; None: losses are not compiled.
+    """
+
+    replay: ReplayBufferConfig
+    n_steps: tuple[int, int]
+    sequence_length: int
+    sequences: SequenceShape | None
+    num_sequences: int
+    compile: CompileOptions | None
 
 
 @dataclass(kw_only=True)
@@ -140,13 +161,7 @@ class OffPolicyConfig(AlgorithmConfig):
                 "each gradient step draws from the replay buffer in the trial's own process, and "
                 "new priorities must be back before the next draw; allowed: 0"
             )
-        n_step = self.n_step
-        if isinstance(n_step, list) and not (len(n_step) == 2 and 1 <= n_step[0] <= n_step[1]):
-            raise ConfigError(
-                f"n_step = {n_step!r} is not allowed; allowed: int, >= 1, or [lo, hi] with "
-                "1 <= lo <= hi"
-            )
-        capacity = self.replay.capacity
+        capacity = self.resolve().replay.capacity
         needed = (self.get_rollout_fragment_length() + 1) * self.num_slots
         if capacity < needed:
             raise ConfigError(
@@ -165,12 +180,13 @@ class OffPolicyConfig(AlgorithmConfig):
 
     def _validate_memory(self) -> None:
         """What does not go with networks that are trained on sequences."""
-        shape = self.sequences
+        resolved = self.resolve()
+        shape, replay = resolved.sequences, resolved.replay
         if shape is None:
             return
-        if self.replay.prioritized:
+        if replay.prioritized:
             raise ConfigError(
-                f"replay_buffer_config: type = {self.replay.type!r} is not possible with a memory "
+                f"replay_buffer_config: type = {replay.type!r} is not possible with a memory "
                 "(model): priorities are kept of single rows, and sequences are drawn uniformly; "
                 "allowed: 'ReplayBuffer'"
             )
@@ -179,7 +195,7 @@ class OffPolicyConfig(AlgorithmConfig):
                 "torch_compile_learner = True is not possible with a memory (model): its sequences "
                 "are cut where episodes end, so every batch would be another program"
             )
-        stride, capacity = self.sequence_length, self.replay.capacity
+        stride, capacity = resolved.sequence_length, replay.capacity
         needed = shape.num_rows + stride
         rows = capacity // self.num_slots // stride * stride
         if rows < needed:
@@ -189,58 +205,57 @@ class OffPolicyConfig(AlgorithmConfig):
                 f"n_step): raise capacity to {-(-needed // stride) * stride * self.num_slots}"
             )
 
-    @property
-    def replay(self) -> ReplayBufferConfig:
-        """`replay_buffer_config` as an object."""
-        return ReplayBufferConfig(**ReplayBufferConfig.check(self.replay_buffer_config))
+    def resolve(self) -> ResolvedOffPolicy:
+        return self._resolved_as(ResolvedOffPolicy)
 
-    @property
-    def compile_options(self) -> CompileOptions | None:
-        """What the `torch_compile_learner` settings say."""
-        if not self.torch_compile_learner:
-            return None
-        return CompileOptions(
-            self.torch_compile_learner_dynamo_backend, self.torch_compile_learner_dynamo_mode
+    def _resolved_values(self) -> dict[str, Any]:
+        values = super()._resolved_values()
+        length = values["state_stride"]
+        low, high = self._n_steps()
+        backend, mode = (
+            self.torch_compile_learner_dynamo_backend,
+            self.torch_compile_learner_dynamo_mode,
         )
+        return {
+            **values,
+            "state_stride": int(length > 0),  # the buffer keeps those that it needs
+            "replay": ReplayBufferConfig.of(self.replay_buffer_config),
+            "n_steps": (low, high),
+            "sequence_length": length,
+            "sequences": self._sequences(length, high),
+            "num_sequences": max(1, self.train_batch_size_per_learner // max(1, length)),
+            "compile": CompileOptions(backend, mode) if self.torch_compile_learner else None,
+        }
 
-    @property
-    def n_step_range(self) -> tuple[int, int]:
-        """Least and greatest number of steps of a return."""
-        low, high = self.n_step if isinstance(self.n_step, list) else (self.n_step, self.n_step)
-        return low, high
+    def _sequences(self, length: int, n_step: int) -> SequenceShape | None:
+        """What is drawn from the buffer instead of rows if the networks have a memory.
 
-    @property
-    def sequence_length(self) -> int:
-        """Rows that a memory is trained on in one piece; 0 without one."""
-        model = self.full_model
-        if not any(model.get(name) for name in MEMORIES):
-            return 0
-        # Without a check of the whole dict: it is asked for in every round.
-        return int(model.get("max_seq_len", ModelConfig.max_seq_len))
-
-    @property
-    def state_stride(self) -> int:
-        # The buffer keeps those that it needs.
-        return int(any(self.full_model.get(name) for name in MEMORIES))
-
-    @property
-    def sequences(self) -> SequenceShape | None:
-        """What is drawn from the buffer instead of rows if the networks have a memory."""
+        Args:
+            length: Rows that it is trained on in one piece, 0 without one.
+            n_step: Greatest number of steps of a return.
+        """
         return None
 
-    @property
-    def num_sequences(self) -> int:
-        """Sequences of one gradient step."""
-        return max(1, self.train_batch_size_per_learner // max(1, self.sequence_length))
+    def _n_steps(self) -> tuple[int, int]:
+        n_step = self.n_step
+        if not isinstance(n_step, list):
+            return n_step, n_step
+        if not (len(n_step) == 2 and 1 <= n_step[0] <= n_step[1]):
+            raise ConfigError(
+                f"n_step = {n_step!r} is not allowed; allowed: int, >= 1, or [lo, hi] with "
+                "1 <= lo <= hi"
+            )
+        return n_step[0], n_step[1]
 
     @property
     def updates_per_env_step(self) -> Fraction:
         """Gradient steps per environment step, exactly."""
         if self.training_intensity is None:
             return Fraction(1, self.get_rollout_fragment_length() * self.num_slots)
+        resolved = self.resolve()
         rows = self.train_batch_size_per_learner
-        if self.sequence_length:
-            rows = self.num_sequences * self.sequence_length
+        if resolved.sequence_length:
+            rows = resolved.num_sequences * resolved.sequence_length
         return exact(self.training_intensity) / rows
 
     def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
@@ -271,11 +286,12 @@ class OffPolicy(Algorithm):
     def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
         self.num_updates = 0
         self._num_synced_updates = 0
-        self._exploring = self.config.exploring
+        self._resolved = self.config.resolve()
+        self._exploring = self._resolved.exploration
         # The trial's own policy explores as its env runners do on average.
         self._scale = (
             mean_value(self.config.num_env_runners)
-            if self.config.explores_per_worker
+            if self._resolved.explores_per_worker
             else self._exploring.scale
         )
         self._updates_at_refill, self._num_idle_refills = -1, 0
@@ -312,10 +328,9 @@ class OffPolicy(Algorithm):
             replay.reseed(child)
 
     def _make_replays(self, seed: np.random.SeedSequence) -> None:
-        self._replay_config = self.config.replay
         self.replays = {
             module_id: ReplayBuffer(
-                self._replay_config,
+                self._resolved.replay,
                 policy.observations.layout,
                 policy.distribution.action_shape,
                 policy.distribution.action_dtype,
@@ -335,7 +350,7 @@ class OffPolicy(Algorithm):
             return None
         fields = state_arrays(policy.module.initial_state(1))  # frames are in the rows before
         return StateLayout(
-            self.config.sequence_length,
+            self._resolved.sequence_length,
             {name: (part.shape[1:], part.dtype) for name, part in fields.items()},
         )
 
@@ -364,7 +379,7 @@ class OffPolicy(Algorithm):
     def learning_has_started(self) -> bool:
         """Whether the buffers hold enough to learn from."""
         starts = self.config.num_steps_sampled_before_learning_starts
-        shape = self.config.sequences
+        shape = self._resolved.sequences
         return all(
             replay.num_added >= max(1, starts)
             and (shape is None or replay.num_sequences(shape.num_rows) > 0)
@@ -377,7 +392,7 @@ class OffPolicy(Algorithm):
         Args:
             num_new_steps: What `remember` returned.
         """
-        shape = self.config.sequences
+        shape = self._resolved.sequences
         for module_id, num_steps in num_new_steps.items():
             due = self._updates_due(module_id, num_steps)
             if shape is None:
@@ -391,12 +406,12 @@ class OffPolicy(Algorithm):
         """As many batches as are due, several of which are drawn at once."""
         config, replay = self.config, self.replays[module_id]
         size = config.train_batch_size_per_learner
-        beta = self.scheduled(self._replay_config.beta)
+        beta = self.scheduled(self._resolved.replay.beta)
         while due:
             count = min(due, self._batches_at_once)
             due -= count
             drawn = replay.sample(
-                size, count, gamma=config.gamma, n_step=config.n_step_range, beta=beta
+                size, count, gamma=config.gamma, n_step=self._resolved.n_steps, beta=beta
             )
             batch = self.prepare(self.policies[module_id], drawn)
             if is_debug():
@@ -413,7 +428,7 @@ class OffPolicy(Algorithm):
         config, policy = self.config, self.policies[module_id]
         for _ in range(_MAX_DRAWS):
             drawn = self.replays[module_id].sample_sequences(
-                config.num_sequences, shape.num_rows, n_step=config.n_step_range
+                self._resolved.num_sequences, shape.num_rows, n_step=self._resolved.n_steps
             )
             if drawn["valid"][shape.burn_in : shape.burn_in + shape.length].any():
                 break
@@ -455,7 +470,7 @@ class OffPolicy(Algorithm):
         ids = batch.pop("ids")
         metrics = self.learners[module_id].update_step(batch, self._losses[module_id])
         priorities = metrics.pop("priorities")
-        if self._replay_config.prioritized:
+        if self._resolved.replay.prioritized:
             # On the CPU anyway, so that a diverged run ends here with the losses named.
             new = priorities.cpu()
             if not new.isfinite().all():

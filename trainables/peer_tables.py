@@ -85,9 +85,9 @@ def _default(config: AlgorithmConfig, path: str) -> Any:
     outer, _, inner = path.partition(".")
     if not inner:
         return config.settings()[outer].default
-    full = {"model": config.full_model, "optimizer": config.full_optimizer}.get(outer, {})
+    resolved = getattr(config.resolve(), outer, None)  # of an algorithm's own defaults
     declared = config.nested_settings()[outer].settings()[inner]
-    return full.get(inner, declared.default)
+    return declared.default if resolved is None else getattr(resolved, inner)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from trainables.core.learning.advantages import (
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import minibatches
 from trainables.core.learning.outputs import HOST
-from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.sequences import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
@@ -166,6 +166,7 @@ def ppo_update(
         What losses report, means over all steps, and what is known afterwards, by module id.
     """
     config: PPOConfig = worker.config
+    items_at_once = num_items(config.minibatch_size, worker.resolved.state_stride)
     worker.set_lr(lr)
     results = {}
     for module_id, rollout in rollouts.items():
@@ -188,13 +189,13 @@ def ppo_update(
             batch,
             make_loss(policy, coefficients[module_id]),
             num_epochs=config.num_epochs,
-            minibatch_size=num_items(config.minibatch_size, config.state_stride),
+            minibatch_size=items_at_once,
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
             normalize={"advantages": scale.least_std} if in_minibatches else None,
             ids=ids,
         )
         results[module_id]["advantage_std"] = scale.std
-        results[module_id] |= diagnostics(batch, policy, config, worker.ranks)
+        results[module_id] |= diagnostics(batch, policy, config, items_at_once, worker.ranks)
     return results
 
 
@@ -205,16 +206,14 @@ def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
 
 
 def diagnostics(
-    batch: Batch, policy: Policy, config: PPOConfig, ranks: Ranks = ALONE
+    batch: Batch, policy: Policy, config: PPOConfig, items_at_once: int | None, ranks: Ranks
 ) -> dict[str, float]:
     """How well the values fitted, and how far the policy has moved, over all ranks' rows."""
     found: dict[str, float] = {}
     if config.use_critic:
         found["vf_explained_var"] = explained_by_values(batch, ranks)
     if config.use_kl_loss:
-        divergences = policy_divergence(
-            batch, policy, num_items(config.minibatch_size, config.state_stride)
-        )
+        divergences = policy_divergence(batch, policy, items_at_once)
         found["kl_after_update"] = torch.cat(ranks.gather(divergences)).mean().item()
     return found
 

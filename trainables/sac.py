@@ -249,7 +249,7 @@ class SAC(OffPolicy):
             },
             "targets": {"critic": module.critic},
             "undecayed": ("alpha",),
-            "compile": config.compile_options,
+            "compile": config.resolve().compile,
         }
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:

@@ -549,7 +549,7 @@ def test_replay_buffers(given: dict[str, Any]) -> None:
     ):
         with config.reporting(min_sample_timesteps_per_iteration=50).build() as algo:
             algo.train()
-            assert algo.config.replay.capacity == 50000
+            assert algo.config.resolve().replay.capacity == 50000
 
 
 def test_a_buffer_in_a_checkpoint_is_taken(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def check_named_code(config: AlgorithmConfig) -> None:
         for entry in entries(config[hook]):
             hook_call(hook, entry)
     check_runner_class(config)
-    model: Any = config.full_model.get("custom_model")
+    model: Any = config.resolve().model.custom_model
     if model is not None:
         found = _found(model)
         if not (inspect.isclass(found) and issubclass(found, nn.Module)):

@@ -52,7 +52,7 @@ def tell_set_up(
             type(policy.module).__name__,
             f"{count:,}",
             policy.device,
-            config.full_model,
+            config.resolve().model.given,
         )
 
 

@@ -138,7 +138,7 @@ def test_two_learners_take_the_step_of_one(model: dict[str, Any]) -> None:
         rollouts, config, policy = algo.sample(), algo.config, algo.get_policy()
 
     def learned(ranks: Ranks, microbatch_size: int | None) -> Tensor:
-        own = Policy(policy.observation_space, policy.action_space, config.full_model, seed=3)
+        own = Policy(policy.observation_space, policy.action_space, config.resolve().model, seed=3)
         own.set_weights(policy.get_weights())
         mine = config.copy(copy_frozen=False).training(microbatch_size=microbatch_size)
         learners = {"default_policy": A2C.make_learner(mine, own.module)}

@@ -276,7 +276,7 @@ def test_learners_with_fragments_of_other_lengths_take_as_many_steps() -> None:
 
 def worker_of(config: IMPALAConfig, policy: Policy, ranks: Ranks) -> LearnerWorker:
     """One that starts with a policy's weights."""
-    own = Policy(policy.observation_space, policy.action_space, config.full_model, seed=3)
+    own = Policy(policy.observation_space, policy.action_space, config.resolve().model, seed=3)
     own.set_weights(policy.get_weights())
     learners = {"default_policy": IMPALA.make_learner(config, own.module)}
     policies, connectors = {"default_policy": own}, {"default_policy": LearnerConnectors(None)}

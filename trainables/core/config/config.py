@@ -9,21 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from trainables.core.callables import resolve_callable
 from trainables.core.config.algorithm_traits import AlgorithmTraits
-from trainables.core.config.atari import (
-    ENVPOOL_ARGUMENTS,
-    FRAME_STACK,
-    LIFE_LOSS,
-    PREPROCESS,
-    is_ale,
-    is_envpool,
-)
 from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.config.model import MEMORIES, ModelConfig
+from trainables.core.config.model import ModelConfig, OptimizerConfig
 from trainables.core.config.own_settings import StaysHere, checked_algorithm
 from trainables.core.config.per_worker import is_per_worker, plain_type
 from trainables.core.config.reference import compatibility
@@ -33,6 +25,7 @@ from trainables.core.config.reference.uncalled_hooks import (
     check_given,
     refuse_uncalled,
 )
+from trainables.core.config.resolved import Resolved
 from trainables.core.config.resources import check_gpus_per_learner
 from trainables.core.config.sections import HasSections, home_section
 from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
@@ -40,6 +33,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
 
 DEFAULT_MODULE_ID = "default_policy"
+R = TypeVar("R", bound=Resolved)
 
 # What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
 EVALUATION_SETTINGS = ("env", "env_config", "explore", "num_envs_per_env_runner")
@@ -127,9 +121,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
                 f"{', '.join(searched)}: a search domain can be swept by tune.Tuner, not built from"
             )
         super().validate()
-        _ = self.learner_type
-        ExplorationConfig.check(self.full_exploration)
-        if self.explores_per_worker:
+        if self.resolve().explores_per_worker:
             self._validate_per_worker()
 
     def _validate_per_worker(self) -> None:
@@ -142,53 +134,45 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
                 f"{self.num_env_runners}: each env runner has a constant of its own"
             )
 
-    @property
-    def full_exploration(self) -> dict[str, Any]:
-        """`exploration_config` with the type that each env runner has."""
-        kind = self.exploration_config.get("type") or self.exploration_types[0]
-        return {**self.exploration_config, "type": plain_type(kind)}
-
-    @property
-    def explores_per_worker(self) -> bool:
-        """Whether each env runner explores by a constant of its own; see `per_worker`."""
-        return self.num_env_runners > 0 and is_per_worker(self.exploration_config.get("type"))
-
-    @property
-    def exploring(self) -> ExplorationConfig:
-        """`full_exploration` as an object."""
-        return ExplorationConfig(**ExplorationConfig.check(self.full_exploration))
-
-    @property
-    def plays_atari(self) -> bool:
-        """Whether the environment is an Atari game that is preprocessed."""
-        return is_ale(self.env) if self.is_atari is None else self.is_atari
-
-    @property
-    def num_frames(self) -> int:
-        """How many observations a policy sees as one."""
-        if self.frame_stack is not None:
-            return self.frame_stack
-        return FRAME_STACK if self.plays_atari else 1
-
-    @property
-    def reward_bound(self) -> bool | float | list[float]:
-        """What the learner sees of a reward: `clip_rewards`, or what it stands for."""
-        return self.plays_atari if self.clip_rewards is None else self.clip_rewards
-
-    def env_config_for(self, *, training: bool) -> dict[str, Any]:
-        """`env_config` with what other settings say of the environment."""
-        if not self.plays_atari:
-            return {PREPROCESS: False, **self.env_config} if is_ale(self.env) else self.env_config
-        more = ENVPOOL_ARGUMENTS if is_envpool(self.env) else {}
-        return {LIFE_LOSS: training, **more, **self.env_config}
-
-    @property
-    def learner_type(self) -> type[Learner]:
-        """`learner_class`, found by its name if need be.
+    def resolve(self) -> Resolved:
+        """What the settings mean together, typed; of a frozen config made once.
 
         Raises:
-            ConfigError: if it is no subclass of `Learner`.
+            ConfigError: for a value that is not allowed.
         """
+        return self._resolved_as(Resolved)
+
+    def _resolved_as(self, kind: type[R]) -> R:
+        """`_resolved_values` as an object of the config class's own kind."""
+        made: R | None = self.__dict__.get("_resolved") if self.is_frozen else None
+        if made is None:
+            made = kind(**self._resolved_values())
+            if self.is_frozen:
+                self._resolved = made
+        return made
+
+    def _resolved_values(self) -> dict[str, Any]:
+        """The attributes of what `resolve` returns, by name."""
+        model = ModelConfig.of({**self.model_defaults, **self.model})
+        kind = self.exploration_config.get("type")
+        exploration = {
+            **self.exploration_config,
+            "type": plain_type(kind or self.exploration_types[0]),
+        }
+        return {
+            "model": model,
+            "optimizer": OptimizerConfig.of({**self.optimizer_defaults, **self.optimizer}),
+            "exploration": ExplorationConfig.of(exploration),
+            "explores_per_worker": self.num_env_runners > 0 and is_per_worker(kind),
+            "plays_atari": self._plays_atari,
+            "num_frames": self._num_frames,
+            "reward_bound": self._reward_bound,
+            "state_stride": model.max_seq_len if model.memory else 0,
+            "learner_type": self._learner_type(),
+        }
+
+    def _learner_type(self) -> type[Learner]:
+        """`learner_class`, found by its name if need be."""
         given = self.learner_class
         if given is None:
             return Learner
@@ -200,25 +184,6 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             )
         refuse_uncalled(found, LEARNER)
         return found
-
-    @property
-    def full_model(self) -> dict[str, Any]:
-        """`model` over the algorithm's own defaults."""
-        return {**self.model_defaults, **self.model}
-
-    @property
-    def full_optimizer(self) -> dict[str, Any]:
-        """`optimizer` over the algorithm's own defaults."""
-        return {**self.optimizer_defaults, **self.optimizer}
-
-    @property
-    def state_stride(self) -> int:
-        """Rows from one stored recurrent state to the next; 0 without a memory."""
-        model = self.full_model
-        if not any(model.get(name) for name in MEMORIES):
-            return 0
-        # Without a check of the whole dict: it is asked for in every round.
-        return int(model.get("max_seq_len", ModelConfig.max_seq_len))
 
     def validate_train_batch_size_vs_rollout_fragment_length(self) -> None:
         """Raise unless fragment length x slots is within 10% of the train batch."""

@@ -9,6 +9,9 @@ from typing import Any, Self
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
 
+# What is no setting, and not copied with them.
+_OWN = ("_is_frozen", "_is_given_away", "_resolved")
+
 
 class SettingsDict(Settings):
     """Part of `AlgorithmConfig`: what a dict of settings can do, and read-only configs."""
@@ -65,11 +68,16 @@ class SettingsDict(Settings):
     def _give_extras(self, other: Self) -> None:
         """Give another config what a subclass keeps besides settings."""
         for name, value in vars(self).items():
-            if name not in (*type(self).settings(), "_is_frozen", "_is_given_away"):
+            if name not in (*type(self).settings(), *_OWN):
                 object.__setattr__(other, name, copy.copy(value))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy in another process is made of; it resolves for itself."""
+        return {name: value for name, value in vars(self).items() if name != "_resolved"}
 
     def freeze(self) -> None:
         """Make this config read-only."""
+        self.__dict__.pop("_resolved", None)
         self._is_frozen = True
 
     @property

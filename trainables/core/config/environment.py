@@ -8,7 +8,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.config.atari import is_ale, is_envpool
+from trainables.core.config.atari import (
+    ENVPOOL_ARGUMENTS,
+    FRAME_STACK,
+    LIFE_LOSS,
+    PREPROCESS,
+    is_ale,
+    is_envpool,
+)
 from trainables.core.config.own_settings import BuildsAlgorithm
 from trainables.core.config.settings import CODE, FOLDER, MEMORY, setting
 from trainables.core.errors import ConfigError
@@ -102,6 +109,30 @@ class EnvironmentSettings(BuildsAlgorithm):
     video_interval: int = setting(
         100, "environment", "every how many episodes of the first slot record_env records", ge=1
     )
+
+    @property
+    def _plays_atari(self) -> bool:
+        """Whether the environment is an Atari game that is preprocessed."""
+        return is_ale(self.env) if self.is_atari is None else self.is_atari
+
+    @property
+    def _num_frames(self) -> int:
+        """How many observations a policy sees as one."""
+        if self.frame_stack is not None:
+            return self.frame_stack
+        return FRAME_STACK if self._plays_atari else 1
+
+    @property
+    def _reward_bound(self) -> bool | float | list[float]:
+        """What the learner sees of a reward: `clip_rewards`, or what it stands for."""
+        return self._plays_atari if self.clip_rewards is None else self.clip_rewards
+
+    def env_config_for(self, *, training: bool) -> dict[str, Any]:
+        """`env_config` with what other settings say of the environment."""
+        if not self._plays_atari:
+            return {PREPROCESS: False, **self.env_config} if is_ale(self.env) else self.env_config
+        more = ENVPOOL_ARGUMENTS if is_envpool(self.env) else {}
+        return {LIFE_LOSS: training, **more, **self.env_config}
 
     def validate(self) -> None:
         super().validate()

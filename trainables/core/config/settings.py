@@ -368,6 +368,27 @@ class Settings:
                 raise cls.unknown(name)
         return {name: known[name].check(value) for name, value in values.items()}
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any] | Self) -> Self:
+        """The settings that a dict gives, checked; an object of this class stays what it is.
+
+        Raises:
+            ConfigError: for a name or value that is not allowed.
+        """
+        if isinstance(values, cls):
+            return values
+        assert isinstance(values, Mapping)
+        made = cls()
+        for name, value in cls.check(values).items():
+            object.__setattr__(made, name, value)
+        made._given = dict(values)
+        return made
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What `of` was given, e.g. to be stored: without defaults, which may change."""
+        return dict(self.__dict__.get("_given", {}))
+
     def __setattr__(self, name: str, value: Any) -> None:
         declared = type(self).settings().get(name)
         if declared is None:

@@ -50,7 +50,7 @@ class Learner:
 
     Args:
         module: The networks.
-        optimizer: The `optimizer` dict of the config.
+        optimizer: The `optimizer` of the config.
         grad_clip: Bound of the gradients, None for none.
         grad_clip_by: "value", "norm" or "global_norm" (over a group).
         groups: Parameters by the name of their group; None: all in one.
@@ -71,7 +71,7 @@ class Learner:
     def __init__(
         self,
         module: nn.Module,
-        optimizer: dict[str, Any],
+        optimizer: OptimizerConfig | Mapping[str, Any],
         grad_clip: float | None = None,
         grad_clip_by: str = "global_norm",
         *,
@@ -92,7 +92,7 @@ class Learner:
                 {"params": [flat.vector], **({"weight_decay": 0.0} if name in undecayed else {})}
                 for name, flat in self.groups.items()
             ],
-            optimizer,
+            OptimizerConfig.of(optimizer),
         )
         vectors = [flat.vector for flat in self.groups.values()]
         check_optimizer(self.optimizer, vectors, type(self).__qualname__)
@@ -113,7 +113,7 @@ class Learner:
             torch.compiler.reset()
 
     def make_optimizer(
-        self, groups: list[dict[str, Any]], settings: dict[str, Any]
+        self, groups: list[dict[str, Any]], settings: OptimizerConfig
     ) -> torch.optim.Optimizer:
         """The optimiser of all groups. Override to step by one of your own.
 
@@ -124,7 +124,7 @@ class Learner:
             groups: One for each name in `self.groups`, in their order: `{"params": [vector]}`, with
                 what differs from the settings. The vector holds the parameters of the group, `[P]`.
                 Give them to the optimiser in this order; a group may get further options.
-            settings: The `optimizer` dict of the config, over the algorithm's own.
+            settings: The `optimizer` of the config, over the algorithm's own.
 
         Returns:
             One that steps by the gradients there are, and has a learning rate. Its state, tensors
@@ -317,34 +317,35 @@ class Learner:
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
-def make_optimizer(groups: list[dict[str, Any]], settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """The optimiser that the `optimizer` dict of a config describes, fused into one kernel.
+def make_optimizer(
+    groups: list[dict[str, Any]], settings: OptimizerConfig
+) -> torch.optim.Optimizer:
+    """The optimiser that the `optimizer` of a config describes, fused into one kernel.
 
     Args:
         groups: Parameter groups with what differs from the settings, as PyTorch takes them.
         settings: See `OptimizerConfig`.
     """
-    options = OptimizerConfig(**OptimizerConfig.check(settings))
-    decay = options.weight_decay
-    betas = (options.beta1, options.beta2)
-    if options.type == "adam":
+    decay = settings.weight_decay
+    betas = (settings.beta1, settings.beta2)
+    if settings.type == "adam":
         return torch.optim.Adam(
-            groups, betas=betas, eps=options.eps, weight_decay=decay, fused=True
+            groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
         )
-    if options.type == "adamw":
+    if settings.type == "adamw":
         return torch.optim.AdamW(
-            groups, betas=betas, eps=options.eps, weight_decay=decay, fused=True
+            groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
         )
-    if options.type == "rmsprop":
+    if settings.type == "rmsprop":
         return torch.optim.RMSprop(
             groups,
-            alpha=options.decay,
-            eps=options.eps,
-            momentum=options.momentum,
+            alpha=settings.decay,
+            eps=settings.eps,
+            momentum=settings.momentum,
             weight_decay=decay,
             foreach=True,
         )
-    return torch.optim.SGD(groups, momentum=options.momentum, weight_decay=decay, fused=True)
+    return torch.optim.SGD(groups, momentum=settings.momentum, weight_decay=decay, fused=True)
 
 
 def _compiled(loss_fn: LossFn, options: CompileOptions) -> LossFn:

@@ -6,6 +6,7 @@ import inspect
 from typing import Any, NamedTuple
 
 from trainables.core.callables import resolve_callable
+from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic, PolicyModule
@@ -23,16 +24,16 @@ class ModuleChoice(NamedTuple):
     """A module's class, and what it is made with besides features and distribution."""
 
     module_class: type[PolicyModule]
-    model: dict[str, Any]
+    model: ModelConfig
     options: dict[str, Any]
 
 
-def chosen_module(module: dict[str, Any], model: dict[str, Any]) -> ModuleChoice:
+def chosen_module(module: dict[str, Any], model: ModelConfig) -> ModuleChoice:
     """What a policy is made of.
 
     Args:
         module: `{"type": a name in MODULES, **options}`.
-        model: The `model` dict of the config. Its `custom_model` may be a subclass of the named
+        model: The `model` of the config. Its `custom_model` may be a subclass of the named
             module, which then takes its place, with `custom_model_config` as further options. Any
             other custom model takes the place of the encoder, see `make_encoder`.
 
@@ -43,7 +44,9 @@ def chosen_module(module: dict[str, Any], model: dict[str, Any]) -> ModuleChoice
     name = options.pop("type")
     if name not in MODULES:
         raise ConfigError(f"module type {name!r} is unknown; known: {', '.join(MODULES)}")
-    base, named = MODULES[name], model.get("custom_model")
+    base, named = MODULES[name], model.custom_model
+    for other in base.other_models & options.keys():
+        options[other] = ModelConfig.of({**model.given, **options[other]})
     custom = resolve_callable(named) if isinstance(named, str) else named
     if not (inspect.isclass(custom) and issubclass(custom, PolicyModule)):
         return ModuleChoice(base, model, options)
@@ -53,6 +56,6 @@ def chosen_module(module: dict[str, Any], model: dict[str, Any]) -> ModuleChoice
             f"{base.__name__}, or a torch.nn.Module that takes the place of the encoder"
         )
     refuse_uncalled(custom, MODULE)
-    own = model.get("custom_model_config", {})
-    rest = {k: v for k, v in model.items() if k not in ("custom_model", "custom_model_config")}
-    return ModuleChoice(custom, rest, {**options, **own})
+    own = model.custom_model_config
+    rest = {k: v for k, v in model.given.items() if not k.startswith("custom_model")}
+    return ModuleChoice(custom, ModelConfig.of(rest), {**options, **own})

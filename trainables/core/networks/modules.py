@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -48,14 +48,14 @@ class PolicyModule(nn.Module, ABC):
     alone raise.
     """
 
+    # Options that are models of their own: dicts of what differs from `model`.
+    other_models: ClassVar[frozenset[str]] = frozenset()
     is_noisy = False  # whether its parameters are perturbed to explore
     is_recurrent = False  # whether it has a memory
 
     @classmethod
     @abstractmethod
-    def distribution_of(
-        cls, space: gym.Space, model: dict[str, Any], **options: Any
-    ) -> Distribution:
+    def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:
         """The distribution over an action space that the outputs parametrise.
 
         Raises:
@@ -112,11 +112,11 @@ class ActorCritic(PolicyModule):
         self,
         spec: FeatureSpec,
         distribution: Distribution,
-        model: dict[str, Any],
+        model: ModelConfig | Mapping[str, Any],
         generator: torch.Generator | None = None,
     ):
         super().__init__()
-        settings = ModelConfig(**ModelConfig.check(model))
+        settings = ModelConfig.of(model)
         check_mask(spec, distribution)
         self._distribution = distribution
         if settings.initial_log_std < LOG_STD_MIN and is_squashed(distribution):
@@ -164,10 +164,8 @@ class ActorCritic(PolicyModule):
         )
 
     @classmethod
-    def distribution_of(
-        cls, space: gym.Space, model: dict[str, Any], **options: Any
-    ) -> Distribution:
-        return distribution_for(space, squash=bool(model.get("squash_actions", False)))
+    def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:
+        return distribution_for(space, squash=model.squash_actions)
 
     def forward(self, features: Features) -> ModuleOutput:
         hidden = self.encoder(features)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,7 +49,7 @@ class QNetwork(PolicyModule):
         self,
         spec: FeatureSpec,
         distribution: Distribution,
-        model: dict[str, Any],
+        model: ModelConfig | Mapping[str, Any],
         generator: torch.Generator | None = None,
         *,
         dueling: bool = False,
@@ -62,7 +62,7 @@ class QNetwork(PolicyModule):
         temperature: float = 0.0,
     ):
         super().__init__()
-        settings = ModelConfig(**ModelConfig.check(model))
+        settings = ModelConfig.of(model)
         activation, initializer = settings.fcnet_activation, settings.fcnet_initializer
         check_mask(spec, distribution)
         self._is_masked = spec.num_mask > 0
@@ -88,9 +88,7 @@ class QNetwork(PolicyModule):
         self._noisy_layers = [m for m in self.modules() if isinstance(m, NoisyLinear)]
 
     @classmethod
-    def distribution_of(
-        cls, space: gym.Space, model: dict[str, Any], **options: Any
-    ) -> Distribution:
+    def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:
         if not isinstance(space, gym.spaces.Discrete):
             raise ConfigError(
                 f"action space {space} is not supported by Q-learning, which compares the values "

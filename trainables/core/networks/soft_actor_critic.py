@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -47,11 +47,11 @@ class QFunctions(nn.Module):
         spec: FeatureSpec,
         num_action_dims: int,
         num_outputs: int,
-        model: dict[str, Any],
+        model: ModelConfig | Mapping[str, Any],
         generator: torch.Generator | None,
     ):
         super().__init__()
-        settings = ModelConfig(**ModelConfig.check(model))
+        settings = ModelConfig.of(model)
         inputs = replace(spec, num_features=spec.num_features + num_action_dims)
         self.functions = nn.ModuleList(
             network(inputs, settings, num_outputs, generator=generator)
@@ -89,8 +89,8 @@ class SoftActorCritic(PolicyModule):
         model: The `model` dict of the config.
         generator: Random stream of the initial weights.
         twin_q: Two Q-functions, of which the lesser value counts.
-        q_model: What differs from `model` in the Q-functions.
-        policy_model: What differs from `model` in the policy.
+        q_model: The model of the Q-functions if it is another one.
+        policy_model: The model of the policy if it is another one.
         initial_alpha: Weight of the entropy at the start.
 
     Attributes:
@@ -100,21 +100,23 @@ class SoftActorCritic(PolicyModule):
         is_discrete: Whether the actions are.
     """
 
+    other_models: ClassVar[frozenset[str]] = frozenset({"q_model", "policy_model"})
+
     def __init__(
         self,
         spec: FeatureSpec,
         distribution: Distribution,
-        model: dict[str, Any],
+        model: ModelConfig | Mapping[str, Any],
         generator: torch.Generator | None = None,
         *,
         twin_q: bool = True,
-        q_model: dict[str, Any] | None = None,
-        policy_model: dict[str, Any] | None = None,
+        q_model: ModelConfig | Mapping[str, Any] | None = None,
+        policy_model: ModelConfig | Mapping[str, Any] | None = None,
         initial_alpha: float = 1.0,
     ):
         super().__init__()
-        policy_settings = {**model, **(policy_model or {})}
-        settings = ModelConfig(**ModelConfig.check(policy_settings))
+        model = ModelConfig.of(model)
+        settings = model if policy_model is None else ModelConfig.of(policy_model)
         check_mask(spec, distribution)
         self.is_discrete = isinstance(distribution, Categorical)
         self._distribution = distribution
@@ -130,15 +132,13 @@ class SoftActorCritic(PolicyModule):
             spec,
             num_dimensions,
             distribution.num_inputs if self.is_discrete else 1,
-            {**model, **(q_model or {})},
+            model if q_model is None else q_model,
             generator,
         )
         self.log_alpha = nn.Parameter(torch.full((1,), math.log(initial_alpha)))
 
     @classmethod
-    def distribution_of(
-        cls, space: gym.Space, model: dict[str, Any], **options: Any
-    ) -> Distribution:
+    def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:
         if isinstance(space, gym.spaces.Discrete):
             return Categorical(int(space.n))
         for path, (_, leaf) in leaf_spaces(space, "action space").items():

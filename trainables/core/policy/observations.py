@@ -60,7 +60,7 @@ class Observations:
         connectors: EnvToModule | None,
         distribution: Distribution,
         actions: ActionConnector,
-        model: dict[str, Any],
+        model: ModelConfig,
         *,
         observation_filter: str,
         action_mask_key: str,
@@ -71,7 +71,7 @@ class Observations:
         self._connectors, self._distribution, self._actions = connectors, distribution, actions
         self._seen_space = space if connectors is None else connectors.space
         self.mask_path = self._find_mask(action_mask_key)
-        self._extras = self._previous(ModelConfig(**ModelConfig.check(model)))
+        self._extras = self._previous(model)
         self.layout = ObservationLayout(space, self._extras)
         self.frames = self._make_frames(frame_stack)
         self.num_frames = frame_stack

@@ -27,6 +27,8 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.model import ModelConfig
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.build import BoundDistribution
@@ -73,7 +75,7 @@ class Policy(ComputesActions):
     Args:
         observation_space: Of one environment.
         action_space: Of one environment.
-        model: The `model` dict of the config.
+        model: The `model` of the config.
         module: What it is made of: `{"type": name in core.networks.catalog, **options}`.
         observation_filter: "NoFilter" or "MeanStdFilter".
         normalize_actions: See `ActionConnector`.
@@ -113,7 +115,7 @@ class Policy(ComputesActions):
         self,
         observation_space: gym.Space,
         action_space: gym.Space,
-        model: dict[str, Any] | None = None,
+        model: ModelConfig | Mapping[str, Any] | None = None,
         *,
         module: dict[str, Any] | None = None,
         observation_filter: str = "NoFilter",
@@ -124,7 +126,7 @@ class Policy(ComputesActions):
         env_to_module_connector: Any = None,
         module_to_env_connector: Any = None,
         explore: bool = True,
-        exploration: dict[str, Any] | None = None,
+        exploration: ExplorationConfig | Mapping[str, Any] | None = None,
         seed: int | None = None,
         device: torch.device | str = "cpu",
         metadata: dict[str, Any] | None = None,
@@ -133,8 +135,10 @@ class Policy(ComputesActions):
         self.observation_space, self.action_space = observation_space, action_space
         self.explore, self.device = explore, torch.device(device)
         self.metadata = dict(metadata or {})
+        model_settings = ModelConfig.of(model or {})
+        exploration_settings = ExplorationConfig.of(exploration or {})
         self.options: dict[str, Any] = {
-            "model": dict(model or {}),
+            "model": model_settings.given,
             "module": dict(module or {"type": "actor_critic"}),
             "observation_filter": observation_filter,
             "normalize_actions": normalize_actions,
@@ -144,14 +148,14 @@ class Policy(ComputesActions):
             "env_to_module_connector": env_to_module_connector,
             "module_to_env_connector": module_to_env_connector,
             "explore": explore,
-            "exploration": dict(exploration or {}),
+            "exploration": exploration_settings.given,
         }
         self._set_up_connectors()
-        make_module, model_settings, module_options = chosen_module(
-            self.options["module"], self.options["model"]
+        make_module, module_settings, module_options = chosen_module(
+            self.options["module"], model_settings
         )
         self.distribution = make_module.distribution_of(
-            self._module_action_space, model_settings, **module_options
+            self._module_action_space, module_settings, **module_options
         )
         self.actions = ActionConnector(
             self._module_action_space,
@@ -164,7 +168,7 @@ class Policy(ComputesActions):
             self.env_to_module,
             self.distribution,
             self.actions,
-            self.options["model"],
+            model_settings,
             observation_filter=observation_filter,
             action_mask_key=action_mask_key,
             frame_stack=frame_stack,
@@ -174,7 +178,7 @@ class Policy(ComputesActions):
             make_module,
             self.observations.preprocessor.spec,
             self.distribution,
-            model_settings,
+            module_settings,
             **module_options,
         )
         # A user's own networks may compute as they are made, which takes memory.
@@ -190,9 +194,7 @@ class Policy(ComputesActions):
             self.module_to_env.take_module(self.module)
         self.is_recurrent = self.module.is_recurrent
         self.has_state = self.is_recurrent or self.observations.frames is not None
-        self.explorer = make_explorer(
-            self.options["exploration"], self.distribution, self.is_recurrent
-        )
+        self.explorer = make_explorer(exploration_settings, self.distribution, self.is_recurrent)
         self.exploration: dict[str, Any] = self.explorer.initial_values()
         self._generator = torch.Generator(self.device)
         _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)

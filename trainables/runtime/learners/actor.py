@@ -55,7 +55,7 @@ class WorkerRecipe:
         policies = {m: Policy(**options, device=device) for m, options in self.policies.items()}
         learners = {m: self.make_learner(config, policies[m].module) for m in policies}
         connectors = {
-            m: LearnerConnectors(config.learner_connector, config.reward_bound, policy)
+            m: LearnerConnectors(config.learner_connector, config.resolve().reward_bound, policy)
             for m, policy in policies.items()
         }
         return LearnerWorker(config, policies, learners, connectors, self.seed, ranks)

@@ -29,6 +29,7 @@ class LearnerWorker:
         ranks: Who learns together with this one.
 
     Attributes:
+        resolved: What the settings mean, see `AlgorithmConfig.resolve`.
         generator: The stream of the permutations that make minibatches, and of what losses draw:
             on the CPU, so that its numbers are the same whatever the device.
     """
@@ -43,6 +44,7 @@ class LearnerWorker:
         ranks: Ranks = ALONE,
     ):
         self.config: Any = config
+        self.resolved: Any = config.resolve()
         self.ranks = ranks
         self.policies, self.learners = policies, learners
         for learner in learners.values():

@@ -96,6 +96,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         worker_index: int = 0,
     ):
         self.config, self.policy, self.worker_index = config, policy, worker_index
+        self._resolved = config.resolve()
         self.env, self.num_envs = env, env.num_envs
         self.weights_version = 0
         self._place = Place(config.env, f"env runner {worker_index}")
@@ -139,7 +140,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         return WholeEpisodes(
             self.num_envs,
             self._layout,
-            config.state_stride if self.policy.is_recurrent else 0,
+            self._resolved.state_stride if self.policy.is_recurrent else 0,
             config.max_env_steps_without_episode,
             env_name(config.env),
         )
@@ -295,7 +296,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
     def _state_stride(self, num_steps: int) -> int:
         """Rows from one stored state to the next, 0 of a policy that has none."""
         if self.policy.is_recurrent:  # where episodes begin is not known in advance
-            return self.config.state_stride if self._whole is None else 1
+            return self._resolved.state_stride if self._whole is None else 1
         return num_steps if self.policy.has_state else 0  # the frames before the first row
 
     def take_filter_moments(self) -> RunningMoments:

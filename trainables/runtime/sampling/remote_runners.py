@@ -163,7 +163,7 @@ class RemoteRunners:
 
     def _sample_arguments(self, index: int) -> tuple[Any, ...]:
         exploration = self._policy.exploration
-        if self._config.explores_per_worker:
+        if self._config.resolve().explores_per_worker:
             exploration = of_env_runner(exploration, index, self._config.num_env_runners)
         return (self._fragment_lengths[index], exploration, *self._weights_for(index))
 

@@ -82,7 +82,7 @@ SCHEDULE = [[0, 1.0], [10_000, 0.1]]
 )
 def test_one_epsilon(config: DQNConfig, expected: Any) -> None:
     config.validate()
-    assert config.epsilon_schedule == expected
+    assert config.resolve().epsilon == expected
 
 
 @pytest.mark.parametrize(

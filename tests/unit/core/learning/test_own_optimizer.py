@@ -13,6 +13,7 @@ import torch
 from small_runs import settings_of
 from torch import Tensor, nn
 
+from trainables.core.config.model import OptimizerConfig
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, Metrics
@@ -23,9 +24,9 @@ README = (Path(__file__).parents[4] / "trainables" / "README.md").read_text(enco
 
 class ByNAdam(Learner):
     def make_optimizer(
-        self, groups: list[dict[str, Any]], settings: dict[str, Any]
+        self, groups: list[dict[str, Any]], settings: OptimizerConfig
     ) -> torch.optim.Optimizer:
-        return torch.optim.NAdam(groups, eps=settings.get("eps", 1e-8))
+        return torch.optim.NAdam(groups, eps=settings.eps)
 
 
 def network() -> nn.Module:

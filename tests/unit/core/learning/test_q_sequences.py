@@ -281,7 +281,7 @@ def test_it_resumes_to_the_bit(tmp_path: Path, model: str) -> None:
 def test_rows_of_an_update_are_whole_sequences_and_their_number_is_exact() -> None:
     algo = config().build()
     assert isinstance(algo, DQN)
-    assert algo.config.num_sequences == 2  # 9 // 4
+    assert algo.config.resolve().num_sequences == 2  # 9 // 4
     for _ in range(3):
         algo.train()
     # A step counts from when the first sequence of 3 + 4 + 2 rows is there.
@@ -289,7 +289,8 @@ def test_rows_of_an_update_are_whole_sequences_and_their_number_is_exact() -> No
     assert due - 1 <= algo.num_updates <= due
     assert algo.num_env_steps_trained <= 8 * algo.num_updates
     one = config(train_batch_size_per_learner=2)
-    assert one.num_sequences == 1 and one.updates_per_env_step == config().updates_per_env_step * 2
+    assert one.resolve().num_sequences == 1
+    assert one.updates_per_env_step == config().updates_per_env_step * 2
 
 
 @pytest.mark.parametrize(
@@ -310,4 +311,4 @@ def test_what_does_not_go_together_is_refused(settings: dict[str, Any], message:
 
 
 def test_burn_in_is_as_long_as_the_rest_by_default() -> None:
-    assert config(burn_in_len=None).sequences == SequenceShape(4, 4, 2)
+    assert config(burn_in_len=None).resolve().sequences == SequenceShape(4, 4, 2)

@@ -50,7 +50,7 @@ def make_worker(config: PPOConfig, env: Any, ranks: Ranks = ALONE) -> LearnerWor
     policy = Policy(
         env.single_observation_space,
         env.single_action_space,
-        config.full_model,
+        config.resolve().model,
         observation_filter=config.observation_filter,
         seed=3,
     )

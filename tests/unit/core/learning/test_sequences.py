@@ -156,7 +156,7 @@ def test_with_large_inputs_the_first_epochs_ratio_is_one(memory: str) -> None:
     model = {memory: True, "fcnet_hiddens": [], "max_seq_len": 20}
     config = PPOConfig().training(model=model)
     spaces = env.single_observation_space, env.single_action_space
-    policy = Policy(*spaces, config.full_model, seed=1)
+    policy = Policy(*spaces, config.resolve().model, seed=1)
     weights = policy.get_weights()  # as after some training: logits that differ
     policy.set_weights({k: w * 100 if "policy_head" in k else w for k, w in weights.items()})
     runner = EnvRunner(config, policy, env, np.random.SeedSequence(0))

@@ -29,16 +29,17 @@ def test_the_constants_of_ape_x() -> None:
 
 
 def test_the_trials_own_policy_has_the_mean() -> None:
-    assert dqn(4).epsilon_schedule == mean_value(4)
+    assert dqn(4).resolve().epsilon == mean_value(4)
 
 
 def test_in_one_process_it_is_the_plain_type() -> None:
     plain = dqn(0, final_epsilon=0.2, epsilon_timesteps=100)
     plain.validate()
-    assert plain.epsilon_schedule == [[0, 1.0], [100, 0.2]]
-    assert plain.full_exploration["type"] == "EpsilonGreedy"
+    assert plain.resolve().epsilon == [[0, 1.0], [100, 0.2]]
+    assert plain.resolve().exploration.type == "EpsilonGreedy"
     noise = SACConfig().exploration(exploration_config={"type": "PerWorkerGaussianNoise"})
-    assert noise.exploring.type == "GaussianNoise" and noise.exploring.has_scale
+    assert noise.resolve().exploration.type == "GaussianNoise"
+    assert noise.resolve().exploration.has_scale
 
 
 def test_options_that_would_have_no_effect_are_refused() -> None:

@@ -138,21 +138,21 @@ def test_slots_have_streams_of_their_own() -> None:
 
 def test_the_settings_that_follow_from_an_id() -> None:
     atari = PPOConfig().environment("ALE/Pong-v5")
-    assert (atari.num_frames, atari.reward_bound) == (4, True)
+    assert (atari.resolve().num_frames, atari.resolve().reward_bound) == (4, True)
     assert atari.env_config_for(training=True) == {"episodic_life": True}
     assert atari.env_config_for(training=False) == {"episodic_life": False}
     asked = PPOConfig().environment("ALE/Pong-v5", frame_stack=1, clip_rewards=False)
-    assert (asked.num_frames, asked.reward_bound) == (1, False)
+    assert (asked.resolve().num_frames, asked.resolve().reward_bound) == (1, False)
     given = PPOConfig().environment("ALE/Pong-v5", env_config={"episodic_life": False})
     assert given.env_config_for(training=True) == {"episodic_life": False}
     other = PPOConfig().environment("CartPole-v1")
-    assert (other.num_frames, other.reward_bound) == (1, False)
+    assert (other.resolve().num_frames, other.resolve().reward_bound) == (1, False)
     assert other.env_config_for(training=True) == {}
 
 
 def test_the_raw_game() -> None:
     config = PPOConfig().environment("ALE/Pong-v5", is_atari=False)
-    assert (config.num_frames, config.reward_bound) == (1, False)
+    assert (config.resolve().num_frames, config.resolve().reward_bound) == (1, False)
     env = make_vector_env(config.env, config.env_config_for(training=True), 1)
     assert env.single_observation_space.shape == (210, 160, 3)
     env.close()
@@ -177,13 +177,13 @@ def test_what_other_settings_say_is_refused() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("envpool") is None, reason="needs the extra envpool")
 def test_envpool_shows_the_same_games() -> None:
     config = PPOConfig().environment("envpool:Pong-v5", is_atari=True)
-    assert (config.num_frames, config.reward_bound) == (4, True)
+    assert (config.resolve().num_frames, config.resolve().reward_bound) == (4, True)
     env = make_vector_env(config.env, config.env_config_for(training=True), 2)
     assert env.single_observation_space.shape == (1, 84, 84)
     assert env.reset(seed=0)[0].shape == (2, 1, 84, 84)
     env.close()
     other = PPOConfig().environment("envpool:CartPole-v1")
-    assert other.num_frames == 1 and other.env_config_for(training=True) == {}
+    assert other.resolve().num_frames == 1 and other.env_config_for(training=True) == {}
 
 
 def test_training_on_lives_and_clipped_rewards_reports_the_game() -> None:
@@ -228,7 +228,8 @@ def test_training_on_lives_and_clipped_rewards_reports_the_game() -> None:
 def test_older_ids_are_games_of_today(env_id: str, sticks: float, frameskip: Any) -> None:
     """The ids of the reference's command lines; `ale_py` has no ...Deterministic-v4 any more."""
     config = PPOConfig().environment(env_id)
-    assert (config.plays_atari, config.num_frames, config.reward_bound) == (True, 4, True)
+    resolved = config.resolve()
+    assert (resolved.plays_atari, resolved.num_frames, resolved.reward_bound) == (True, 4, True)
     for options in (None, EnvOptions(restart=True)):  # all slots together, and apart
         env = make_vector_env(env_id, config.env_config_for(training=True), 2, options=options)
         assert env.single_observation_space.shape == (1, 84, 84)

@@ -35,7 +35,7 @@ def make_runner(env: Any, frames: int = 1, **settings: Any) -> EnvRunner:
     policy = Policy(
         env.single_observation_space,
         env.single_action_space,
-        config.full_model,
+        config.resolve().model,
         frame_stack=frames,
         seed=1,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from trainables.core.config.exploration import ExplorationConfig
@@ -23,7 +24,9 @@ _EXPLORERS: dict[str, type[Explorer]] = {
 
 
 def make_explorer(
-    exploration: dict[str, Any], distribution: Distribution, is_recurrent: bool = False
+    exploration: ExplorationConfig | Mapping[str, Any],
+    distribution: Distribution,
+    is_recurrent: bool = False,
 ) -> Explorer:
     """The explorer of an `exploration_config`.
 
@@ -35,7 +38,7 @@ def make_explorer(
     Raises:
         ConfigError: for options that are not allowed, or a type that these actions cannot have.
     """
-    settings = ExplorationConfig(**ExplorationConfig.check(exploration))
+    settings = ExplorationConfig.of(exploration)
     if settings.type in ("EpsilonGreedy", "SoftQ"):
         if not isinstance(distribution, EpsilonGreedy):
             raise ConfigError(

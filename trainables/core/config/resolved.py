@@ -1,0 +1,40 @@
+"""`Resolved`: the settings of a config as what is built from them takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.model import ModelConfig, OptimizerConfig
+from trainables.core.learning.learner import Learner
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What the settings of a config mean together, typed; see `AlgorithmConfig.resolve`.
+
+    A setting that says the same by itself stays in the config alone: here is what its dicts are
+    as objects, with the algorithm's own defaults, and what its None and "auto" stand for.
+
+    Attributes:
+        model: `model` over the algorithm's defaults.
+        optimizer: `optimizer` over the algorithm's defaults.
+        exploration: `exploration_config` with the type that each env runner has.
+        explores_per_worker: Whether each env runner explores by a constant of its own, see
+            `core.config.per_worker`.
+        plays_atari: Whether the environment is an Atari game that is preprocessed.
+        num_frames: How many observations a policy sees as one.
+        reward_bound: What the learner sees of a reward, see `clip_rewards`.
+        state_stride: Rows from one stored recurrent state to the next; 0 without a memory.
+        learner_type: The class of the learner.
+    """
+
+    model: ModelConfig
+    optimizer: OptimizerConfig
+    exploration: ExplorationConfig
+    explores_per_worker: bool
+    plays_atari: bool
+    num_frames: int
+    reward_bound: bool | float | list[float]
+    state_stride: int
+    learner_type: type[Learner]
