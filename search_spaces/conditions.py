@@ -8,45 +8,10 @@ config, so that the trainable's default holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from search_spaces.documents import SpecError, nearest
-
-if TYPE_CHECKING:
-    from search_spaces.space import Parameter
-
-KeyPath = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """Another setting must have one of these values.
-
-    Attributes:
-        path: The other setting's path in the config.
-        values: Its values that will do.
-    """
-
-    path: KeyPath
-    values: tuple[Any, ...]
-
-    @property
-    def key(self) -> str:
-        """The other setting as written: `noisy`, `model.fcnet_activation`."""
-        return ".".join(self.path)
-
-    def holds(self, settings: Mapping[KeyPath, Any]) -> bool:
-        """Whether it holds, given the active settings by path. An inactive one has no value."""
-        return self.path in settings and self.admits(settings[self.path])
-
-    def admits(self, value: Any) -> bool:
-        """Whether the other setting may have this value."""
-        return any(same(value, mine) for mine in self.values)
-
-    def __str__(self) -> str:
-        """As in YAML: `noisy: true` reads `noisy: True`."""
-        return f"{self.key}: {self.values[0] if len(self.values) == 1 else list(self.values)}"
+from search_spaces.parameter import Condition, KeyPath, Parameter, same
 
 
 class SpaceKeyError(SpecError):
@@ -61,13 +26,6 @@ class SpaceKeyError(SpecError):
         super().__init__(message)
         self.key = key
         self.below = below
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equality of settings: `True` is not `1`, but `1.0` is; lists and tuples are alike."""
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(isinstance(one, bool) == isinstance(other, bool) and one == other)
 
 
 def parse_conditions(when: Any) -> tuple[Condition, ...]:
@@ -97,14 +55,6 @@ def parse_conditions(when: Any) -> tuple[Condition, ...]:
             Condition(tuple(str(key).split(".")), tuple(values) if several else (values,))
         )
     return tuple(conditions)
-
-
-def conditions_to_dict(conditions: tuple[Condition, ...]) -> dict[str, Any]:
-    """The YAML form, which `parse_conditions` reads."""
-    return {
-        c.key: c.values[0] if len(c.values) == 1 and not _is_list(c.values[0]) else list(c.values)
-        for c in conditions
-    }
 
 
 def check_conditions(parameters: tuple[Parameter, ...]) -> None:

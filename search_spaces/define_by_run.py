@@ -6,9 +6,8 @@ to Optuna as a `param_space`. As a function it can.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from search_spaces.conditions import KeyPath
 from search_spaces.documents import SpecError
 from search_spaces.domains import (
     Choice,
@@ -20,9 +19,7 @@ from search_spaces.domains import (
     RandInt,
     Uniform,
 )
-
-if TYPE_CHECKING:
-    from search_spaces.space import SearchSpace
+from search_spaces.parameter import KeyPath, Parameter
 
 
 class Trial(Protocol):
@@ -43,22 +40,25 @@ class Trial(Protocol):
 
 
 class DefineByRun:
-    """Suggests the active settings of a space; returns their values, by path with slashes.
+    """Suggests the active ones of a space's parameters; returns their values, by path with slashes.
 
     The study knows a setting under its own name, also where it holds the searched value: a `gamma`
     of 0.01 in the study is the discount 0.99 in the trial's config.
+
+    Args:
+        parameters: The space's parameters, each after those that its conditions name.
     """
 
-    def __init__(self, space: SearchSpace) -> None:
-        for parameter in space.parameters:
+    def __init__(self, parameters: tuple[Parameter, ...]) -> None:
+        for parameter in parameters:
             if isinstance(parameter.domain, Grid):
                 raise SpecError(f"{parameter.key}: Optuna cannot search a grid; write choice")
-        self.space = space
+        self.parameters = parameters
 
     def __call__(self, trial: Trial) -> dict[str, Any]:
         """Suggest one configuration."""
         settings: dict[KeyPath, Any] = {}
-        for parameter in self.space.ordered:
+        for parameter in self.parameters:
             if parameter.active(settings):
                 searched = suggest(trial, "/".join(parameter.path), parameter.domain)
                 settings[parameter.path] = parameter.domain.value(searched)

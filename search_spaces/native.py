@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from search_spaces.conditions import Condition, look_up, settings_of
+from search_spaces.conditions import look_up, settings_of
 from search_spaces.documents import SpecError
 from search_spaces.domains import Choice, Domain, Grid
-
-if TYPE_CHECKING:
-    from search_spaces.space import Parameter, SearchSpace
+from search_spaces.parameter import Condition, Parameter, assign
 
 
-def to_tune(space: SearchSpace, defaults: Any) -> dict[str, Any]:
-    """See `SearchSpace.to_tune`."""
-    from search_spaces.space import assign
+def to_tune(parameters: Sequence[Parameter], defaults: Any) -> dict[str, Any]:
+    """Convert the parameters of a space, each after those that it depends on.
 
+    See `SearchSpace.to_tune`.
+    """
     if defaults is not None and not isinstance(defaults, Mapping):
         defaults = settings_of(defaults)
     result: dict[str, Any] = {}
-    for parameter in space.ordered:
+    for parameter in parameters:
         domain: Any = _domain(parameter.domain)
         if parameter.conditions:
-            domain = _conditional(parameter, space, defaults)
+            domain = _conditional(parameter, parameters, defaults)
         assign(result, parameter.path, domain)
     return result
 
@@ -51,7 +50,7 @@ def _domain(domain: Domain) -> Any:
 
 
 def _conditional(
-    parameter: Parameter, space: SearchSpace, defaults: Mapping[str, Any] | None
+    parameter: Parameter, parameters: Sequence[Parameter], defaults: Mapping[str, Any] | None
 ) -> Any:
     from ray import tune
 
@@ -61,7 +60,7 @@ def _conditional(
             "run the sweep from a spec"
         )
     for condition in parameter.conditions:  # parents before children: each is checked in its turn
-        if condition.key not in space.keys:
+        if all(condition.key != other.key for other in parameters):
             raise SpecError(
                 f"{parameter.key}: its condition is on {condition.key}, which is not searched: "
                 "call settled() first"
@@ -73,18 +72,18 @@ def _conditional(
             "defaults, e.g. space.to_tune(DQNConfig())"
         )
     return tune.sample_from(
-        _ConditionalSampler(parameter.given(all_conditions(parameter, space)), default)
+        _ConditionalSampler(parameter.given(all_conditions(parameter, parameters)), default)
     )
 
 
-def all_conditions(parameter: Parameter, space: SearchSpace) -> tuple[Condition, ...]:
+def all_conditions(parameter: Parameter, parameters: Sequence[Parameter]) -> tuple[Condition, ...]:
     """The conditions of a setting and of those that they are on.
 
     With Tune an inactive setting has its default, which must not count as chosen.
     """
-    by_path = {p.path: p for p in space.parameters}
+    by_path = {p.path: p for p in parameters}
     parents = [by_path[c.path] for c in parameter.conditions]
-    return tuple(c for p in parents for c in all_conditions(p, space)) + parameter.conditions
+    return tuple(c for p in parents for c in all_conditions(p, parameters)) + parameter.conditions
 
 
 class _Sampler:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from search_spaces.conditions import KeyPath, SpaceKeyError, look_up, same
+from search_spaces.conditions import SpaceKeyError, look_up
 from search_spaces.documents import SpecError, nearest
 from search_spaces.domains import Domain, QUniform, RandInt, Uniform
+from search_spaces.parameter import KeyPath, same
 from search_spaces.space import SearchSpace
 
 _TOLERANCE = (

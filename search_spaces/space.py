@@ -6,27 +6,24 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from search_spaces.conditions import (
-    Condition,
-    KeyPath,
     SpaceKeyError,
     check_conditions,
-    conditions_to_dict,
     in_order,
     parse_conditions,
     settle,
 )
+from search_spaces.define_by_run import DefineByRun
 from search_spaces.documents import Document, SpecError, nearest
-from search_spaces.domains import DOMAINS, KINDS, MAX_LISTED, Domain, Grid, is_domain, parse_domain
+from search_spaces.domains import DOMAINS, KINDS, MAX_LISTED, Grid, is_domain, parse_domain
+from search_spaces.native import to_tune
+from search_spaces.parameter import Condition, KeyPath, Parameter, assign
 
-if TYPE_CHECKING:
-    from search_spaces.define_by_run import DefineByRun
-
-__all__ = ["Parameter", "SearchSpace", "SpaceKeyError", "assign"]
+__all__ = ["SearchSpace", "SpaceKeyError"]
 
 
 class ChecksSettings(Protocol):
@@ -35,43 +32,6 @@ class ChecksSettings(Protocol):
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Check names, types and ranges."""
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One searched setting: its path in the config, its domain, and when it is searched."""
-
-    path: KeyPath
-    domain: Domain
-    conditions: tuple[Condition, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """The setting as written: `lr`, `model.fcnet_activation`."""
-        return ".".join(self.path)
-
-    @property
-    def name(self) -> str:
-        """The searched parameter: the setting, or with a transform e.g. `one_minus_gamma`."""
-        transform = self.domain.transform
-        if transform is None:
-            return self.key
-        return ".".join((*self.path[:-1], transform.label.format(self.path[-1])))
-
-    def given(self, conditions: tuple[Condition, ...]) -> Parameter:
-        """The same setting under these conditions instead."""
-        return replace(self, conditions=conditions)
-
-    def active(self, settings: Mapping[KeyPath, Any]) -> bool:
-        """Whether it is searched, given the settings that its conditions are on."""
-        return all(condition.holds(settings) for condition in self.conditions)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The YAML form."""
-        entry = self.domain.to_dict()
-        if self.conditions:
-            entry["when"] = conditions_to_dict(self.conditions)
-        return entry
 
 
 @dataclass(frozen=True)
@@ -273,9 +233,7 @@ class SearchSpace:
         Raises:
             SpecError: The space has conditions, and `defaults` lacks a setting.
         """
-        from search_spaces.native import to_tune
-
-        return to_tune(self, defaults)
+        return to_tune(self.ordered, defaults)
 
     def to_optuna(self) -> DefineByRun:
         """As the function that Ray Tune's own Optuna search takes in place of a `param_space`.
@@ -286,16 +244,7 @@ class SearchSpace:
         Raises:
             SpecError: The space has a grid.
         """
-        from search_spaces.define_by_run import DefineByRun
-
-        return DefineByRun(self)
-
-
-def assign(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Set the value at a nested path, making the dicts on the way."""
-    for key in path[:-1]:
-        config = config.setdefault(key, {})
-    config[path[-1]] = value
+        return DefineByRun(self.ordered)
 
 
 def _walk(

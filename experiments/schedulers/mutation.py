@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from search_spaces.conditions import same
 from search_spaces.domains import Choice, Domain, LogRandInt, LogUniform, QUniform, RandInt, Uniform
-from search_spaces.space import Parameter, SearchSpace, assign
+from search_spaces.parameter import Parameter, assign, same
+from search_spaces.space import SearchSpace
 
 _TRIES = 20  # draws until a mutation gives a valid configuration
 

@@ -30,7 +30,8 @@ from experiments.schedulers.population_kind import PopulationKind, mutated_param
 from experiments.spec.scheduler_schema import Pb2Scheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
-from search_spaces.space import Parameter, SearchSpace, assign
+from search_spaces.parameter import Parameter, assign
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial

@@ -18,7 +18,8 @@ from experiments.spec.metrics import canonical_metric
 from experiments.spec.scheduler_schema import PbtReplayScheduler
 from experiments.spec.schema import ENV_STEPS, SweepSpec
 from search_spaces.documents import Document, SpecError, load_document
-from search_spaces.space import SearchSpace, assign
+from search_spaces.parameter import assign
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController

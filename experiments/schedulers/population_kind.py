@@ -10,7 +10,8 @@ from experiments.schedulers.kind import PLACE, Parts, SchedulerKind, limit_of
 from experiments.spec.scheduler_schema import Pb2Scheduler, PbtScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, nearest
-from search_spaces.space import Parameter, SearchSpace
+from search_spaces.parameter import Parameter
+from search_spaces.space import SearchSpace
 from trainables.core.config.reference.compatibility import ALIASES
 
 # All of a population share these: a trial goes on in a process that was built for its donor's.

@@ -11,7 +11,8 @@ from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import CmaesSearch
 from search_spaces.documents import Document
 from search_spaces.domains import Choice
-from search_spaces.space import Parameter, SearchSpace
+from search_spaces.parameter import Parameter
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler

@@ -8,7 +8,8 @@ from experiments.search.optuna_kind import LearningKind
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import Nsga2Search, Nsga3Search
 from search_spaces.documents import Document
-from search_spaces.space import Parameter, SearchSpace
+from search_spaces.parameter import Parameter
+from search_spaces.space import SearchSpace
 
 Options = TypeVar("Options", Nsga2Search, Nsga3Search)
 

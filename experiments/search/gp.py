@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from experiments.search.optuna_kind import LearningKind
 from experiments.spec.search_schema import GpSearch
-from search_spaces.space import Parameter, SearchSpace
+from search_spaces.parameter import Parameter
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler

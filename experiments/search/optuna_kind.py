@@ -13,7 +13,8 @@ from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import LearningSection, OptunaSection
 from search_spaces.documents import Document, KeyPath
 from search_spaces.domains import Grid
-from search_spaces.space import Parameter, SearchSpace
+from search_spaces.parameter import Parameter
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler

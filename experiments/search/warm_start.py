@@ -23,8 +23,9 @@ from experiments.trial_info import PRUNED
 from search_spaces.conditions import SpaceKeyError
 from search_spaces.documents import nearest
 from search_spaces.domains import Domain
+from search_spaces.parameter import assign
 from search_spaces.points import searched_config
-from search_spaces.space import SearchSpace, assign
+from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

@@ -14,7 +14,8 @@ from experiments.spec.schema import SweepSpec
 from search_spaces.conditions import check_conditions, settings_of
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import is_domain
-from search_spaces.space import SearchSpace, SpaceKeyError, assign
+from search_spaces.parameter import assign
+from search_spaces.space import SearchSpace, SpaceKeyError
 
 # Metrics that a trial counts up: at 0 it would end with its first result.
 _COUNTERS = ("num_", "training_iteration", "time_", "timesteps_total", "episode_len")

@@ -29,7 +29,8 @@ from experiments.activity import doing, undisturbed
 from experiments.errors import SpecWarning
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
-from search_spaces.space import Parameter, SearchSpace
+from search_spaces.parameter import Parameter
+from search_spaces.space import SearchSpace
 
 LIMIT_S = 120.0  # for making, resetting and stepping one environment
 MOST = 12  # environments that are tried; a space may hold any number

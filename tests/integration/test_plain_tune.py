@@ -14,7 +14,6 @@ from ray import tune
 
 from search_spaces import SearchSpace, SpecError, load_space
 from search_spaces.conditions import look_up
-from search_spaces.define_by_run import DefineByRun
 from trainables.dqn import DQNConfig
 from trainables.ppo import PPO, PPOConfig
 
@@ -90,7 +89,7 @@ def test_define_by_run_suggests_what_is_active() -> None:
 
 def test_a_grid_is_refused() -> None:
     with pytest.raises(SpecError, match="lr: Optuna cannot search a grid; write choice"):
-        DefineByRun(SearchSpace.parse({"lr": {"grid": [1]}}))
+        SearchSpace.parse({"lr": {"grid": [1]}}).to_optuna()
 
 
 @pytest.mark.parametrize("name", ["ppo/zoo", "dqn/wide"])

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from experiments.spec.trainable import resolve_trainable
-from search_spaces.conditions import Condition, look_up, settings_of
+from search_spaces.conditions import look_up, settings_of
 from search_spaces.documents import SpecError, nearest
 from search_spaces.domains import Choice, Domain, Grid
 from search_spaces.loader import Preset
 from search_spaces.native import all_conditions
-from search_spaces.space import Parameter, assign
+from search_spaces.parameter import Condition, Parameter, assign
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +71,9 @@ def space_as_python(preset: Preset) -> str:
         expression = _tune_expression(parameter.domain)
         if parameter.conditions:
             default = look_up(defaults, parameter.path)[1]
-            expression = _conditional(parameter, all_conditions(parameter, space), default)
+            expression = _conditional(
+                parameter, all_conditions(parameter, space.parameters), default
+            )
         assign(entries, parameter.path, (expression, preset.notes.get(parameter.key)))
     trainable = preset.trainable or "..."
     return "\n".join(

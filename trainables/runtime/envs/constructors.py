@@ -9,12 +9,10 @@ import difflib
 import inspect
 from collections.abc import Collection, Mapping
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.time_limits import LIMIT
-
-if TYPE_CHECKING:
-    from trainables.runtime.envs.slots import EnvContext
 
 # A class whose constructor's first parameter has such a name takes the EnvContext as the reference
 # does; any other class takes `env_config` as keyword arguments, as gymnasium does.

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
+from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.curriculum import can_set_task, no_set_task, set_task
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
-from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.envs.sub_environment import SubEnvironment, layers, users_env
 
 T = TypeVar("T")

@@ -21,44 +21,13 @@ from trainables.runtime.envs.constructors import (
     make_of_class,
     takes_keywords,
 )
+from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.several_agents import has_several_agents, not_yet
 from trainables.runtime.envs.sub_environment import SubEnvironment
 from trainables.runtime.envs.time_limits import limited, made_by, take_limit
 from trainables.runtime.envs.video import Video, VideoRecorder, with_window
 
 _KNOWN_PACKAGES = ("gymnasium.", "ale_py.", "minatar.", "minigrid.", "trainables.")
-
-
-class EnvContext(dict[str, Any]):
-    """The `env_config` given to an environment's creator, and which instance it is to be.
-
-    A constructor with keyword arguments gets those of the attributes that it has a parameter for.
-
-    Attributes:
-        worker_index: Index of the env runner; 0 samples in the trial's own process.
-        vector_index: Index of the slot within the env runner.
-        num_workers: Number of env-runner actors.
-        remote: Whether the slot has a process of its own.
-    """
-
-    def __init__(
-        self,
-        env_config: dict[str, Any],
-        worker_index: int = 0,
-        vector_index: int = 0,
-        num_workers: int = 0,
-        remote: bool = False,
-    ):
-        super().__init__(env_config)
-        self.worker_index, self.vector_index = worker_index, vector_index
-        self.num_workers, self.remote = num_workers, remote
-
-    @property
-    def num_rollout_workers(self) -> int:
-        """Another name of `num_workers`."""
-        return self.num_workers
-
-    num_env_runners = num_rollout_workers
 
 
 @dataclass(frozen=True)

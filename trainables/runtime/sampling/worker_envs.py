@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.slot_tasks import each_env
-from trainables.runtime.envs.slots import EnvContext
 
 if TYPE_CHECKING:
     from trainables.core.config.config import AlgorithmConfig

@@ -14,8 +14,9 @@ from ray import tune
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.envs.slots import EnvContext, EnvOptions
+from trainables.runtime.envs.slots import EnvOptions
 from trainables.runtime.envs.time_limits import limited
 
 STEPS = 7

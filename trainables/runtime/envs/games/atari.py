@@ -10,6 +10,9 @@ next life. So values learn that a life is worth something, and later lives are s
 
 from __future__ import annotations
 
+import functools
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -18,10 +21,12 @@ import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import AtariPreprocessing, TransformObservation
 
-from trainables.core.config.atari import LIFE_LOSS, PREPROCESS
+from trainables.core.config.atari import LIFE_LOSS, PREPROCESS, present_id
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.known import register
 from trainables.runtime.envs.time_limits import LIMIT, limited
+
+logger = logging.getLogger("trainables")
 
 _NOOP, _FIRE = 0, 1
 _ELSEWHERE = {
@@ -137,6 +142,27 @@ class AtariGame:
     def _preprocessed(self, given: dict[str, Any]) -> dict[str, Any]:
         """Arguments where `Preprocessing` says how many frames are skipped, whatever the id."""
         return {**{k: v for k, v in self.arguments.items() if k != "frameskip"}, **given}
+
+
+def creator_of(env_id: str) -> Callable[..., gym.Env]:
+    """Return what makes the game of an id, which may be an older one (`PongNoFrameskip-v4`)."""
+    present, arguments = present_id(env_id)
+    if arguments:
+        _tell_older(env_id, present, tuple(arguments.items()))
+    return AtariGame(present, arguments)
+
+
+@functools.cache
+def _tell_older(env_id: str, present: str, arguments: tuple[tuple[str, Any], ...]) -> None:
+    """Say once in a process what an older id stands for."""
+    told = ", ".join(f"{name}={value}" for name, value in arguments)
+    logger.info(
+        "env %r is %r with %s; preprocessing, unless is_atari is False, repeats each action for "
+        "4 frames, or env_config's frameskip, whatever the id says",
+        env_id,
+        present,
+        told,
+    )
 
 
 def _with_channel(obs: np.ndarray) -> np.ndarray:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from trainables.core.callables import resolve_callable
 from trainables.core.config.atari import present_id
 from trainables.core.errors import ConfigError
-
-logger = logging.getLogger("trainables")
 
 
 class Package(NamedTuple):
@@ -22,48 +19,23 @@ class Package(NamedTuple):
     Attributes:
         module: Importing it, or calling its `register_envs`, registers them.
         extra: Of this project, that installs it.
-        creator: Makes an environment of an id; None: gymnasium does.
+        creator: `module:name`, looked up where an environment is asked for, of what gives the
+            creator of an id; empty: gymnasium makes it.
     """
 
     module: str
     extra: str
-    creator: Callable[[str], Callable[..., gym.Env]] | None = None
+    creator: str = ""
 
 
-def _grid_world(env_id: str) -> Callable[..., gym.Env]:
-    from trainables.runtime.envs.games.minigrid_mission import GridWorld
-
-    return GridWorld(env_id)
-
-
-def _atari_game(env_id: str) -> Callable[..., gym.Env]:
-    from trainables.runtime.envs.games.atari import AtariGame
-
-    present, arguments = present_id(env_id)
-    if arguments:
-        _tell_older(env_id, present, tuple(arguments.items()))
-    return AtariGame(present, arguments)
-
-
-@functools.cache
-def _tell_older(env_id: str, present: str, arguments: tuple[tuple[str, Any], ...]) -> None:
-    """Say once in a process what an older id stands for."""
-    told = ", ".join(f"{name}={value}" for name, value in arguments)
-    logger.info(
-        "env %r is %r with %s; preprocessing, unless is_atari is False, repeats each action for "
-        "4 frames, or env_config's frameskip, whatever the id says",
-        env_id,
-        present,
-        told,
-    )
-
+_GAMES = "trainables.runtime.envs.games"
 
 # By what their ids begin with.
 PACKAGES: dict[str, Package] = {
-    "ALE/": Package("ale_py", "atari", _atari_game),
+    "ALE/": Package("ale_py", "atari", f"{_GAMES}.atari:creator_of"),
     "MinAtar/": Package("minatar.gym", "minatar"),
-    "MiniGrid-": Package("minigrid", "minigrid", _grid_world),
-    "BabyAI-": Package("minigrid", "minigrid", _grid_world),
+    "MiniGrid-": Package("minigrid", "minigrid", f"{_GAMES}.minigrid_mission:GridWorld"),
+    "BabyAI-": Package("minigrid", "minigrid", f"{_GAMES}.minigrid_mission:GridWorld"),
 }
 
 
@@ -112,7 +84,10 @@ def known_creator(env_id: str) -> Callable[..., gym.Env] | None:
     package = register(present)
     if package is None:
         return None
-    return package.creator(env_id) if package.creator and present in gym.registry else None
+    if not package.creator or present not in gym.registry:
+        return None
+    creator: Callable[..., gym.Env] = resolve_callable(package.creator)(env_id)
+    return creator
 
 
 def register(env_id: str) -> Package | None:

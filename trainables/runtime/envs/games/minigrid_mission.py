@@ -33,10 +33,7 @@ class GridWorld:
         Raises:
             ConfigError: if the mission varies, and `env_config` does not say to leave it out.
         """
-        from trainables.runtime.envs.games.known import known_creator  # it imports this module
-
-        known_creator(self.env_id)  # registers it, where this is a process of its own
-        register(self.env_id)
+        register(self.env_id)  # where this is a process of its own
         arguments = dict(context)
         drops = bool(arguments.pop(_DROP, False))
         env = gym.make(self.env_id, disable_env_checker=True, **arguments)
