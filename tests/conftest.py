@@ -71,15 +71,14 @@ class _SharedRay:
     def start(self, num_cpus: int) -> None:
         """Start one, unless the one that runs will do."""
         import ray
-
-        from experiments.cluster.lean_ray import lean_ray
+        from small_ray import only_the_needed
 
         if ray.is_initialized():
             if self._started == (num_cpus, ray.get_runtime_context().gcs_address):
                 return
             self.end()
         options = {"num_cpus": num_cpus, "include_dashboard": False, "log_to_driver": False}
-        with lean_ray(follow_logs=False):
+        with only_the_needed():
             ray.init(address="local", **options)
         self._started = (num_cpus, ray.get_runtime_context().gcs_address)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
+from page_commands import run_commands
+from small_ray import small_ray
 
 from experiments import load_spec
 from experiments.commands.show import gallery_table
@@ -89,18 +88,9 @@ def test_the_example_for_stable_baselines3(folder: Path) -> None:
 def test_the_examples_for_rllib(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [example] = blocks("rllib", "python")
     monkeypatch.setenv("HOME", str(folder))
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    try:
-        names: dict[str, Any] = {}
+    names: dict[str, Any] = {}
+    with small_ray(num_cpus=2):
         exec(example, names)
-    finally:
-        ray.shutdown()
     assert len(names["results"]) == 2 and not names["results"].errors
     assert names["best"].metrics["num_env_steps_sampled_lifetime"] >= 3000
 
@@ -111,24 +101,9 @@ def test_commands(page: str, folder: Path) -> None:
         name = text.partition(":")[0]
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     for text in blocks(page, "bash"):
-        shell(text, folder)
+        run_commands(text, folder)
     if page == "rllib":
         assert (folder / "runs" / "cartpole-ppo" / "best").is_dir()
-
-
-def shell(text: str, folder: Path) -> None:
-    own = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "RAY_AUTH_MODE")}
-    path = os.pathsep.join([str(Path(sys.executable).parent), own.get("PATH", "")])
-    own |= {"PATH": path, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=folder,
-        env=own,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 
 
 # ------------------------------------------------------------------ tables

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
 from ray import tune
+from small_ray import small_ray
 
 from search_spaces import SearchSpace, SpecError, load_space
 from search_spaces.conditions import look_up
@@ -113,9 +113,8 @@ def test_tunes_optuna_search_suggests_and_goes_on(name: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+    with small_ray(num_cpus=2):
+        yield
 
 
 def fit(tmp_path: Path, param_space: dict[str, Any], **options: Any) -> list[dict[str, Any]]:

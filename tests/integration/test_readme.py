@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import ray
+from small_ray import small_ray
 from small_runs import missing_extra, on_two_cores
 
 from experiments.sweep.load import load_spec, load_specs
@@ -25,15 +25,8 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield
-    ray.shutdown()
+    with small_ray(num_cpus=2):
+        yield
 
 
 def test_the_examples_tell_one_story(

@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
-import ray
 from ray import tune
 from ray.tune.registry import get_trainable_cls
+from small_ray import small_ray
 
 from trainables import PPO
 from trainables.registry import algorithm_names, get_algorithm, register_algorithm
@@ -19,22 +19,13 @@ class Own(PPO):
 def test_names_outlive_a_cluster() -> None:
     register_algorithm(Own)
     for number in range(2):
-        ray.init(
-            address="local",
-            num_cpus=1,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-        )
-        try:
+        with small_ray(num_cpus=1):
             assert get_trainable_cls("Own") is Own
             for name in algorithm_names():
                 assert get_trainable_cls(name) is get_algorithm(name)
             if number == 0:  # a name that a user gives to something else is the user's
                 tune.register_trainable("PPO", Own)
                 assert get_trainable_cls("PPO") is Own
-        finally:
-            ray.shutdown()
 
 
 _TUNER = """

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import ray
 from forged import forge_config
+from small_ray import small_ray
 
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
@@ -23,12 +24,8 @@ def test_variables_of_a_checkpoint_start_nothing_without_trust(tmp_path: Path) -
         PPO.from_checkpoint(folder)
     assert not ray.is_initialized()
     assert not mark.exists()
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        with PPO.from_checkpoint(folder, trust=[VARIABLES]):
-            assert mark.exists()  # so it would have been noticed
-    finally:
-        ray.shutdown()
+    with small_ray(num_cpus=2), PPO.from_checkpoint(folder, trust=[VARIABLES]):
+        assert mark.exists()  # so it would have been noticed
 
 
 def test_a_hundred_thousand_actors_are_not_started(tmp_path: Path) -> None:
