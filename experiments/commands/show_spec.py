@@ -8,7 +8,6 @@ import typer
 
 from experiments.commands.options import ExperimentOption, SetOption, SpecArgument
 from experiments.errors import SpecError
-from experiments.sweep.load import dump_spec, load_specs
 
 app = typer.Typer(add_completion=False)
 
@@ -23,6 +22,8 @@ def show(
     experiment: ExperimentOption = None,
 ) -> None:
     """Show a spec with all that it extends and every default, or as a Python script."""
+    from experiments.sweep.load import dump_spec, load_specs
+
     if as_ not in ("yaml", "python"):
         raise SpecError(f"--as {as_}: allowed: yaml, python")
     sweeps = load_specs(spec, set_ or [], experiment=experiment)

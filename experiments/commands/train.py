@@ -22,7 +22,6 @@ from experiments.commands.options import (
 )
 from experiments.commands.reading import read_specs
 from experiments.errors import SpecError
-from experiments.sweep.single import mapping, require_end, single_trial_spec
 
 app = typer.Typer(add_completion=False)
 
@@ -53,6 +52,8 @@ def train(
     if algo is None:
         raise SpecError("--algo is missing; to train what a file says: train file SPEC")
     shell.begin(f"checking {algo}")
+    from experiments.sweep.single import single_trial_spec
+
     spec = single_trial_spec(
         algo,
         env,
@@ -85,6 +86,8 @@ def train_file(
     dry_run: DryRunOption = False,
 ) -> None:
     """Train what a YAML file says, RLlib's among them, or the `config` of your own Python file."""
+    from experiments.sweep.single import mapping, require_end
+
     options = {
         "stop": mapping(stop, "--stop") or None,
         "config.framework": framework,

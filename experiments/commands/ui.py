@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from experiments.commands import shell
-from experiments.commands.results.tracking_ui import serve
 
 app = typer.Typer(add_completion=False)
 
@@ -21,4 +20,6 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
     """Start the MLflow UI, on this machine only."""
+    from experiments.commands.results.tracking_ui import serve
+
     raise typer.Exit(serve(folder, port, shell.output()))
