@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
-
-from ray.tune.schedulers import TrialScheduler
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from experiments.spec.schema import SweepSpec
 from experiments.spec.section import Section
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace
+
+if TYPE_CHECKING:  # Tune takes a second to import, and a wrong spec is told before
+    from ray.tune.schedulers import TrialScheduler
 
 PLACE = ("scheduler",)
 """Where errors of a scheduler point."""
