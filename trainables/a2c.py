@@ -73,7 +73,7 @@ class A2CConfig(AdvantageConfig):
         2000, "reporting", "environment steps that train() samples at least", ge=0
     )
 
-    def _own_algorithm(self) -> type[A2C]:
+    def own_algorithm(self) -> type[A2C]:
         return A2C
 
     def validate(self) -> None:

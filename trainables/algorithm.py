@@ -72,7 +72,16 @@ _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) call
 class Algorithm(Evaluating, Checkpointing, tune.Trainable):
     """Base of every algorithm: a Tune `Trainable` that samples, learns, evaluates and saves.
 
-    A subclass sets `config_class` and writes `training_step`.
+    A subclass sets `config_class` and writes `training_step`. It may override
+
+    - `module_options`: what its policies are made of;
+    - `learner_options`: groups of parameters with optimisers of their own, and target networks;
+    - `set_up_learning`: what else it needs to learn, e.g. room for experience;
+    - `make_learner_connectors`: what happens to rollouts before anything is learned of them;
+    - `exploration_at`: what schedules of exploration say;
+    - `iteration_metrics`, `iteration_is_full`: what an iteration reports, and when it ends;
+    - `get_learned_state`, `set_learned_state`: what it has learned besides weights;
+    - `state_besides_policies`, `set_state`: what else a checkpoint holds, e.g. experience.
 
     Args:
         config: A config object, or a dict of settings.
@@ -85,11 +94,11 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         env_runners: Samples.
         learners: Train, see `LearnerGroup.run`.
         learner_connectors: What happens to rollouts before, by module id.
+        keeps_columns: Whether a rollout must have columns of env runners that failed, too.
     """
 
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
-    # Whether a rollout must have columns of env runners that failed, too.
-    _keeps_columns: ClassVar[bool] = False
+    keeps_columns: ClassVar[bool] = False
     config: AlgorithmConfig  # type: ignore[assignment]  # Tune hands over a dict; setup replaces it
 
     def __init__(
@@ -145,10 +154,10 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             for policy in self.policies.values():
                 refuse_uncalled(type(policy), POLICY)
             self.learner_connectors = {
-                m: self._make_learner_connectors(policy) for m, policy in self.policies.items()
+                m: self.make_learner_connectors(policy) for m, policy in self.policies.items()
             }
             self._set_up_learners(draw_seed(seeds.learner))
-            self._set_up_learning(seeds.storage)
+            self.set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
             self._set_up_evaluation(self._video_folder())
             self.callbacks("on_algorithm_init")
@@ -268,7 +277,8 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             )
         return given
 
-    def _make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
+    def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
+        """What happens to the rollouts of a policy before anything is learned of them."""
         return LearnerConnectors(
             self.config.learner_connector, self.config.resolve().reward_bound, policy
         )
@@ -311,7 +321,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         """What else a `Learner` is made with, e.g. groups of parameters and targets."""
         return {}
 
-    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
+    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         """What else an algorithm needs to learn, e.g. room for experience.
 
         Before any actor is started, and cleaned up after if it fails.
@@ -462,7 +472,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             self.num_training_steps += 1
             self._check_finite(metrics)
             elapsed = time.perf_counter() - start
-            if self._iteration_is_full(elapsed, sampled, trained):
+            if self.iteration_is_full(elapsed, sampled, trained):
                 break
         self.learners.pull_weights()
         self.learners.remember()
@@ -500,7 +510,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         """What Tune does last with a result: callbacks may change it."""
         self.callbacks.end_iteration(result)
 
-    def _iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
+    def iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
         """Whether the minima are met, and the first result has waited for an episode.
 
         Few tools do well with a return that is NaN, so the first result waits for an episode; not
@@ -538,10 +548,10 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         num_env_steps = 0
         while not num_env_steps:
             with self.timers("sample"):
-                rollouts, episodes = self.env_runners.sample(all_columns=self._keeps_columns)
+                rollouts, episodes = self.env_runners.sample(all_columns=self.keeps_columns)
             self.episodes.add(episodes)
             num_env_steps = rollouts[DEFAULT_MODULE_ID].num_env_steps
-            if self._keeps_columns:
+            if self.keeps_columns:
                 break
         self.num_env_steps_sampled += num_env_steps
         return {m: self.learner_connectors[m](r, self.policies[m]) for m, r in rollouts.items()}

@@ -118,7 +118,7 @@ class APPOConfig(IMPALAConfig):
         True, "training", "a new permutation of rows (with a memory: of fragments) per epoch"
     )
 
-    def _own_algorithm(self) -> type[APPO]:
+    def own_algorithm(self) -> type[APPO]:
         return APPO
 
     def validate(self) -> None:
@@ -139,8 +139,8 @@ class APPO(IMPALA):
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
         self.kl_coeffs = dict.fromkeys(self.policies, self.config.kl_coeff)
 
-    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        super()._set_up_learning(seed)
+    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
+        super().set_up_learning(seed)
         config = self.config
         size, uses = config.circular_buffer_num_batches, config.circular_buffer_iterations_per_batch
         self._buffer = CircularBuffer[list[Sample]](size, uses)
@@ -152,10 +152,10 @@ class APPO(IMPALA):
         return {**options, "targets": {"policy" if options else "all": module}}
 
     @property
-    def _trains_again(self) -> bool:
+    def trains_again(self) -> bool:
         return self.config.circular_buffer_iterations_per_batch > 1
 
-    def _next_fragments(self) -> list[Sample]:
+    def next_fragments(self) -> list[Sample]:
         """The fragments of a train batch in the buffer. Waits only while none may be drawn."""
         with self.timers("sample"):
             if self.config.num_env_runners:  # in process it would sample one
@@ -171,7 +171,7 @@ class APPO(IMPALA):
         while (batch := self._fragments.next_batch()) is not None:
             self._buffer.add(batch)
 
-    def _submit(self, fragments: list[Sample]) -> None:
+    def submit(self, fragments: list[Sample]) -> None:
         # Counted anew each time: those that are lost with a learner have moved nothing.
         before, period = self._num_updates + self.learners.num_queued, self._target_period
         tau = self.config.tau if (before + 1) // period > before // period else None
@@ -179,11 +179,11 @@ class APPO(IMPALA):
         coefficients = {
             module_id: self._appo_coefficients(module_id) for module_id in self.policies
         }
-        given = (self._rates(), self._coefficients(), coefficients, tau)
+        given = (self._rates(), self.coefficients(), coefficients, tau)
         self.learners.submit(appo_update, rollouts, *given)
 
-    def _coefficients(self) -> IMPALACoefficients:
-        coefficients = super()._coefficients()
+    def coefficients(self) -> IMPALACoefficients:
+        coefficients = super().coefficients()
         return coefficients if self.config.use_gae else coefficients._replace(lambda_=1.0)
 
     def _appo_coefficients(self, module_id: str) -> APPOCoefficients:
@@ -196,7 +196,7 @@ class APPO(IMPALA):
             kl=self.kl_coeffs[module_id] if config.use_kl_loss else 0.0,
         )
 
-    def _take_in(self, results: dict[str, dict[str, float]]) -> None:
+    def take_in(self, results: dict[str, dict[str, float]]) -> None:
         """Adapt each penalty's weight to how far the policy was from a target that has moved."""
         for module_id, result in results.items():
             if self.config.use_kl_loss and result["target_updated"]:
@@ -204,8 +204,8 @@ class APPO(IMPALA):
                     self.kl_coeffs[module_id], result["kl_after_update"], self.config.kl_target
                 )
 
-    def _metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
-        metrics = super()._metrics(results, lag)
+    def learner_metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
+        metrics = super().learner_metrics(results, lag)
         metrics |= {
             "circular_buffer/num_batches": len(self._buffer),
             "circular_buffer/num_dropped_draws": self._buffer.num_dropped,
@@ -225,8 +225,8 @@ class APPO(IMPALA):
         self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
         self._buffer.num_dropped = int(state["num_dropped_draws"])
 
-    def _state_besides_policies(self) -> dict[str, Any]:
-        state = super()._state_besides_policies()
+    def state_besides_policies(self) -> dict[str, Any]:
+        state = super().state_besides_policies()
         if self.config.store_buffer_in_checkpoints:
             layouts = self._layouts
             state["circular_buffer"] = [

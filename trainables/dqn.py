@@ -163,14 +163,14 @@ class DQNConfig(OffPolicyConfig):
         gt=0,
     )
 
-    def _own_algorithm(self) -> type[DQN]:
+    def own_algorithm(self) -> type[DQN]:
         return DQN
 
     def resolve(self) -> ResolvedDQN:
-        return self._resolved_as(ResolvedDQN)
+        return self.resolved_as(ResolvedDQN)
 
-    def _resolved_values(self) -> dict[str, Any]:
-        values = super()._resolved_values()
+    def resolved_values(self) -> dict[str, Any]:
+        values = super().resolved_values()
         if self.adam_epsilon is not None:
             given = {**values["optimizer"].given, "eps": self.adam_epsilon}
             values["optimizer"] = OptimizerConfig.of(given)
@@ -190,7 +190,7 @@ class DQNConfig(OffPolicyConfig):
             return 0.0
         return exploring.epsilon
 
-    def _sequences(self, length: int, n_step: int) -> SequenceShape | None:
+    def sequence_shape(self, length: int, n_step: int) -> SequenceShape | None:
         if not length:
             return None
         burn_in = length if self.burn_in_len is None else self.burn_in_len
@@ -283,8 +283,8 @@ class DQN(OffPolicy):
         rates = {f"learner/{module_id}/curr_lr": lr for module_id in self.policies}
         return {**exploration, **rates}
 
-    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        super()._set_up_learning(seed)
+    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
+        super().set_up_learning(seed)
         self._epsilon = self.config.resolve().epsilon
 
     def set_exploration(self) -> dict[str, float]:

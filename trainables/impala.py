@@ -21,7 +21,7 @@ from trainables.core.distributions.build import Distribution
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import fragment_batch, unrolled_fragments
-from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.learner import LossFn, Metrics, Reduction
 from trainables.core.learning.minibatches import consecutive_ids
 from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.returns import VTrace, explained_by_moments, gae, moments, vtrace
@@ -143,11 +143,11 @@ class IMPALAConfig(AlgorithmConfig):
         50, "env_runners", "steps per slot and sample; 'auto' fits the train batch", ge=1
     )
 
-    def _own_algorithm(self) -> type[IMPALA]:
+    def own_algorithm(self) -> type[IMPALA]:
         return IMPALA
 
-    def _resolved_values(self) -> dict[str, Any]:
-        values = super()._resolved_values()
+    def resolved_values(self) -> dict[str, Any]:
+        values = super().resolved_values()
         if values["state_stride"]:  # only the state before a fragment is stored
             values["state_stride"] = self.get_rollout_fragment_length()
         return values
@@ -210,22 +210,26 @@ def _with_optimizer(values: Mapping[str, Any], present: Mapping[str, Any]) -> di
 
 
 class IMPALA(Algorithm):
-    """Actors sample without waiting, V-trace corrects for the weights that they had."""
+    """Actors sample without waiting, V-trace corrects for the weights that they had.
+
+    A subclass may override `next_fragments` (what a train batch is), `submit` (the update and what
+    it is given), `take_in` (what follows from its results), `trains_again` and `learner_metrics`.
+    """
 
     config_class = IMPALAConfig
     config: IMPALAConfig
     trains_again_by: ClassVar[str] = "replay_proportion"
 
     def training_step(self) -> dict[str, float]:
-        fragments = self._next_fragments()
+        fragments = self.next_fragments()
         with self.timers("learn"):
-            self._submit(fragments)
+            self.submit(fragments)
             results = self._results()
         lag = np.mean([self.env_runners.weights_version - f.weights_version for f in fragments])
         self._broadcast_if_due()
-        return self._metrics(results, float(lag))
+        return self.learner_metrics(results, float(lag))
 
-    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
+    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         config = self.config
         self._fragments = FragmentQueue(
             config.total_train_batch_size,
@@ -239,7 +243,7 @@ class IMPALA(Algorithm):
 
     def set_state(self, state: dict[str, Any]) -> None:
         # Fragments from before are another run's.
-        self._set_up_learning(self._random_streams(state["counters"]["iteration"]).storage)
+        self.set_up_learning(self._random_streams(state["counters"]["iteration"]).storage)
         super().set_state(state)
         self._num_updates = self.num_training_steps
         interval = self.config.broadcast_interval
@@ -249,9 +253,9 @@ class IMPALA(Algorithm):
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
         return {"groups": policy_and_value(module)} if config._separate_vf_optimizer else {}
 
-    def _make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
-        connectors = super()._make_learner_connectors(policy)
-        if connectors.has_state and (self._trains_again or self.config.num_learners):
+    def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
+        connectors = super().make_learner_connectors(policy)
+        if connectors.has_state and (self.trains_again or self.config.num_learners):
             raise ConfigError(
                 "learner_connector: one with a state would count a fragment as often as it is "
                 f"trained on ({self.trains_again_by}), or see a share of it (num_learners); "
@@ -260,16 +264,16 @@ class IMPALA(Algorithm):
         return connectors
 
     @property
-    def _trains_again(self) -> bool:
+    def trains_again(self) -> bool:
         """Whether a fragment may be in several train batches."""
         return self.config.replay_proportion > 0
 
-    def _submit(self, fragments: list[Sample]) -> None:
+    def submit(self, fragments: list[Sample]) -> None:
         """Have a train batch trained on."""
         rollouts = [fragment.rollouts for fragment in fragments]
-        self.learners.submit(impala_update, rollouts, self._rates(), self._coefficients())
+        self.learners.submit(impala_update, rollouts, self._rates(), self.coefficients())
 
-    def _next_fragments(self) -> list[Sample]:
+    def next_fragments(self) -> list[Sample]:
         """A train batch's fragments; env runners go on while it is trained on."""
         with self.timers("sample"):
             while (fragments := self._fragments.next_batch()) is None:
@@ -300,7 +304,7 @@ class IMPALA(Algorithm):
             return lr
         return {"policy": lr, "vf": lr if config._lr_vf is None else self.scheduled(config._lr_vf)}
 
-    def _coefficients(self) -> IMPALACoefficients:
+    def coefficients(self) -> IMPALACoefficients:
         config = self.config
         return IMPALACoefficients(
             gamma=config.gamma,
@@ -310,7 +314,7 @@ class IMPALA(Algorithm):
             pg_rho_bar=config.vtrace_clip_pg_rho_threshold,
             value=config.vf_loss_coeff,
             entropy=self.scheduled(config.entropy_coeff),
-            is_sum=config.loss_reduction == "sum",
+            reduction="sum" if config.loss_reduction == "sum" else "mean",
         )
 
     def _results(self) -> dict[str, dict[str, float]]:
@@ -332,7 +336,7 @@ class IMPALA(Algorithm):
             self._num_updates += len(finished)
             for results in finished:
                 self.num_env_steps_trained += results[DEFAULT_MODULE_ID]["num_env_steps_trained"]
-                self._take_in(results)
+                self.take_in(results)
                 self._last_results = results
             if not is_full:
                 return
@@ -341,9 +345,9 @@ class IMPALA(Algorithm):
                     f"no learner finished an update in learner_queue_timeout = {timeout:g} seconds"
                 )
 
-    def _state_besides_policies(self) -> dict[str, Any]:
+    def state_besides_policies(self) -> dict[str, Any]:
         self._finish(0)  # what is queued is part of the learners' state
-        return super()._state_besides_policies()
+        return super().state_besides_policies()
 
     def _broadcast_if_due(self) -> None:
         """Send the weights once enough updates are finished since the last time."""
@@ -351,10 +355,10 @@ class IMPALA(Algorithm):
             self._num_broadcast = self._num_updates
             self.sync_weights()
 
-    def _take_in(self, results: dict[str, dict[str, float]]) -> None:
+    def take_in(self, results: dict[str, dict[str, float]]) -> None:
         """Called with the results of every update."""
 
-    def _metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
+    def learner_metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
         rates = self._rates()
         present = {
             "curr_entropy_coeff": self.scheduled(self.config.entropy_coeff),
@@ -411,7 +415,7 @@ def impala_update(
             minibatch_size=fragments_per_step(config, rollout, worker.ranks),
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
             ids=consecutive_ids(len(batch["valid"]), worker.ranks),
-            is_sum=coefficients.is_sum,
+            reduction=coefficients.reduction,
         )
         metrics["vf_explained_var"] = explained_by_moments(
             *(metrics.pop(name) for name in _MOMENTS)
@@ -466,7 +470,7 @@ class IMPALACoefficients(NamedTuple):
     pg_rho_bar: float | None
     value: float
     entropy: float
-    is_sum: bool
+    reduction: Reduction
 
 
 def impala_loss(
@@ -508,7 +512,7 @@ def impala_loss(
     loss = policy_loss + coefficients.value * value_loss
     if coefficients.entropy:  # else no gradient flows through it
         loss = loss - coefficients.entropy * mean_entropy
-    return loss * len(rows) if coefficients.is_sum else loss, {
+    return loss * len(rows) if coefficients.reduction == "sum" else loss, {
         "total_loss": loss.detach(),
         "policy_loss": policy_loss.detach(),
         "vf_loss": value_loss.detach(),

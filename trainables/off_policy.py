@@ -206,10 +206,10 @@ class OffPolicyConfig(AlgorithmConfig):
             )
 
     def resolve(self) -> ResolvedOffPolicy:
-        return self._resolved_as(ResolvedOffPolicy)
+        return self.resolved_as(ResolvedOffPolicy)
 
-    def _resolved_values(self) -> dict[str, Any]:
-        values = super()._resolved_values()
+    def resolved_values(self) -> dict[str, Any]:
+        values = super().resolved_values()
         length = values["state_stride"]
         low, high = self._n_steps()
         backend, mode = (
@@ -222,12 +222,12 @@ class OffPolicyConfig(AlgorithmConfig):
             "replay": ReplayBufferConfig.of(self.replay_buffer_config),
             "n_steps": (low, high),
             "sequence_length": length,
-            "sequences": self._sequences(length, high),
+            "sequences": self.sequence_shape(length, high),
             "num_sequences": max(1, self.train_batch_size_per_learner // max(1, length)),
             "compile": CompileOptions(backend, mode) if self.torch_compile_learner else None,
         }
 
-    def _sequences(self, length: int, n_step: int) -> SequenceShape | None:
+    def sequence_shape(self, length: int, n_step: int) -> SequenceShape | None:
         """What is drawn from the buffer instead of rows if the networks have a memory.
 
         Args:
@@ -270,7 +270,8 @@ class OffPolicy(Algorithm):
     """Part of DQN, SAC and what extends them: experience is stored, drawn and learned from.
 
     A subclass writes `training_step` with `remember`, `replayed`, `learn` and `update_targets`, and
-    makes its losses in `make_loss`.
+    makes its losses in `make_loss`. It may also override `prepare`, which adds columns to what is
+    drawn, and `explores_uniformly`.
 
     Attributes:
         replays: Replay buffers by module id.
@@ -281,9 +282,9 @@ class OffPolicy(Algorithm):
     config_class = OffPolicyConfig
     config: OffPolicyConfig
     learners: LocalLearnerGroup
-    _keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
+    keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
 
-    def _set_up_learning(self, seed: np.random.SeedSequence) -> None:
+    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         self.num_updates = 0
         self._num_synced_updates = 0
         self._resolved = self.config.resolve()
@@ -492,12 +493,13 @@ class OffPolicy(Algorithm):
         return {f"exploration/{n}": float(shown[n]) for n in ("scale", "stddev") if n in shown}
 
     def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
-        values: dict[str, Any] = {"uniform": self._explores_uniformly(num_env_steps)}
+        values: dict[str, Any] = {"uniform": self.explores_uniformly(num_env_steps)}
         if self._exploring.has_scale:
             values["scale"] = self.scheduled(self._scale, num_env_steps)
         return values
 
-    def _explores_uniformly(self, num_env_steps: int) -> bool:
+    def explores_uniformly(self, num_env_steps: int) -> bool:
+        """Whether actions are drawn uniformly after so many environment steps."""
         if self._exploring.type == "Random":
             return True
         return num_env_steps < (self._exploring.random_timesteps or 0)
@@ -522,9 +524,9 @@ class OffPolicy(Algorithm):
             super().sync_weights()
             self._num_synced_updates = self.num_updates
 
-    def _iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
+    def iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
         # The first result waits for an update, so that no metric of learning appears later.
-        return self.num_updates > 0 and super()._iteration_is_full(elapsed, sampled, trained)
+        return self.num_updates > 0 and super().iteration_is_full(elapsed, sampled, trained)
 
     def update_targets(self, module_id: str, num_new_steps: int) -> None:
         """Move a module's targets where it is due, after each gradient step.
@@ -569,8 +571,8 @@ class OffPolicy(Algorithm):
             self._target_clocks[module_id].set_state(state["target_clocks"][module_id])
             means.set_state(state["means"][module_id])
 
-    def _state_besides_policies(self) -> dict[str, Any]:
-        state = super()._state_besides_policies()
+    def state_besides_policies(self) -> dict[str, Any]:
+        state = super().state_besides_policies()
         if self.config.store_buffer_in_checkpoints:
             state["replay"] = {m: replay.get_state() for m, replay in self.replays.items()}
         return state

@@ -79,7 +79,7 @@ class PPOConfig(AdvantageConfig):
     )
     grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
 
-    def _own_algorithm(self) -> type[PPO]:
+    def own_algorithm(self) -> type[PPO]:
         return PPO
 
 

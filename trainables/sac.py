@@ -133,7 +133,7 @@ class SACConfig(OffPolicyConfig):
         1, "env_runners", "environment slots that an env runner steps together", ge=1
     )
 
-    def _own_algorithm(self) -> type[SAC]:
+    def own_algorithm(self) -> type[SAC]:
         return SAC
 
     @classmethod
@@ -211,16 +211,16 @@ class SAC(OffPolicy):
         }
         return {**exploration, **present}
 
-    def _explores_uniformly(self, num_env_steps: int) -> bool:
+    def explores_uniformly(self, num_env_steps: int) -> bool:
         if self._exploring.random_timesteps is not None:
-            return super()._explores_uniformly(num_env_steps)
+            return super().explores_uniformly(num_env_steps)
         # A resumed run that refills its buffer does so with what it has learned.
         starting = not self.num_updates and not self.learning_has_started
         # Of later steps than those so far: whether they will be of the warm-up, too.
         warm_up = self.config.num_steps_sampled_before_learning_starts
         in_time = num_env_steps <= max(self.num_env_steps_sampled, warm_up)
         warms_up = self.config.random_warmup and starting and in_time
-        return warms_up or super()._explores_uniformly(num_env_steps)
+        return warms_up or super().explores_uniformly(num_env_steps)
 
     def learning_rates(self) -> dict[str, float]:
         """The present rates of policy, Q-functions and log alpha."""

@@ -66,11 +66,12 @@ class Checkpointing(RestoresFolders, PolicyAccess):
     @running
     def get_state(self) -> dict[str, Any]:
         """Everything that `from_state` needs to go on exactly."""
-        state = self._state_besides_policies()  # first: policies take over what learners have
+        state = self.state_besides_policies()  # first: policies take over what learners have
         policies = {module_id: policy.get_state() for module_id, policy in self.policies.items()}
         return {**state, "policies": policies}
 
-    def _state_besides_policies(self) -> dict[str, Any]:
+    def state_besides_policies(self) -> dict[str, Any]:
+        """What a checkpoint holds besides the policies, each of which has a folder of its own."""
         return {
             "algorithm": registry.name_of(type(self)),
             **named_classes(type(self), type(self.config)),
@@ -170,7 +171,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         folder = Path(checkpoint_dir)
         # A checkpoint that is written over is none until the new one is whole.
         (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
-        state = {**self._state_besides_policies(), "policies": sorted(self.policies)}
+        state = {**self.state_besides_policies(), "policies": sorted(self.policies)}
         files: list[Path] = []
         for policy_id in self.policies:
             path = self.export_policy_checkpoint(

@@ -35,7 +35,7 @@ ESTIMATES = IMPALACoefficients(
     pg_rho_bar=1.0,
     value=0.0,
     entropy=0.0,
-    is_sum=False,
+    reduction="mean",
 )
 PLAIN = APPOCoefficients(clip=0.2, target_worker_clipping=2.0, value=0.0, entropy=0.0, kl=0.0)
 

@@ -41,7 +41,7 @@ PLAIN = IMPALACoefficients(
     pg_rho_bar=1.0,
     value=0.0,
     entropy=0.0,
-    is_sum=False,
+    reduction="mean",
 )
 
 
@@ -121,17 +121,17 @@ def test_rows_that_are_not_valid_move_nothing_even_if_they_are_no_numbers() -> N
 def test_a_sum_is_the_mean_times_the_rows() -> None:
     batch, (logits, values) = fragments(), outputs()
     mean, means = loss_of(logits, values, batch, value=0.5, entropy=0.1)
-    total, sums = loss_of(logits, values, batch, value=0.5, entropy=0.1, is_sum=True)
+    total, sums = loss_of(logits, values, batch, value=0.5, entropy=0.1, reduction="sum")
     assert total.item() == pytest.approx(mean.item() * 11)
     assert sums["policy_loss"] == means["policy_loss"]
     assert sums["total_loss"] == means["total_loss"]  # does not depend on who has which rows
 
 
-@pytest.mark.parametrize("is_sum", [False, True])
-def test_a_part_without_a_valid_row_counts_nothing(is_sum: bool) -> None:
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_part_without_a_valid_row_counts_nothing(reduction: str) -> None:
     batch, (logits, values) = fragments(), outputs()
     batch["valid"] = torch.zeros_like(batch["valid"])
-    loss, metrics = loss_of(logits, values, batch, value=0.5, entropy=0.1, is_sum=is_sum)
+    loss, metrics = loss_of(logits, values, batch, value=0.5, entropy=0.1, reduction=reduction)
     loss.backward()
     assert not any(value.item() for value in metrics.values())
     assert logits.grad is not None and not logits.grad.any()
@@ -217,7 +217,9 @@ def test_fragments_of_two_lengths_train_as_each_by_itself() -> None:
 
         def policy_loss(rollout: Rollout) -> Tensor:
             output, rows = unrolled_fragments(policy.module, fragment_batch(rollout, policy))
-            loss = impala_loss(output, rows, policy.distribution, PLAIN._replace(is_sum=True))[0]
+            loss = impala_loss(output, rows, policy.distribution, PLAIN._replace(reduction="sum"))[
+                0
+            ]
             return loss.detach()
 
         together = policy_loss(Rollout.concatenate(parts))
@@ -253,7 +255,7 @@ def test_learners_with_fragments_of_other_lengths_take_as_many_steps() -> None:
     assert [config.get_rollout_fragment_length(i) for i in (1, 2, 3)] == [34, 33, 33]
     settings = settings_of("IMPALA", num_envs_per_env_runner=1)
     with IMPALA(settings) as algo:
-        runner, coefficients = algo.env_runners.local_env_runner, algo._coefficients()
+        runner, coefficients = algo.env_runners.local_env_runner, algo.coefficients()
         sampled = [runner.sample(length)[0] for length in (34, 34, 33, 33)]
         policy = algo.get_policy()
 
@@ -297,7 +299,7 @@ def test_two_learners_do_what_one_does(
     with IMPALA(settings) as algo:
         sampled = [algo.env_runners.sample()[0] for _ in range(5)]
         config, policy = algo.config, algo.get_policy()
-        coefficients = algo._coefficients()._replace(entropy=0.1)
+        coefficients = algo.coefficients()._replace(entropy=0.1)
 
     def learned(ranks: Ranks) -> tuple[Tensor, dict[str, float]]:
         worker = worker_of(config, policy, ranks)

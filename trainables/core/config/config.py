@@ -140,18 +140,18 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         Raises:
             ConfigError: for a value that is not allowed.
         """
-        return self._resolved_as(Resolved)
+        return self.resolved_as(Resolved)
 
-    def _resolved_as(self, kind: type[R]) -> R:
-        """`_resolved_values` as an object of the config class's own kind."""
+    def resolved_as(self, kind: type[R]) -> R:
+        """`resolved_values` as an object of the config class's own kind."""
         made: R | None = self.__dict__.get("_resolved") if self.is_frozen else None
         if made is None:
-            made = kind(**self._resolved_values())
+            made = kind(**self.resolved_values())
             if self.is_frozen:
                 self._resolved = made
         return made
 
-    def _resolved_values(self) -> dict[str, Any]:
+    def resolved_values(self) -> dict[str, Any]:
         """The attributes of what `resolve` returns, by name."""
         model = ModelConfig.of({**self.model_defaults, **self.model})
         kind = self.exploration_config.get("type")
@@ -202,7 +202,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         """A copy of this config with `evaluation_config` applied."""
         return self.copy(copy_frozen=False).update_from_dict(self.evaluation_config)
 
-    def _own_algorithm(self) -> Any:
+    def own_algorithm(self) -> Any:
         """The `Algorithm` subclass that the config class belongs to.
 
         A method and no class attribute: Ray disassembles a class with all that hangs on it, and
@@ -215,7 +215,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         @property
         def algo_class(self) -> Any:
             """The `Algorithm` subclass that this config builds."""
-            given = self.__dict__.get("_algo_class") or self._own_algorithm()
+            given = self.__dict__.get("_algo_class") or self.own_algorithm()
             return given.get() if isinstance(given, StaysHere) else given
 
     def is_multi_agent(self) -> bool:

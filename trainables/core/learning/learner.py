@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ LossFn = Callable[[Any, Batch], tuple[Tensor, Metrics]]
 
 A loss over replayed rows also gives their new `priorities`, `[B]`.
 """
+
+
+Reduction = Literal["mean", "sum"]  # over the rows of a loss
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ class Learner:
         loss_fn: LossFn,
         share: Tensor | float | None = None,
         *,
-        is_sum: bool = False,
+        reduction: Reduction = "mean",
     ) -> Metrics:
         """One gradient step on one minibatch.
 
@@ -159,7 +162,8 @@ class Learner:
             loss_fn: A mean over rows; what it reports are means in any case.
             share: What it counts in the mean over all ranks: its part of their rows. None if there
                 is no other rank.
-            is_sum: The loss is a sum over rows: every rank's counts in full.
+            reduction: "mean" of a loss that is a mean over rows; "sum" of one that is a sum: every
+                rank's counts in full.
 
         Returns:
             What the loss reports, times the share: sums over ranks are means over all rows. They
@@ -167,7 +171,7 @@ class Learner:
         """
         self.optimizer.zero_grad()
         add_gradient = self._add_gradient if self._microbatch_size is None else self._add_gradients
-        metrics = add_gradient(batch, loss_fn, share, is_sum)
+        metrics = add_gradient(batch, loss_fn, share, reduction)
         self.collect_gradients()
         self.ranks.sum(self.gradient)
         for name, flat in self.groups.items():
@@ -178,26 +182,26 @@ class Learner:
         return metrics
 
     def _add_gradient(
-        self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, is_sum: bool
+        self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, reduction: Reduction
     ) -> Metrics:
         """Add a loss's gradient; returns what it reports, times the share."""
         loss, metrics = self._compiled_loss(loss_fn)(self.module, batch)
         if share is not None:
-            weight = torch.as_tensor(share > 0 if is_sum else share, dtype=loss.dtype)
+            weight = torch.as_tensor(share > 0 if reduction == "sum" else share, dtype=loss.dtype)
             loss = loss * weight
             metrics = {name: value * share for name, value in metrics.items()}
         loss.backward()
         return metrics
 
     def _add_gradients(
-        self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, is_sum: bool
+        self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, reduction: Reduction
     ) -> Metrics:
         """`_add_gradient` of one microbatch after the other."""
         total = trained_rows(batch).sum().double().clamp_min(1)
         metrics: Metrics = {}
         for part in minibatches(batch, 1, self._microbatch_size, None):
             part_share = trained_rows(part).sum() / total * (1.0 if share is None else share)
-            found = self._add_gradient(self._moved(part), loss_fn, part_share, is_sum)
+            found = self._add_gradient(self._moved(part), loss_fn, part_share, reduction)
             metrics = {name: metrics.get(name, 0.0) + value for name, value in found.items()}
         return metrics
 
@@ -211,7 +215,7 @@ class Learner:
         generator: torch.Generator | None = None,
         normalize: Mapping[str, float] | None = None,
         ids: Tensor | None = None,
-        is_sum: bool = False,
+        reduction: Reduction = "mean",
     ) -> dict[str, float]:
         """Several epochs of minibatch steps.
 
@@ -224,7 +228,7 @@ class Learner:
             normalize: Columns that get mean 0 and standard deviation 1 in each minibatch, with the
                 least deviation that each is divided by.
             ids: With several ranks, the number of each row among those of all, see `row_ids`.
-            is_sum: The loss is a sum over rows, not a mean.
+            reduction: Whether the loss is a mean over rows, or a sum.
 
         Returns:
             Means of the reported scalars over all gradient steps.
@@ -232,7 +236,8 @@ class Learner:
         if is_debug():
             logger.debug("learner %d updates with %s", self.ranks.rank, shapes(batch))
         if ids is None:
-            assert self.ranks.size == 1
+            if self.ranks.size > 1:
+                raise ValueError("several learners train together: give `ids`, see `row_ids`")
             parts = minibatches(batch, num_epochs, minibatch_size, generator, normalize)
             steps = [self.update_step(self.on_device(part), loss_fn) for part in parts]
         else:
@@ -240,7 +245,7 @@ class Learner:
                 batch, ids, self.ranks, num_epochs, minibatch_size, generator, normalize
             )
             steps = [
-                self.update_step(self.on_device(part), loss_fn, share, is_sum=is_sum)
+                self.update_step(self.on_device(part), loss_fn, share, reduction=reduction)
                 for part, share in shared
             ]
         # One transfer at the end: an .item() per step would wait for the device each time.
