@@ -167,7 +167,7 @@ class DQNConfig(OffPolicyConfig):
         return DQN
 
     def resolve(self) -> ResolvedDQN:
-        return self.resolved_as(ResolvedDQN)
+        return self._resolved_as(ResolvedDQN)
 
     def resolved_values(self) -> dict[str, Any]:
         values = super().resolved_values()

@@ -206,7 +206,7 @@ class OffPolicyConfig(AlgorithmConfig):
             )
 
     def resolve(self) -> ResolvedOffPolicy:
-        return self.resolved_as(ResolvedOffPolicy)
+        return self._resolved_as(ResolvedOffPolicy)
 
     def resolved_values(self) -> dict[str, Any]:
         values = super().resolved_values()

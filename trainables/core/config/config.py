@@ -140,9 +140,9 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         Raises:
             ConfigError: for a value that is not allowed.
         """
-        return self.resolved_as(Resolved)
+        return self._resolved_as(Resolved)
 
-    def resolved_as(self, kind: type[R]) -> R:
+    def _resolved_as(self, kind: type[R]) -> R:
         """`resolved_values` as an object of the config class's own kind."""
         made: R | None = self.__dict__.get("_resolved") if self.is_frozen else None
         if made is None:

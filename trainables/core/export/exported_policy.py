@@ -32,10 +32,11 @@ from trainables.core.export.onnx_program import ONNX_FILE, onnx_program
 from trainables.core.export.policy_graph import TensorSpec
 from trainables.core.export.torch_program import TORCH_FILE, torch_program
 from trainables.core.networks.state import State, state_arrays
+from trainables.core.policy.acting_policy import Acted
 from trainables.core.policy.action_arguments import AnyState, like_given, named_state
 from trainables.core.policy.compute_actions import Computed
 from trainables.core.policy.connectors.actions import single_action
-from trainables.core.policy.policy import Acted, Policy
+from trainables.core.policy.policy import Policy
 
 TRUSTED_FORMAT = "torch.export"
 """What `trust` must name for a `model.pt2`: PyTorch runs what such a file says."""

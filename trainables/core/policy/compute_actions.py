@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.data.features import PREV_ACTION, PREV_REWARD, Features
-from trainables.core.distributions.build import Distribution
+from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.errors import ConfigError
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.networks.state import State, state_arrays
+from trainables.core.policy.acting_policy import Acted, ActingPolicy
 from trainables.core.policy.action_arguments import (
     ActionArguments,
     AnyState,
@@ -22,8 +20,6 @@ from trainables.core.policy.action_arguments import (
     named_state,
 )
 from trainables.core.policy.connectors.actions import ActionConnector, single_action
-from trainables.core.policy.connectors.module_to_env import ModuleToEnv
-from trainables.core.policy.observations import Observations
 
 MODULE_ACTIONS = "module_actions"
 
@@ -44,36 +40,8 @@ class Computed(NamedTuple):
     extra: dict[str, Any]
 
 
-class ComputesActions:
+class ComputesActions(ActingPolicy):
     """Part of `Policy`: checks observations and states, acts, and says what it thought of them."""
-
-    explore: bool
-    has_state: bool
-    is_recurrent: bool
-    action_space: gym.Space
-    observations: Observations
-    distribution: Distribution
-    actions: ActionConnector
-    module_to_env: ModuleToEnv | None
-    module: PolicyModule
-    _generator: torch.Generator
-
-    if TYPE_CHECKING:
-        from trainables.core.policy.policy import Acted
-
-        def act(
-            self,
-            obs: np.ndarray,
-            explore: bool,
-            generator: torch.Generator | None = None,
-            state: State | None = None,
-        ) -> Acted: ...
-
-        def initial_state(self, batch_size: int) -> State: ...
-
-        def unroll_one(
-            self, module: PolicyModule, features: Features, state: State
-        ) -> tuple[ModuleOutput, State]: ...
 
     def compute_actions(
         self,

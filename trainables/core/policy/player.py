@@ -13,8 +13,8 @@ from trainables.core.data.layout import ObservationLayout
 from trainables.core.networks.state import State
 
 if TYPE_CHECKING:
+    from trainables.core.policy.acting_policy import Acted
     from trainables.core.policy.explorers.explorers import SlotState
-    from trainables.core.policy.policy import Acted
 
 
 class SeesObservations(Protocol):

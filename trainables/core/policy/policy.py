@@ -7,13 +7,11 @@ action in production is computed as it was in training. It needs neither Ray nor
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property, partial
+from collections.abc import Collection
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
@@ -27,289 +25,24 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
-from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.config.model import ModelConfig
-from trainables.core.data.features import Features, map_tensors
-from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.build import BoundDistribution
-from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
-from trainables.core.networks.catalog import chosen_module
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.modules import ModuleOutput
 from trainables.core.networks.q_network import QNetwork
-from trainables.core.networks.state import State, state_arrays
+from trainables.core.policy.acting_policy import check_weights
 from trainables.core.policy.compute_actions import ComputesActions
-from trainables.core.policy.connectors.actions import ActionConnector
-from trainables.core.policy.connectors.env_to_module import EnvToModule
-from trainables.core.policy.connectors.given import EnvSpaces, make_connectors
-from trainables.core.policy.connectors.module_to_env import ModuleToEnv
-from trainables.core.policy.explorers.catalog import make_explorer
-from trainables.core.policy.explorers.explorers import SlotState
 from trainables.core.policy.model_view import ModelView
-from trainables.core.policy.observations import Observations
 from trainables.core.policy.policy_options import trusted_options
 from trainables.core.policy.q_model_view import QModelView
 
 _FILE = "policy"
 
 
-class Acted(NamedTuple):
-    """What acting on a batch gives.
-
-    Attributes:
-        actions: As the distribution gave them, `[N, …]`.
-        env_actions: For the environment: an array, or a tree of arrays, `[N, …]`.
-        inputs: Of the distribution, `[N, num_inputs]`.
-        state: The recurrent state after it, `[N, …]` by name.
-    """
-
-    actions: Tensor
-    env_actions: Any
-    inputs: Tensor
-    state: State
-
-
 class Policy(ComputesActions):
     """Connectors and a module: raw observations in, actions for the environment out.
 
-    Args:
-        observation_space: Of one environment.
-        action_space: Of one environment.
-        model: The `model` of the config.
-        module: What it is made of: `{"type": name in core.networks.catalog, **options}`.
-        observation_filter: "NoFilter" or "MeanStdFilter".
-        normalize_actions: See `ActionConnector`.
-        clip_actions: See `ActionConnector`.
-        frame_stack: How many of the last observations are seen as one.
-        action_mask_key: The key of a Dict observation that says which actions are allowed.
-        env_to_module_connector: Connectors from raw observations to those that are preprocessed,
-            see `make_connectors` and `EnvToModule`.
-        module_to_env_connector: Connectors from actions to those that the environment is given,
-            see `ModuleToEnv`.
-        explore: Default of the `explore` arguments.
-        exploration: What exploring is: the `exploration_config` of the config.
-        seed: Of the initial weights and of exploration outside of env runners.
-        device: Where the module computes.
-        metadata: Where the policy comes from; kept in its folder.
-        weights: Those that `set_weights` will be given, arrays by name: networks of other shapes
-            are refused before they take any memory.
-
-    Attributes:
-        module: The network.
-        model: The network as users of the reference know it, see `ModelView`.
-        distribution: Of the actions, parametrised by the module's output.
-        observations: How observations are stored, and what makes features of them.
-        actions: From what the distribution gives to what an environment takes.
-        env_to_module: Connectors before the preprocessor, or None.
-        module_to_env: Connectors behind `actions`, or None.
-        is_recurrent: Whether the module has a memory.
-        has_state: Whether acting needs a state: that of a memory, or the last frames.
-        options: The arguments of this policy that are neither spaces nor seed: see `recipe`.
-        explorer: What `explore=True` does.
-        exploration: Its present values, see `set_exploration`.
+    See `ActingPolicy` for its arguments and attributes.
     """
-
-    module: PolicyModule
-
-    def __init__(
-        self,
-        observation_space: gym.Space,
-        action_space: gym.Space,
-        model: ModelConfig | Mapping[str, Any] | None = None,
-        *,
-        module: dict[str, Any] | None = None,
-        observation_filter: str = "NoFilter",
-        normalize_actions: bool = True,
-        clip_actions: bool = False,
-        frame_stack: int = 1,
-        action_mask_key: str = "action_mask",
-        env_to_module_connector: Any = None,
-        module_to_env_connector: Any = None,
-        explore: bool = True,
-        exploration: ExplorationConfig | Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        device: torch.device | str = "cpu",
-        metadata: dict[str, Any] | None = None,
-        weights: Mapping[str, Any] | None = None,
-    ):
-        self.observation_space, self.action_space = observation_space, action_space
-        self.explore, self.device = explore, torch.device(device)
-        self.metadata = dict(metadata or {})
-        model_settings = ModelConfig.of(model or {})
-        exploration_settings = ExplorationConfig.of(exploration or {})
-        self.options: dict[str, Any] = {
-            "model": model_settings.given,
-            "module": dict(module or {"type": "actor_critic"}),
-            "observation_filter": observation_filter,
-            "normalize_actions": normalize_actions,
-            "clip_actions": clip_actions,
-            "frame_stack": frame_stack,
-            "action_mask_key": action_mask_key,
-            "env_to_module_connector": env_to_module_connector,
-            "module_to_env_connector": module_to_env_connector,
-            "explore": explore,
-            "exploration": exploration_settings.given,
-        }
-        self._set_up_connectors()
-        make_module, module_settings, module_options = chosen_module(
-            self.options["module"], model_settings
-        )
-        self.distribution = make_module.distribution_of(
-            self._module_action_space, module_settings, **module_options
-        )
-        self.actions = ActionConnector(
-            self._module_action_space,
-            self.distribution,
-            normalize=normalize_actions,
-            clip=clip_actions,
-        )
-        self.observations = Observations(
-            observation_space,
-            self.env_to_module,
-            self.distribution,
-            self.actions,
-            model_settings,
-            observation_filter=observation_filter,
-            action_mask_key=action_mask_key,
-            frame_stack=frame_stack,
-            device=self.device,
-        )
-        make = partial(
-            make_module,
-            self.observations.preprocessor.spec,
-            self.distribution,
-            module_settings,
-            **module_options,
-        )
-        # A user's own networks may compute as they are made, which takes memory.
-        models = [self.options["model"], *self.options["module"].values()]
-        is_custom = any(isinstance(m, dict) and m.get("custom_model") for m in models)
-        if weights is not None and not is_custom:
-            with torch.device("meta"):
-                check_weights(make(torch.Generator()).state_dict(), weights)
-        generator = torch.Generator()
-        _ = generator.seed() if seed is None else generator.manual_seed(seed)
-        self.module = make(generator).to(self.device)
-        if self.module_to_env is not None:
-            self.module_to_env.take_module(self.module)
-        self.is_recurrent = self.module.is_recurrent
-        self.has_state = self.is_recurrent or self.observations.frames is not None
-        self.explorer = make_explorer(exploration_settings, self.distribution, self.is_recurrent)
-        self.exploration: dict[str, Any] = self.explorer.initial_values()
-        self._generator = torch.Generator(self.device)
-        _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)
-
-    def _set_up_connectors(self) -> None:
-        """The user's connectors, and the spaces that they make."""
-        spaces = EnvSpaces(self.observation_space, self.action_space)
-        self._module_space, self._module_action_space = spaces
-        self.env_to_module: EnvToModule | None = None
-        self.module_to_env: ModuleToEnv | None = None
-        name = "env_to_module_connector"
-        if connectors := make_connectors(self.options[name], name, spaces):
-            self.env_to_module = EnvToModule(connectors, self.observation_space)
-            self._module_space = self.env_to_module.space
-        name = "module_to_env_connector"
-        if connectors := make_connectors(self.options[name], name, spaces):
-            self.module_to_env = ModuleToEnv(connectors, self.action_space)
-            self._module_action_space = self.module_to_env.space
-
-    # ------------------------------------------------------------------ acting
-
-    def initial_state(self, batch_size: int) -> State:
-        """The state at an episode's start, `[B, …]` by name: zeros.
-
-        That of a memory, and with frame stacking the k-1 frames before the next one.
-        """
-        state = self.module.initial_state(batch_size)
-        if self.observations.frames is not None:
-            state[FRAMES] = torch.from_numpy(
-                self.observations.layout.zeros((batch_size, self.observations.num_frames - 1))
-            )
-        return {k: v.to(self.device) for k, v in state.items()}
-
-    def get_initial_state(self) -> dict[str, np.ndarray]:
-        """The state to begin an episode with, for `compute_single_action`."""
-        return {name: part[0] for name, part in state_arrays(self.initial_state(1)).items()}
-
-    @torch.inference_mode()
-    def act(
-        self,
-        obs: np.ndarray,
-        explore: bool,
-        generator: torch.Generator | None = None,
-        state: State | None = None,
-        slots: SlotState | None = None,
-    ) -> Acted:
-        """Act on a batch: the hot path of sampling.
-
-        Args:
-            obs: Rows as `layout` stores them, `[N, *shape]`.
-            explore: Sample, or take the most likely actions.
-            generator: Random stream, on this policy's device.
-            state: Of a policy that has one, `[N, …]` by name, zeros where an episode begins.
-            slots: What the explorer keeps for these slots, see `Explorer.start`.
-        """
-        if self.module.is_noisy:
-            self.module.set_noise(generator or self._generator if explore else None)
-        features, state, frames = self.observations.look(obs, state or {})
-        module = self.explorer.module(self.module, generator, slots) if explore else self.module
-        if self.is_recurrent:
-            output, state = self.unroll_one(module, features, state)
-            inputs = output.dist_inputs
-        else:
-            inputs, state = module.dist_inputs(features), {}
-        if explore:
-            actions = self.explorer.act(inputs, generator, slots)
-        else:
-            actions = self.distribution.mode(inputs)
-        return Acted(actions, self.for_env(actions), inputs, state | frames)
-
-    def for_env(self, actions: Tensor) -> Any:
-        """What the environment is given of stored actions `[N, …]`."""
-        env_actions = self.actions(actions)
-        return env_actions if self.module_to_env is None else self.module_to_env(env_actions)
-
-    def unroll_one(
-        self, module: PolicyModule, features: Features, state: State
-    ) -> tuple[ModuleOutput, State]:
-        """One step of a recurrent module: what it says of `[N, …]`, and the state after it."""
-        sequence = map_tensors(lambda part: part.unsqueeze(0), features)
-        num_rows = next(iter(state.values())).shape[0]  # not len: exported programs would fix it
-        is_first = torch.zeros(1, num_rows, dtype=torch.bool, device=self.device)
-        output, state = module.unroll(sequence, state, is_first)
-        return ModuleOutput(output.dist_inputs[0], output.values[0]), state
-
-    def features(self, obs: Any) -> Features:
-        """What the module sees of stored observations; see `Observations.features`."""
-        return self.observations.features(obs)
-
-    def set_exploration(self, **values: Any) -> None:
-        """Set what exploring means from now on; it travels with the weights.
-
-        Args:
-            values: `epsilon` of an epsilon-greedy policy; `uniform`, whether actions are drawn
-                uniformly for now; `scale` of noise on actions; `stddev` of noise on parameters.
-        """
-        self.exploration = self.exploration | values
-        self.explorer.set(values)
-        if "epsilon" in values and isinstance(self.distribution, EpsilonGreedy):
-            self.distribution.epsilon = float(values["epsilon"])
-
-    @contextmanager
-    def exploring(self, **values: Any) -> Iterator[None]:
-        """Within it exploring means something else; see `set_exploration`."""
-        before = {
-            name: getattr(self.distribution if name == "epsilon" else self.explorer, name)
-            for name in values
-        }
-        known = self.exploration
-        self.set_exploration(**values)
-        try:
-            yield
-        finally:
-            self.set_exploration(**before)
-            self.exploration = known
 
     # ------------------------------------------------------------------ the model
 
@@ -459,23 +192,3 @@ class Policy(ComputesActions):
             told = str(error) if isinstance(error, ConfigError) else repr(error)
             raise CheckpointError(f"{what} is damaged: {told}") from error
         return policy
-
-
-def check_weights(own: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:
-    """Check that weights are a module's.
-
-    Args:
-        own: The module's, by name.
-        given: Arrays by name.
-
-    Raises:
-        ConfigError: if names or shapes differ.
-    """
-    if set(own) != set(given):
-        raise ConfigError(f"weights {sorted(given)} do not fit the module's {sorted(own)}")
-    for name, parameter in own.items():
-        shape = tuple(np.shape(given[name]))
-        if shape != tuple(parameter.shape):
-            raise ConfigError(
-                f"weight {name} has shape {shape}, the module's has {tuple(parameter.shape)}"
-            )

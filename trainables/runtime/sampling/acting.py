@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from trainables.core.networks.state import reset_state
+from trainables.core.policy.acting_policy import Acted
 from trainables.core.policy.player import Player
-from trainables.core.policy.policy import Acted
 from trainables.runtime.sampling.env_runner import check_masks, draw_seed
 from trainables.runtime.sampling.finite_rows import Place, check_observations
 
