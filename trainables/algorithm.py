@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -39,7 +39,7 @@ from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import older_names
 from trainables.lifecycle.checkpointing import Checkpointing
 from trainables.lifecycle.configuring import Configures
-from trainables.lifecycle.evaluating import Evaluating
+from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.stopping import PARTS, running
 from trainables.runtime.actors.bundles import Bundles, reserved
 from trainables.runtime.actors.feasibility import check_cluster
@@ -53,6 +53,7 @@ from trainables.runtime.envs.make import (
 )
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.envs.video import check_display, check_encoder
+from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.learners.worker import LearnerWorker
@@ -69,7 +70,7 @@ registry.register_names()
 _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) calls its to_dict()
 
 
-class Algorithm(Evaluating, Checkpointing, tune.Trainable):
+class Algorithm(Checkpointing, tune.Trainable):
     """Base of every algorithm: a Tune `Trainable` that samples, learns, evaluates and saves.
 
     A subclass sets `config_class` and writes `training_step`. It may override
@@ -91,7 +92,9 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
     Attributes:
         config: The settings in use, read-only.
         policies: By module id.
-        env_runners: Samples.
+        env_runners: The actors that sample, or this process.
+        eval_env_runner_group: Plays evaluations, in process or over actors.
+        evaluation: Evaluates, and has the latest evaluation.
         learners: Train, see `LearnerGroup.run`.
         learner_connectors: What happens to rollouts before, by module id.
         keeps_columns: Whether a rollout must have columns of env runners that failed, too.
@@ -149,7 +152,6 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
                 else self.config.seed
             )
             seeds = self._random_streams()
-            self._evaluation_seed = seeds.evaluation
             self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
             for policy in self.policies.values():
                 refuse_uncalled(type(policy), POLICY)
@@ -159,7 +161,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
             self._set_up_learners(draw_seed(seeds.learner))
             self.set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
-            self._set_up_evaluation(self._video_folder())
+            self._set_up_evaluation(seeds.evaluation)
             self.callbacks("on_algorithm_init")
         except BaseException:
             # Actors that outlive a failed set-up would keep the trial's bundles for ever.
@@ -196,7 +198,6 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         self._endless = EndlessWatch(
             config.env, config.max_env_steps_without_episode, config.num_slots
         )
-        self._evaluation: dict[str, float] = {}
 
     def _random_streams(self, *key: int) -> RandomStreams:
         """Independent streams; others for other keys."""
@@ -341,6 +342,39 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         if mine is None:
             env.close()
 
+    def _set_up_evaluation(self, seed: np.random.SeedSequence) -> None:
+        existing: EvaluationGroup | None = getattr(self, "eval_env_runner_group", None)
+        given = (self.config, self.get_policy(), self._video_folder())
+        if existing is None:
+            self.eval_env_runner_group = EvaluationGroup(*given)
+        else:
+            existing.rebuild(*given)
+        self.evaluation = Evaluation(self, seed)
+
+    @property
+    def evaluation_workers(self) -> EvaluationGroup:
+        """The older name of `eval_env_runner_group`."""
+        return self.eval_env_runner_group
+
+    @running
+    def evaluate(self, duration_fn: Callable[[int], int] | None = None) -> dict[str, float]:
+        """Play `evaluation_duration` episodes (or steps) with the present policy.
+
+        With "auto" each actor plays one episode, since there is no training to play beside.
+
+        Args:
+            duration_fn: Decides instead of `evaluation_duration`: it is given how many episodes (or
+                steps) were played and says how many more are to be; 0 ends the evaluation.
+
+        Returns:
+            Flat metrics; those of the last evaluation if no actor answered in time, and if there is
+            none, NaN for means and 0 for numbers of episodes and steps.
+
+        Raises:
+            ConfigError: if `duration_fn` says no number, or a function of the config evaluates.
+        """
+        return self.evaluation.evaluate(duration_fn)
+
     def _env_runners_recreated(self, indices: list[int]) -> None:
         logger.info("env runners %s are there again", indices)
         self.callbacks(
@@ -461,7 +495,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
     @running
     def step(self) -> dict[str, Any]:
         """One training iteration: `training_step` until the reporting minima are met."""
-        self._begin_evaluation_if_due()
+        self.evaluation.begin_if_due()
         start, sampled, trained = (
             time.perf_counter(),
             self.num_env_steps_sampled,
@@ -497,7 +531,7 @@ class Algorithm(Evaluating, Checkpointing, tune.Trainable):
         metrics |= reserved(self._trial_info)
         if self.config.num_learners:
             metrics["num_learner_restarts"] = self.learners.num_restarts
-        metrics |= {f"evaluation/{k}": v for k, v in self._evaluate_if_due().items()}
+        metrics |= {f"evaluation/{k}": v for k, v in self.evaluation.evaluate_if_due().items()}
         metrics |= self.timers.metrics()
         metrics |= self.episodes.custom.metrics()
         metrics |= older_names(metrics)

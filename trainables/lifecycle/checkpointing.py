@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 from ray.exceptions import RayError
 
 from trainables import registry
@@ -28,6 +27,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.logs import logger
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
+from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.restoring import RestoresFolders
@@ -56,8 +56,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
     _timesteps_total: Any
     _trial_info: Any
     _seed_entropy: int
-    _evaluation_seed: np.random.SeedSequence
-    _evaluation: dict[str, float]
+    evaluation: Evaluation
 
     if TYPE_CHECKING:
 
@@ -87,7 +86,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
             },
             "episodes": self.episodes.get_state(),
             "callbacks": self.callbacks.get_state(),
-            "evaluation": self._evaluation,
+            "evaluation": self.evaluation.latest,
             "learners": self.learners.get_state(),
             "env_runners": self.env_runners.get_state(),
             "env_tasks": self.env_runners.tasks,
@@ -118,7 +117,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         self._timesteps_total = self.num_env_steps_sampled
         self.episodes.set_state(state["episodes"])
         self.callbacks.set_state(state.get("callbacks", {}))
-        self._evaluation = dict(state["evaluation"])
+        self.evaluation.latest = dict(state["evaluation"])
         # A clone, too, goes on where its donor's curriculum was; resets below begin the task.
         self.env_runners.set_tasks(state.get("env_tasks", []))
         is_clone = self._is_clone_of(state)
@@ -127,7 +126,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
             self._become_another_run(int(state["env_runners"]["weights_version"]))
             return
         self._seed_entropy = state["seed_entropy"]
-        self._evaluation_seed = self._random_streams().evaluation
+        self.evaluation.seed = self._random_streams().evaluation
         if not self.env_runners.set_state(state["env_runners"]):
             # Not on the streams that the run began with: it would replay its first episodes.
             self.env_runners.reseed(self._random_streams(self._iteration).env_runners)

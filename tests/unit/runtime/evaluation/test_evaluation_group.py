@@ -427,7 +427,7 @@ def test_beside_training_the_weights_are_those_that_the_iteration_begins_with() 
     settings = {**SMALL, "evaluation_interval": 2}
     with config_of(**settings, evaluation_parallel_to_training=True).build() as algo:
         untrained = algo.evaluate()
-        algo._evaluation = {}
+        algo.evaluation.latest = {}
         results = [evaluation_of(algo.train()) for _ in range(4)]
     with config_of(**settings | {"evaluation_num_env_runners": 0}).build() as plain:
         between = [evaluation_of(plain.train()) for _ in range(4)]
