@@ -10,10 +10,8 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-import gymnasium as gym
 import numpy as np
 import ray
 import torch
@@ -28,7 +26,6 @@ from trainables.core.config.reference.compatibility import missing_attribute
 from trainables.core.config.reference.trial_names import with_one_name_each
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.data.batch import Rollout
-from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
@@ -37,26 +34,21 @@ from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import older_names
+from trainables.lifecycle import building
 from trainables.lifecycle.checkpointing import Checkpointing
-from trainables.lifecycle.configuring import Configures
+from trainables.lifecycle.configuring import Configures, merged
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.stopping import PARTS, running
 from trainables.runtime.actors.bundles import Bundles, reserved
 from trainables.runtime.actors.feasibility import check_cluster
-from trainables.runtime.actors.process_environment import ProcessEnvironment, num_threads
+from trainables.runtime.actors.process_environment import ProcessEnvironment
 from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
 from trainables.runtime.envs.make import (
     EnvContext,
     env_name,
-    make_vector_env,
-    training_options,
 )
-from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.evaluation.group import EvaluationGroup
-from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup
-from trainables.runtime.learners.remote_group import RemoteLearnerGroup
-from trainables.runtime.learners.worker import LearnerWorker
 from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.random_streams import RandomStreams, random_streams
 from trainables.runtime.sampling.endless import EndlessWatch
@@ -134,7 +126,7 @@ class Algorithm(Checkpointing, tune.Trainable):
         self.config = self._validated(config)
         self.config.freeze()
         set_log_level(self.config.log_level)
-        torch.set_num_threads(self._num_threads())
+        torch.set_num_threads(building.trial_threads(self.config, self._trial_info))
         self._zero_counters()
         self.callbacks = AlgorithmCallbacks(self, self.config, self.episodes.custom)
         task_fn = self.config.env_task_fn
@@ -145,7 +137,7 @@ class Algorithm(Checkpointing, tune.Trainable):
         env: VectorEnv | None = None
         try:
             self._environment.set(self.config.extra_python_environs_for_driver)
-            env = self._make_env()
+            env = building.make_env(self.config, self._video_folder(), self.validate_env)
             self._seed_entropy = (
                 int(cast(int, np.random.SeedSequence().entropy))
                 if self.config.seed is None
@@ -173,13 +165,6 @@ class Algorithm(Checkpointing, tune.Trainable):
         name, seconds = type(self).__name__, time.perf_counter() - start
         tell_set_up(name, self.config, self.policies, self._seed_entropy, seconds)
 
-    def _num_threads(self) -> int:
-        """As many as this process has CPUs: a scheduler may have given it more than the config."""
-        resources = getattr(self._trial_info, "trial_resources", None)
-        given = getattr(resources, "head_cpus", 0)
-        cpus = max(given, self.config.num_cpus_for_main_process)
-        return num_threads(self.config.extra_python_environs_for_driver, cpus)
-
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
         refuse_uncalled(type(self), ALGORITHM)
         if self._storage is not None:  # within Tune, whose schedulers know no other names
@@ -203,37 +188,8 @@ class Algorithm(Checkpointing, tune.Trainable):
         """Independent streams; others for other keys."""
         return random_streams(self._seed_entropy, *key)
 
-    def _make_env(self) -> VectorEnv:
-        """All slots of the in-process env runner; one slot to read the spaces from with actors."""
-        in_process = self.config.num_env_runners == 0
-        num_envs = self.config.num_envs_per_env_runner if in_process else 1
-        env = make_vector_env(
-            self.config.env,
-            self.config.env_config_for(training=True),
-            num_envs,
-            num_workers=self.config.num_env_runners,
-            options=training_options(self.config, 0, self._video_folder()),
-        )
-        try:
-            if self.config.env_task_fn is not None:
-                check_tasks(env, env_name(self.config.env))
-            self.validate_env(env, EnvContext(self.config.env_config))
-        except BaseException:
-            env.close()
-            raise
-        return env
-
     def _video_folder(self) -> str | None:
-        """Where `record_env` writes."""
-        record = self.config.record_env
-        if not record:
-            return None
-        if isinstance(record, str):
-            return str(Path(record) / (self._own_trial_id or ""))
-        storage: Any = self._storage
-        is_local = storage is not None and storage.storage_filesystem.type_name == "local"
-        # Ray's own working folder of a trial is a temporary one.
-        return str(Path(storage.trial_fs_path if is_local else self.logdir) / "videos")
+        return building.video_folder(self.config, self._own_trial_id, self._storage, self.logdir)
 
     @staticmethod
     def validate_env(env: Any, env_context: EnvContext) -> None:
@@ -245,38 +201,8 @@ class Algorithm(Checkpointing, tune.Trainable):
         """
 
     def _make_policy(self, env: VectorEnv, seed: np.random.SeedSequence) -> Policy:
-        config, resolved = self.config, self.config.resolve()
-        return Policy(
-            self._space_of("observation_space", env.single_observation_space),
-            self._space_of("action_space", env.single_action_space),
-            resolved.model,
-            module=self.module_options(),
-            observation_filter=config.observation_filter,
-            normalize_actions=config.normalize_actions,
-            clip_actions=config.clip_actions,
-            frame_stack=resolved.num_frames,
-            action_mask_key=config.action_mask_key,
-            env_to_module_connector=config.env_to_module_connector,
-            module_to_env_connector=config.module_to_env_connector,
-            explore=config.explore,
-            exploration=resolved.exploration,
-            seed=draw_seed(seed),
-            device=_device(config),
-            weights=self._stored_weights.get(DEFAULT_MODULE_ID),
-        )
-
-    def _space_of(self, setting: str, of_env: gym.Space) -> gym.Space:
-        """The environment's space, or the one that a setting puts in its place."""
-        given: gym.Space | None = self.config[setting]
-        if given is None:
-            return of_env
-        problem = space_mismatch(given, of_env)
-        if problem is not None:
-            raise ConfigError(
-                f"{setting} = {given} does not fit the environment's {of_env}: {problem}; allowed: "
-                "other bounds"
-            )
-        return given
+        module, weights = self.module_options(), self._stored_weights.get(DEFAULT_MODULE_ID)
+        return building.make_policy(self.config, env, module, draw_seed(seed), weights)
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         """What happens to the rollouts of a policy before anything is learned of them."""
@@ -289,19 +215,13 @@ class Algorithm(Checkpointing, tune.Trainable):
         return {"type": "actor_critic"}
 
     def _set_up_learners(self, seed: int) -> None:
-        config, make_learner = self.config, type(self).make_learner
-        existing: LearnerGroup | None = getattr(self, "learners", None)
-        if isinstance(existing, RemoteLearnerGroup) and existing.fits(config):
-            existing.rebuild(config, self.policies, make_learner, seed)
-            return
-        if existing is not None:
-            existing.stop()
-        if config.num_learners:
-            self.learners = RemoteLearnerGroup(config, self.policies, make_learner, seed)
-            return
-        learners = {m: make_learner(config, policy.module) for m, policy in self.policies.items()}
-        self.learners = LocalLearnerGroup(
-            LearnerWorker(config, self.policies, learners, self.learner_connectors, seed)
+        self.learners = building.make_learners(
+            getattr(self, "learners", None),
+            self.config,
+            self.policies,
+            type(self).make_learner,
+            self.learner_connectors,
+            seed,
         )
 
     @classmethod
@@ -652,15 +572,7 @@ class Algorithm(Checkpointing, tune.Trainable):
         Raises:
             ConfigError: if a name is no setting, unless that is allowed.
         """
-        known = cls.config_class
-        merged: dict[str, Any] = {}
-        for config in (config1, config2):
-            strange = known.unknown_names(config) if _allow_unknown_configs else set()
-            values = known.check({n: v for n, v in config.items() if n not in strange})
-            for name, value in (values | {n: config[n] for n in strange}).items():
-                both = isinstance(value, dict) and isinstance(merged.get(name), dict)
-                merged[name] = {**merged[name], **value} if both else value
-        return merged
+        return merged(cls.config_class, config1, config2, bool(_allow_unknown_configs))
 
     merge_trainer_configs = merge_algorithm_configs
 
@@ -684,25 +596,3 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
-
-
-def _device(config: AlgorithmConfig) -> torch.device:
-    """The device of the learner in this process.
-
-    Raises:
-        ConfigError: if a GPU is asked for and there is none.
-    """
-    if not config.num_gpus_per_learner or config.fake_gpus or config.num_learners:
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise ConfigError(
-            f"num_gpus_per_learner = {config.num_gpus_per_learner}, but PyTorch sees no GPU here; "
-            "set it to 0, or fake_gpus=True to test on the CPU"
-        )
-    count = torch.cuda.device_count()
-    if config.local_gpu_idx >= count:
-        raise ConfigError(
-            f"local_gpu_idx = {config.local_gpu_idx} is not allowed; allowed: 0 to {count - 1}, "
-            "the GPUs that PyTorch sees here"
-        )
-    return torch.device("cuda", config.local_gpu_idx)

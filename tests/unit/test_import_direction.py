@@ -21,6 +21,7 @@ PACKAGES = ("trainables", "search_spaces", "experiments", "analysis", "tunescape
 BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry")
 # What algorithm.py is put together from.
 PARTS_OF_ALGORITHM = (
+    "trainables.lifecycle.building",
     "trainables.lifecycle.checkpointing",
     "trainables.lifecycle.configuring",
     "trainables.lifecycle.evaluating",

@@ -73,3 +73,20 @@ class Configures:
             return model.with_settings(settings)
         model._is_frozen = False
         return model.update_from_dict(settings)
+
+
+def merged(
+    known: type[AlgorithmConfig],
+    config1: Mapping[str, Any],
+    config2: Mapping[str, Any],
+    allow_unknown: bool,
+) -> dict[str, Any]:
+    """`config1` with the settings of `config2` on top; see `Algorithm.merge_algorithm_configs`."""
+    made: dict[str, Any] = {}
+    for config in (config1, config2):
+        strange = known.unknown_names(config) if allow_unknown else set()
+        values = known.check({n: v for n, v in config.items() if n not in strange})
+        for name, value in (values | {n: config[n] for n in strange}).items():
+            both = isinstance(value, dict) and isinstance(made.get(name), dict)
+            made[name] = {**made[name], **value} if both else value
+    return made

@@ -1,0 +1,191 @@
+"""What an algorithm is built of: its environment, policies and learners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+from gymnasium.vector import VectorEnv
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.data.spaces import space_mismatch
+from trainables.core.errors import ConfigError
+from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.learner import Learner
+from trainables.core.networks.modules import PolicyModule
+from trainables.core.policy.policy import Policy
+from trainables.runtime.actors.process_environment import num_threads
+from trainables.runtime.envs.make import EnvContext, env_name, make_vector_env, training_options
+from trainables.runtime.envs.slot_tasks import check_tasks
+from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup
+from trainables.runtime.learners.remote_group import RemoteLearnerGroup
+from trainables.runtime.learners.worker import LearnerWorker
+
+
+def trial_threads(config: AlgorithmConfig, trial_info: Any) -> int:
+    """As many as this process has CPUs: a scheduler may have given it more than the config.
+
+    Args:
+        config: The algorithm's.
+        trial_info: Tune's, if it is a trial.
+    """
+    given = getattr(getattr(trial_info, "trial_resources", None), "head_cpus", 0)
+    cpus = max(given, config.num_cpus_for_main_process)
+    return num_threads(config.extra_python_environs_for_driver, cpus)
+
+
+def make_env(
+    config: AlgorithmConfig,
+    video_folder: str | None,
+    validate: Callable[[Any, EnvContext], None],
+) -> VectorEnv:
+    """All slots of the in-process env runner; one slot to read the spaces from with actors.
+
+    Args:
+        config: The algorithm's.
+        video_folder: Where `record_env` writes, if it does.
+        validate: Raises for an environment that the algorithm does not take.
+    """
+    in_process = config.num_env_runners == 0
+    num_envs = config.num_envs_per_env_runner if in_process else 1
+    env = make_vector_env(
+        config.env,
+        config.env_config_for(training=True),
+        num_envs,
+        num_workers=config.num_env_runners,
+        options=training_options(config, 0, video_folder),
+    )
+    try:
+        if config.env_task_fn is not None:
+            check_tasks(env, env_name(config.env))
+        validate(env, EnvContext(config.env_config))
+    except BaseException:
+        env.close()
+        raise
+    return env
+
+
+def make_policy(
+    config: AlgorithmConfig,
+    env: VectorEnv,
+    module: dict[str, Any],
+    seed: int,
+    weights: Mapping[str, Any] | None,
+) -> Policy:
+    """The policy of a config for the spaces of an environment, or those that settings give.
+
+    Args:
+        config: The algorithm's.
+        env: Has the spaces.
+        module: What the policy is made of, see `Algorithm.module_options`.
+        seed: Of the initial weights.
+        weights: Those that it will be given, see `Policy`.
+    """
+    resolved = config.resolve()
+    return Policy(
+        _space_of(config, "observation_space", env.single_observation_space),
+        _space_of(config, "action_space", env.single_action_space),
+        resolved.model,
+        module=module,
+        observation_filter=config.observation_filter,
+        normalize_actions=config.normalize_actions,
+        clip_actions=config.clip_actions,
+        frame_stack=resolved.num_frames,
+        action_mask_key=config.action_mask_key,
+        env_to_module_connector=config.env_to_module_connector,
+        module_to_env_connector=config.module_to_env_connector,
+        explore=config.explore,
+        exploration=resolved.exploration,
+        seed=seed,
+        device=learner_device(config),
+        weights=weights,
+    )
+
+
+def _space_of(config: AlgorithmConfig, setting: str, of_env: gym.Space) -> gym.Space:
+    """The environment's space, or the one that a setting puts in its place."""
+    given: gym.Space | None = config[setting]
+    if given is None:
+        return of_env
+    problem = space_mismatch(given, of_env)
+    if problem is not None:
+        raise ConfigError(
+            f"{setting} = {given} does not fit the environment's {of_env}: {problem}; allowed: "
+            "other bounds"
+        )
+    return given
+
+
+def make_learners(
+    existing: LearnerGroup | None,
+    config: AlgorithmConfig,
+    policies: dict[str, Policy],
+    make_learner: Callable[[Any, PolicyModule], Learner],
+    connectors: dict[str, LearnerConnectors],
+    seed: int,
+) -> LearnerGroup:
+    """What learns, in this process or in actors.
+
+    Args:
+        existing: Of the trial before in this process: actors that fit are used again, others end.
+        config: The algorithm's.
+        policies: By module id.
+        make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
+        connectors: What happens to rollouts before, by module id.
+        seed: Of the learner's random stream.
+    """
+    if isinstance(existing, RemoteLearnerGroup) and existing.fits(config):
+        existing.rebuild(config, policies, make_learner, seed)
+        return existing
+    if existing is not None:
+        existing.stop()
+    if config.num_learners:
+        return RemoteLearnerGroup(config, policies, make_learner, seed)
+    learners = {m: make_learner(config, policy.module) for m, policy in policies.items()}
+    return LocalLearnerGroup(LearnerWorker(config, policies, learners, connectors, seed))
+
+
+def video_folder(
+    config: AlgorithmConfig, trial_id: str | None, storage: Any, logdir: str
+) -> str | None:
+    """Where `record_env` writes, None if it does not.
+
+    Args:
+        config: The algorithm's.
+        trial_id: Of the trial, if it is one.
+        storage: Tune's, if it is one.
+        logdir: The working folder.
+    """
+    record = config.record_env
+    if not record:
+        return None
+    if isinstance(record, str):
+        return str(Path(record) / (trial_id or ""))
+    is_local = storage is not None and storage.storage_filesystem.type_name == "local"
+    # Ray's own working folder of a trial is a temporary one.
+    return str(Path(storage.trial_fs_path if is_local else logdir) / "videos")
+
+
+def learner_device(config: AlgorithmConfig) -> torch.device:
+    """The device of the learner in this process.
+
+    Raises:
+        ConfigError: if a GPU is asked for and there is none.
+    """
+    if not config.num_gpus_per_learner or config.fake_gpus or config.num_learners:
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            f"num_gpus_per_learner = {config.num_gpus_per_learner}, but PyTorch sees no GPU here; "
+            "set it to 0, or fake_gpus=True to test on the CPU"
+        )
+    count = torch.cuda.device_count()
+    if config.local_gpu_idx >= count:
+        raise ConfigError(
+            f"local_gpu_idx = {config.local_gpu_idx} is not allowed; allowed: 0 to {count - 1}, "
+            "the GPUs that PyTorch sees here"
+        )
+    return torch.device("cuda", config.local_gpu_idx)
