@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from page_commands import environment, run, run_commands
 
 from experiments.sweep.load import load_specs
 from trainables.registry import get_algorithm
@@ -62,7 +63,7 @@ def test_the_commands_follow_one_sweep(tmp_path: Path) -> None:
             if any(server in text for server in SERVERS):
                 start(text, tmp_path)
             else:
-                printed[text] = run(language, text, tmp_path, number)
+                printed[text] = run_block(language, text, tmp_path, number)
 
     def output_of(part: str) -> str:
         return next(output for text, output in printed.items() if part in text)
@@ -85,14 +86,11 @@ def test_the_commands_follow_one_sweep(tmp_path: Path) -> None:
     assert first.group(1) == second.group(1)
 
 
-def run(language: str, text: str, folder: Path, number: int) -> str:
+def run_block(language: str, text: str, folder: Path, number: int) -> str:
     """Execute a block and return what it wrote to stdout."""
-    command = ["bash", "-euo", "pipefail", "-c", text]
-    if language == "python":
-        command = [sys.executable, "-c", text]
-    done = subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=600
-    )
+    if language == "bash":
+        return run_commands(text, folder)
+    done = run([sys.executable, "-c", text], folder)
     assert done.returncode == 0, f"block {number}:\n{text}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -141,10 +139,3 @@ def wait_for(port: int, process: subprocess.Popen) -> None:
                 return
         time.sleep(0.5)
     raise AssertionError(f"no server on port {port} after {START_S} s")
-
-
-def environment() -> dict[str, str]:
-    """This interpreter's commands first; nothing of the test's own Python path."""
-    own = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "RAY_AUTH_MODE")}
-    path = os.pathsep.join([str(Path(sys.executable).parent), own.get("PATH", "")])
-    return own | {"PATH": path, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}
