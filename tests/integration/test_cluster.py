@@ -15,7 +15,6 @@ from forked_drivers import completed
 from placed import PLACES, Placed, PlacedOnFakeGPU
 from ray import tune
 from ray.cluster_utils import Cluster
-from small_ray import only_the_needed
 
 from experiments.cluster.shared_storage import nodes_without
 from trainables import PPOConfig
@@ -33,10 +32,9 @@ SMALL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A head that runs nothing but the driver, and two nodes of 2 CPUs, one with a GPU."""
-    with only_the_needed():
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-        made.add_node(num_cpus=2, num_gpus=1)
-        made.add_node(num_cpus=2)
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    made.add_node(num_cpus=2, num_gpus=1)
+    made.add_node(num_cpus=2)
     ray.init(address=made.address, log_to_driver=False, configure_logging=False)
     made.wait_for_nodes()
     yield made
