@@ -132,6 +132,12 @@ def trial_folder(trial: Trial) -> Path:
     return Path(trial.storage.trial_fs_path)
 
 
+def folder_name(trial: Trial) -> str | None:
+    """The name of a trial's folder in the sweep's; None before its first start."""
+    name: Any = trial.relative_logdir  # Ray declares it as always None
+    return name
+
+
 def error_path(trial: Trial) -> str:
     """Returns where a failed trial's traceback is kept: `error.txt` in the trial's folder."""
     return str(trial_folder(trial) / (trial.run_metadata.error_filename or "error.txt"))

@@ -9,7 +9,7 @@ of its own, as if none had been there to take over.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -39,45 +39,20 @@ def _owner(trainable: type, method: str) -> str:
 
 
 def replace_failed_resets(controller: TuneController) -> None:
-    """Make Tune's loop start a process for a trial whose `reset_config` returned False.
+    """Make Tune's loop start a process for a trial whose `reset_config` returned False."""
+    from experiments.internals.tune import start_where_reset_fails  # a check imports this module
 
-    Args:
-        controller: Tune's loop. It gets a class of its own, as what is set on the object itself
-            would be written into the sweep's state.
-    """
     told = False
 
-    class Replacing(type(controller)):  # type: ignore[misc]
-        def _on_trial_reset(self, trial: Trial, success: bool) -> None:
-            nonlocal told
-            if success:
-                super()._on_trial_reset(trial, success)
-                return
-            if not told:
-                logger.warning(
-                    "reset_config of %s returned False for trial %s: such trials get a process of "
-                    "their own. With `resources.reuse_actors: false` it is not asked.",
-                    trial.trainable_name,
-                    trial.trial_id,
-                )
-                told = True
-            self._resetting_trials.remove(trial)
-            actor = self._trial_to_actor.pop(trial)
-            self._actor_to_trial.pop(actor)
-            trial.set_ray_actor(None)
-            self._remove_actor(tracked_actor=actor)
-            # Those that wait to be taken over hold what a new process needs, and would refuse, too.
-            self._cleanup_cached_actors(force_all=True)
-            self._schedule_trial_actor(trial)
+    def refused(trial: Trial) -> None:
+        nonlocal told
+        if not told:
+            logger.warning(
+                "reset_config of %s returned False for trial %s: such trials get a process of "
+                "their own. With `resources.reuse_actors: false` it is not asked.",
+                trial.trainable_name,
+                trial.trial_id,
+            )
+            told = True
 
-        def _process_trial_failure(self, trial: Trial, exception: Any) -> None:
-            # Tune leaves a trial that fails in its reset among those that are being reset: when
-            # it is tried again, no process would be started for it.
-            self._resetting_trials.discard(trial)
-            super()._process_trial_failure(trial, exception)
-
-        def _update_trial_queue(self, blocking: bool = False, timeout: float = _WAIT_S) -> bool:
-            made: bool = super()._update_trial_queue(blocking, min(timeout, _WAIT_S))
-            return made
-
-    controller.__class__ = Replacing
+    start_where_reset_fails(controller, refused, _WAIT_S)

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
-from ray.tune.utils.util import SafeFallbackEncoder
 
 from analysis.results.checkpoints import JOURNAL
+from experiments.internals.tune import RESULT_ENCODER, TrainingResult, keep_checkpoints
 from experiments.trial_info import read_json_lines, trial_folder
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def _write(trial: Trial, entry: JournalEntry) -> None:
     data: dict[str, Any] = {"checkpoint": entry.checkpoint, "result": kept}
     if entry.scheduler:
         data["scheduler"] = entry.scheduler
-    line = json.dumps(data, cls=SafeFallbackEncoder) + "\n"
+    line = json.dumps(data, cls=RESULT_ENCODER) + "\n"
     with (trial_folder(trial) / JOURNAL).open("a", encoding="utf-8") as stream:
         stream.write(line)
 
@@ -100,19 +99,15 @@ def adopt(trial: Trial) -> JournalEntry | None:
     assert storage is not None
     latest = manager.latest_checkpoint_result
     known = {_path(kept).name for kept in manager.best_checkpoint_results}
-    manager._checkpoint_results = [
-        kept for kept in manager._checkpoint_results if _path(kept).is_dir()
-    ]
     if latest is not None:
         known.add(_path(latest).name)
-        if not _path(latest).is_dir():
-            manager._latest_checkpoint_result = None
+    keep_checkpoints(trial, lambda kept: _path(kept).is_dir())
     for entry in entries:
         if entry.checkpoint in known:
             continue
         path = str(trial_folder(trial) / entry.checkpoint)
         checkpoint = Checkpoint(path, filesystem=storage.storage_filesystem)
-        manager.register_checkpoint(_TrainingResult(checkpoint, dict(entry.result)))
+        manager.register_checkpoint(TrainingResult(checkpoint, dict(entry.result)))
     if entries:
         newest = max(entry.index for entry in entries)
         storage.current_checkpoint_index = max(storage.current_checkpoint_index, newest)
@@ -121,6 +116,6 @@ def adopt(trial: Trial) -> JournalEntry | None:
     return replace(entries[-1], is_new=entries[-1].checkpoint not in known) if entries else None
 
 
-def _path(kept: _TrainingResult) -> Path:
+def _path(kept: TrainingResult) -> Path:
     assert kept.checkpoint is not None
     return Path(kept.checkpoint.path)

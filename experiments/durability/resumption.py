@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.tune.search import SearchGenerator
 
 from analysis.results.rows import flatten
 from experiments.durability import checkpoint_journal
 from experiments.errors import SweepError
+from experiments.internals.tune import forget_checkpoints, grow_search, set_criteria
 from experiments.trial_info import PRUNED, trial_folder
 
 if TYPE_CHECKING:
@@ -129,12 +129,8 @@ class ResumedSearch(SearchGenerator):
         super().restore_from_dir(dirpath)
         changes = self._changes
         limiter: Any = self.searcher  # `experiments.search.build.build_search` makes it
-        experiment: Any = self._experiment
-        if changes.num_trials > self._total_samples or changes.reopened:
-            self._total_samples = max(self._total_samples, changes.num_trials)
-            self._finished = False
-        # From this every new trial is made.
-        experiment.spec["stop"] = dict(changes.stop)
+        grow_search(self, changes.num_trials, reopens=bool(changes.reopened))
+        set_criteria(self, changes.stop)
         search = limiter.searcher
         search.extend(changes.num_samples, changes.stop)
         open_trials = changes.unfinished | changes.reopened
@@ -175,7 +171,6 @@ def _clear(trial: Trial) -> None:
         for path in Path(trial.local_path or folder).glob(pattern):
             path.unlink()
     metadata = trial.run_metadata
-    assert metadata.checkpoint_manager is not None
-    metadata.checkpoint_manager = _CheckpointManager(metadata.checkpoint_manager.checkpoint_config)
+    forget_checkpoints(trial)
     metadata.last_result = {}
     metadata.metric_analysis, metadata.metric_n_steps = {}, {}

@@ -12,7 +12,14 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ray.tune.utils.serialization import TuneFunctionEncoder
+from experiments.internals.tune import (
+    STATE_ENCODER,
+    changed_trials,
+    save_search_and_callbacks,
+    start_time,
+    storage_of,
+    take_trial_states,
+)
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -38,9 +45,9 @@ class StateWriter:
         del loop["save_to_dir"]  # what stands in place of Tune's is no state
         rest = {
             "runner_data": loop,
-            "stats": {"start_time": controller._start_time},
+            "stats": {"start_time": start_time(controller)},
         }
-        folder = controller._storage.experiment_driver_staging_path  # type: ignore[union-attr]
+        folder = storage_of(controller).experiment_driver_staging_path
         os.makedirs(folder, exist_ok=True)
         with Path(controller.experiment_state_path).open("wb") as stream:
             stream.write(b'{"trial_data": [')
@@ -48,18 +55,14 @@ class StateWriter:
                 stream.write(b", " if number else b"")
                 stream.write(zlib.decompress(state))
             stream.write(b"], ")
-            stream.write(json.dumps(rest, cls=TuneFunctionEncoder)[1:].encode())
-        session = controller._session_str
-        controller._search_alg.save_to_dir(folder, session_str=session)
-        controller._callbacks.save_to_dir(folder, session_str=session)
+            stream.write(json.dumps(rest, cls=STATE_ENCODER)[1:].encode())
+        save_search_and_callbacks(controller)
 
     def _encode_changed(self) -> None:
-        changed = list(self._controller._trials_to_cache)
-        for trial_id, state in self._controller._get_trial_checkpoints().items():
-            text = json.dumps(state, cls=TuneFunctionEncoder)
+        changed = changed_trials(self._controller)
+        for trial_id, state in take_trial_states(self._controller).items():
+            text = json.dumps(state, cls=STATE_ENCODER)
             self._trials[trial_id] = zlib.compress(text.encode(), level=1)
-        # One copy of each text is enough.
-        self._controller._trial_metadata.clear()
         for trial in changed:
             trial.invalidate_json_state()
             trial.run_metadata.invalidate_cache()

@@ -7,11 +7,13 @@ before any result, so would the others: the sweep ends with one message instead 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.results.failures import cause_of
 from experiments.errors import DoomedError
+from experiments.internals.tune import on_failure
 from experiments.spec.paths import command_line
 from experiments.trial_info import error_cause
 from trainables.core.errors import ConfigError
@@ -32,27 +34,23 @@ class FailureGuard:
     """Takes part in how Tune handles the failures of trials.
 
     Args:
-        controller: Tune's loop. It gets a class of its own, as what is set on the object itself
-            would be written into the sweep's state.
+        controller: Tune's loop.
     """
 
     def __init__(self, controller: TuneController) -> None:
         self._controller = controller
         self._failures: list[tuple[str, str]] = []  # in this session, the final ones
-        guard = self
+        on_failure(controller, self._handle)
 
-        class Guarded(type(controller)):  # type: ignore[misc]
-            def _process_trial_failure(self, trial: Trial, exception: Any) -> None:
-                retries = trial.max_failures
-                if is_final(exception):
-                    trial.max_failures = 0
-                try:
-                    super()._process_trial_failure(trial, exception)
-                finally:
-                    trial.max_failures = retries
-                guard.note(trial)
-
-        controller.__class__ = Guarded
+    def _handle(self, trial: Trial, exception: Exception, go_on: Callable[[], None]) -> None:
+        retries = trial.max_failures
+        if is_final(exception):
+            trial.max_failures = 0
+        try:
+            go_on()
+        finally:
+            trial.max_failures = retries
+        self.note(trial)
 
     def note(self, trial: Trial) -> None:
         """Note a trial's failure, unless it is tried again."""
@@ -86,7 +84,7 @@ class FailureGuard:
 
     @property
     def _at_once(self) -> int:
-        search: Any = self._controller._search_alg
+        search: Any = self._controller.search_alg
         return int(getattr(getattr(search, "searcher", None), "max_concurrent", 0) or 0)
 
 

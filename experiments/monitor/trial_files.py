@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
-from ray.tune.result import EXPR_RESULT_FILE
 
 from analysis.results.rows import flatten
+from experiments.internals.tune import RESULT_FILE
 from experiments.result_rows import ResultRows
 from experiments.spec.section import ENV_STEPS
 from experiments.tracking.names import as_text
@@ -93,7 +93,7 @@ class CsvFiles(_PerTrial):
     def _end(self, trial: Trial) -> None:
         folder = Path(trial.local_path or ".")  # Tune has made it: the trial has results
         rows: dict[Any, dict[str, Any]] = {}
-        for row in read_json_lines(folder / EXPR_RESULT_FILE):
+        for row in read_json_lines(folder / RESULT_FILE):
             row.pop("config", None)  # it is in params.json
             rows[row.get("training_iteration")] = flatten(row)
         if not rows:

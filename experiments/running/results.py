@@ -110,7 +110,9 @@ class Outcome:
 
 def outcome_of(results: ResultGrid, folder: Path, interrupted: bool) -> Outcome:
     """How the trials of a sweep ended; nothing is written of it yet."""
-    trials = list(results._experiment_analysis.trials or [])
+    from experiments.internals.tune import trials_of
+
+    trials = trials_of(results)
     failures = [(trial.trial_id, error_cause(trial)) for trial in trials if trial.status == "ERROR"]
     return Outcome(results, folder, interrupted, failures, len(trials))
 
@@ -142,6 +144,8 @@ def _succeeded(sweep: Sweep, outcome: Outcome) -> bool:
     to be had, of a trainable of one's own or without checkpoints, it is a finished trial whose
     objective is a number.
     """
+    from experiments.internals.tune import trials_of
+
     spec = sweep.spec
     if outcome.interrupted or (spec.final and not (outcome.final and outcome.final.winner)):
         return False
@@ -149,7 +153,7 @@ def _succeeded(sweep: Sweep, outcome: Outcome) -> bool:
         return outcome.best is not None
     return any(
         trial.status == "TERMINATED" and value_of(trial, spec.objective.metric) is not None
-        for trial in outcome.results._experiment_analysis.trials or []
+        for trial in trials_of(outcome.results)
     )
 
 

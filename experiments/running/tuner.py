@@ -165,6 +165,7 @@ def restore_tuner(
 
     from experiments.durability.keeper import SweepKeeper
     from experiments.durability.resumption import ResumedSearch, plan_changes
+    from experiments.internals.tune import Restored
     from experiments.monitor.progress import Progress
     from experiments.running.user_callbacks import GuardedCallback, callbacks_of
     from experiments.tracking.logger import MLflowLogger
@@ -175,17 +176,16 @@ def restore_tuner(
         tuner = tune.Tuner.restore(str(folder), trainable=sweep.trainable)
     except Exception as error:  # unpickling a damaged file may raise anything
         raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error
-    # Tune offers no public way to see what a restored Tuner holds.
-    internal: Any = tuner._local_tuner
-    if internal._experiment_analysis is None:  # Tune swallows the reason
+    restored = Restored(tuner)
+    if restored.trials is None:  # Tune swallows the reason
         raise SweepError(f"{folder}: the state of the sweep cannot be read")
-    run_config, tune_config = internal.get_run_config(), internal._tune_config
+    run_config, tune_config = restored.run_config, restored.tune_config
     mlflow = next((c for c in run_config.callbacks if isinstance(c, MLflowLogger)), None)
     if mlflow is not None and without_credentials(sweep.tracking_uri) == mlflow.tracking_uri:
         mlflow.tracking_uri = sweep.tracking_uri  # its credentials are not saved
     limiter = tune_config.search_alg
     changes = plan_changes(
-        internal._experiment_analysis.trials,
+        restored.trials,
         num_trials=sweep.num_trials,
         num_samples=spec.num_samples,
         stop=spec.stop,
@@ -240,7 +240,9 @@ class RefuseRestart(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Raise on Tune's notice that the state could not be restored."""
-        if str(record.msg).startswith("Failed to restore the run state"):
+        from experiments.internals.tune import RESTORE_FAILED
+
+        if str(record.msg).startswith(RESTORE_FAILED):
             cause = record.exc_info[1] if record.exc_info else None
             raise SweepError(f"the state of the sweep cannot be read: {cause}")
         return True
@@ -254,7 +256,9 @@ class RefuseRestart(logging.Filter):
 
 
 def _controller_logger() -> logging.Logger:
-    return logging.getLogger("ray.tune.execution.tune_controller")
+    from experiments.internals.tune import LOOP_LOGGER
+
+    return logging.getLogger(LOOP_LOGGER)
 
 
 def _mlflow_logger(sweep: Sweep, spec_file: Path) -> MLflowLogger:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import FIFOScheduler
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 
 class ActingScheduler(FIFOScheduler):
@@ -39,3 +39,8 @@ class ActingScheduler(FIFOScheduler):
 
     def set_trial_state(self, trial: Trial, state: Mapping[str, Any]) -> None:
         """Take over what was known of a trial at a checkpoint newer than the saved sweep."""
+
+
+def acting(scheduler: TrialScheduler) -> ActingScheduler:
+    """The scheduler if it acts; for any other, one that never does and knows nothing."""
+    return scheduler if isinstance(scheduler, ActingScheduler) else ActingScheduler()

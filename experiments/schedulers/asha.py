@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler
 
+from experiments.internals.tune import metric_of, sign_of
 from experiments.schedulers.halving import complete_halving
 from experiments.schedulers.kind import Parts, SchedulerKind
 from experiments.spec.scheduler_schema import AshaScheduler
@@ -61,10 +62,9 @@ class FiniteAsha(AsyncHyperBandScheduler):
 
     def _judged(self, result: dict[str, Any]) -> dict[str, Any]:
         """The result, with the worst finite number for an objective that is not finite."""
-        metric = str(self._metric)
+        metric, sign = str(metric_of(self)), sign_of(self)
         if metric not in result:
             return result
-        sign = self._metric_op or 1.0
         return {**result, metric: sign * score(result[metric], sign)}
 
 

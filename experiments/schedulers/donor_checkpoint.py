@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
 
+from experiments.internals.tune import TrainingResult
 from experiments.result_rows import ROWS_UNTIL, row_identity
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ _KEPT = 2  # the one before the newest may be what the last save of the sweep re
 
 
 def adopt_donor(
-    trial: Trial, checkpoint: _TrainingResult, number: int, last: Mapping[str, Any]
-) -> _TrainingResult:
+    trial: Trial, checkpoint: TrainingResult, number: int, last: Mapping[str, Any]
+) -> TrainingResult:
     """Copy a donor's checkpoint into a trial's folder, by hard links where there are any.
 
     Args:
@@ -45,7 +45,7 @@ def adopt_donor(
     for old in sorted(folder.glob(f"{PREFIX}*"))[:-_KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     copied = Checkpoint(str(target), filesystem=storage.storage_filesystem)
-    return _TrainingResult(copied, {**checkpoint.metrics, ROWS_UNTIL: row_identity(last)})
+    return TrainingResult(copied, {**checkpoint.metrics, ROWS_UNTIL: row_identity(last)})
 
 
 def _link(source: str, target: str) -> Any:

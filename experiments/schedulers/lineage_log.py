@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ray.tune.utils.util import SafeFallbackEncoder
-
 from analysis.frames.lineage import LINEAGE_FILE
+from experiments.internals.tune import RESULT_ENCODER, storage_of
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -34,12 +33,12 @@ class LineageLog:
         if self._file is None:
             self._file = self._open(controller)
         with self._file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(entry, cls=SafeFallbackEncoder) + "\n")
+            stream.write(json.dumps(entry, cls=RESULT_ENCODER) + "\n")
 
     @staticmethod
     def _open(controller: TuneController) -> Path:
         """The staged file, with the lines that the saved sweep has: no more and no fewer."""
-        storage: Any = controller._storage
+        storage: Any = storage_of(controller)
         staged = Path(storage.experiment_driver_staging_path, LINEAGE_FILE)
         saved = Path(storage.experiment_fs_path, LINEAGE_FILE)
         if saved != staged:

@@ -8,6 +8,7 @@ from typing import Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
 
+from experiments.internals.tune import metric_of, time_attr_of
 from experiments.schedulers.kind import Parts, SchedulerKind, limit_of
 from experiments.spec.scheduler_schema import MedianStoppingScheduler
 from experiments.spec.schema import SweepSpec
@@ -49,6 +50,6 @@ class MedianStopping(MedianStoppingRule):
             super().on_trial_complete(tune_controller, trial, seen)
 
     def _seen(self, result: dict[str, Any]) -> dict[str, float]:
-        seen = {key: result.get(key) for key in (self._time_attr, str(self._metric))}
+        seen = {key: result.get(key) for key in (time_attr_of(self), str(metric_of(self)))}
         finite = all(isinstance(v, (int, float)) and math.isfinite(v) for v in seen.values())
         return seen if finite else {}  # type: ignore[return-value]  # all are numbers

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.internals.tune import select_by_bandit
 from experiments.schedulers.kind import Parts
 from experiments.schedulers.mutation import (
     Check,
@@ -117,13 +118,11 @@ class PopulationBandit(PopulationTraining):
         rows, targets, newest = self._improvements(donor.trial_id)
         if newest is None or len(rows) < 2:
             return self._random.random(len(self._parameters))
-        from ray.tune.schedulers.pb2 import _select_config
-
         bounds = {parameter.key: (0.0, 1.0) for parameter in self._parameters}
         chosen: Any = np.array(self._pending()) if self._pending() else None
         with warnings.catch_warnings(), _global_random(self._random):
             warnings.simplefilter("ignore")  # of kernel parameters at their bounds
-            found = _select_config(rows, targets, chosen, newest, bounds, 2)
+            found = select_by_bandit(rows, targets, chosen, newest, bounds, 2)
         return np.nan_to_num(np.asarray(found, dtype=float), nan=0.5).clip(0, 1)
 
     def _pending(self) -> list[list[float]]:

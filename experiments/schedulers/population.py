@@ -18,6 +18,13 @@ import numpy as np
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
+from experiments.internals.tune import (
+    TrainingResult,
+    loop_of,
+    note_changed,
+    save_trial,
+    set_latest_checkpoint,
+)
 from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.donor_checkpoint import adopt_donor
 from experiments.schedulers.lineage_log import LineageLog
@@ -26,7 +33,6 @@ from experiments.schedulers.turns import must_yield, next_in_turn
 from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
-    from ray.train._internal.session import _TrainingResult
     from ray.tune.execution.tune_controller import TuneController
 
 Explore = Callable[[Mapping[str, Any], np.random.Generator], dict[str, Any]]
@@ -108,7 +114,7 @@ class PopulationTraining(ActingScheduler):
         """Compare, save or exploit, once an interval."""
         if self._time_attr not in result or self._metric not in result:
             return TrialScheduler.CONTINUE
-        controller = _plain(tune_controller)
+        controller = loop_of(tune_controller)
         budget, member = result[self._time_attr], self._members[trial]
         if member.waits:  # a kill came before it was saved where it waits: there again
             return TrialScheduler.CONTINUE if budget < member.budget else TrialScheduler.PAUSE
@@ -129,7 +135,7 @@ class PopulationTraining(ActingScheduler):
         yields = must_yield(controller, trial, self._budget)
         member.has_checkpoint = is_best or yields  # to pause is to save
         if is_best:
-            controller._schedule_trial_save(trial, result=result)
+            save_trial(controller, trial, result)
         return TrialScheduler.PAUSE if yields else TrialScheduler.CONTINUE
 
     def is_at_rest(self, trial: Trial) -> bool:
@@ -219,10 +225,8 @@ class PopulationTraining(ActingScheduler):
             controller.pause_trial(trial, should_checkpoint=False)
         before = searched_settings(self._space, trial.config)
         trial.set_config(self.explore(trial, donor))
-        manager: Any = trial.run_metadata.checkpoint_manager
-        manager._latest_checkpoint_result = adopted
-        trial.run_metadata.invalidate_cache()
-        controller._mark_trial_to_checkpoint(trial)  # or a save would have it as it was before
+        set_latest_checkpoint(trial, adopted)
+        note_changed(controller, trial)
         member, theirs = self._members[trial], self._members[donor]
         donor_budget = checkpoint.metrics.get(self._time_attr, theirs.budget)
         entry = {
@@ -253,7 +257,7 @@ class PopulationTraining(ActingScheduler):
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
         """The trial furthest behind of those that wait for a process; see `schedulers.turns`."""
-        controller = _plain(tune_controller)
+        controller = loop_of(tune_controller)
         if self._synch:
             self._end_round(controller)
         trials = controller.get_trials()
@@ -284,18 +288,12 @@ class PopulationTraining(ActingScheduler):
         return f"population-based training: {self._num_exploits} exploits"
 
 
-def _plain(controller: Any) -> TuneController:
-    """Tune's controller without the wrapper that warns of each private name."""
-    inner: TuneController = getattr(controller, "_tune_controller", controller)
-    return inner
-
-
 def _has_ended(trial: Trial) -> bool:
     """Whether a trial has no more budget; the last save of one that reached its end may go on."""
     return trial.is_finished() or bool((trial.last_result or {}).get("done"))
 
 
-def _newest_checkpoint(trial: Trial) -> _TrainingResult | None:
+def _newest_checkpoint(trial: Trial) -> TrainingResult | None:
     """The checkpoint that is being written, when it is there, else the latest."""
     saving = trial.temporary_state.saving_to
     return saving.resolve() if saving is not None else trial.latest_checkpoint_result

@@ -9,6 +9,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ResourceChangingScheduler as TunesResourceChanging
 from ray.tune.schedulers import TrialScheduler
 
+from experiments.internals.tune import num_cpus
 from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
 from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.scheduler_schema import SCHEDULERS, ResourceChangingScheduler
@@ -83,7 +84,7 @@ def share_cpus(
     if waiting or not controller.search_alg.is_finished():
         return None
     running = [t for t in controller.get_live_trials() if not t.is_finished()]
-    share = int(controller._resource_updater.get_num_cpus()) // max(1, len(running))
+    share = num_cpus(controller) // max(1, len(running))
     request: Any = trial.placement_group_factory
     (bundle,) = request.bundles
     if share <= bundle.get("CPU", 0):

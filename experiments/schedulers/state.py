@@ -9,13 +9,10 @@ from typing import Any
 
 from ray import cloudpickle
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import (
-    AsyncHyperBandScheduler,
-    MedianStoppingRule,
-    TrialScheduler,
-)
+from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
 
 from analysis.results.rows import flatten
+from experiments.internals.tune import Rungs, base_of, forget_stopped, metric_of, sign_of
 from experiments.schedulers.asha import score
 
 _NOT_STATE = ("_keeper",)
@@ -33,28 +30,34 @@ def load_state(scheduler: TrialScheduler, saved: bytes, trials: Mapping[str, Tri
     """Set the attributes that `dump_state` took; raises whatever unpickling raises.
 
     Args:
-        scheduler: of the class that the state is of.
-        saved: part of Tune's own (trusted) state.
-        trials: the trials that the state may refer to, by id.
+        scheduler: A scheduler of the class that the state is of.
+        saved: A part of Tune's own (trusted) state.
+        trials: The trials that the state may refer to, by id.
     """
     scheduler.__dict__.update(_TrialUnpickler(io.BytesIO(saved), trials).load())
 
 
+def takes_note(scheduler: TrialScheduler) -> bool:
+    """Whether a scheduler merely takes note of results, and may be told of some again."""
+    return isinstance(scheduler, AsyncHyperBandScheduler | MedianStoppingRule)
+
+
 def extend_rungs(scheduler: TrialScheduler, stop: Mapping[str, float]) -> None:
     """Give ASHA the rungs of a longer budget, above those that it has; others need nothing."""
-    if not isinstance(scheduler, AsyncHyperBandScheduler):
+    rungs = _rungs_of(scheduler)
+    if rungs is None:
         return
-    budget = stop.get(scheduler._time_attr, 0)
-    if budget <= scheduler._max_t:
+    budget = stop.get(rungs.time_attr, 0)
+    if budget <= rungs.max_t:
         return
-    factor = scheduler._reduction_factor
-    first = scheduler._brackets[0]._rungs[-1][0]
-    for number, bracket in enumerate(scheduler._brackets):
-        milestone = bracket._rungs[0][0] * factor if bracket._rungs else first * factor**number
+    brackets = rungs.brackets()
+    first = brackets[0][-1][0]
+    for number, bracket in enumerate(brackets):
+        milestone = bracket[0][0] * rungs.factor if bracket else first * rungs.factor**number
         while milestone <= budget:
-            bracket._rungs.insert(0, (milestone, {}))  # the highest comes first
-            milestone *= factor
-    scheduler._max_t = int(budget)
+            bracket.insert(0, (milestone, {}))  # the highest comes first
+            milestone *= rungs.factor
+    rungs.max_t = int(budget)
 
 
 def take_back(scheduler: TrialScheduler, trial: Trial) -> bool:
@@ -63,29 +66,30 @@ def take_back(scheduler: TrialScheduler, trial: Trial) -> bool:
     A trial that ran to the end of the old budget was not compared with the others there, as there
     was nothing to go on to.
     """
-    if not isinstance(scheduler, AsyncHyperBandScheduler):
+    rungs = _rungs_of(scheduler)
+    if rungs is None:
         return True
-    name = trial.trial_id
-    brackets = [b for b in scheduler._brackets if any(name in seen for _, seen in b._rungs)]
-    bracket = (brackets or scheduler._brackets)[0]
-    scheduler._trial_info[name] = bracket
-    last = next((seen for _, seen in bracket._rungs if name in seen), None)
-    value = flatten(trial.last_result).get(str(scheduler._metric))
-    if last is None or last[name] != score(value, scheduler._metric_op or 1.0):
+    name, brackets = trial.trial_id, rungs.brackets()
+    passed = (n for n, bracket in enumerate(brackets) if any(name in seen for _, seen in bracket))
+    number = next(passed, 0)
+    rungs.assign(name, number)
+    last = next((seen for _, seen in brackets[number] if name in seen), None)
+    value = flatten(trial.last_result).get(str(metric_of(scheduler)))
+    if last is None or last[name] != score(value, sign_of(scheduler)):
         return True  # it was compared when it passed
-    cutoff = bracket.cutoff({other: score for other, score in last.items() if other != name})
+    cutoff = rungs.cutoff(number, {other: seen for other, seen in last.items() if other != name})
     if cutoff is None or last[name] >= cutoff:
         return True
-    del scheduler._trial_info[name]
+    rungs.dismiss(name)
     return False
 
 
 def forget_results(scheduler: TrialScheduler, trial: Trial) -> None:
     """Take back what ASHA noted of a trial that starts anew."""
-    if isinstance(scheduler, AsyncHyperBandScheduler):
-        for bracket in scheduler._brackets:
-            for _, seen in bracket._rungs:
-                seen.pop(trial.trial_id, None)
+    rungs = _rungs_of(scheduler)
+    for bracket in rungs.brackets() if rungs is not None else ():
+        for _, seen in bracket:
+            seen.pop(trial.trial_id, None)
 
 
 def forget_stop(scheduler: TrialScheduler, trial: Trial) -> None:
@@ -94,9 +98,13 @@ def forget_stop(scheduler: TrialScheduler, trial: Trial) -> None:
     The rule ends the sweep at the next result of a trial that it has stopped. This one it judges
     again.
     """
-    rule = getattr(scheduler, "_base_scheduler", scheduler)
+    rule = base_of(scheduler)
     if isinstance(rule, MedianStoppingRule):
-        rule._stopped_trials.discard(trial)
+        forget_stopped(rule, trial)
+
+
+def _rungs_of(scheduler: TrialScheduler) -> Rungs | None:
+    return Rungs(scheduler) if isinstance(scheduler, AsyncHyperBandScheduler) else None
 
 
 class _TrialPickler(cloudpickle.CloudPickler):

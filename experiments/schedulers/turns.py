@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import TrialScheduler
 
+from experiments.internals.tune import has_process, has_reserved, is_resetting, num_to_be_free
 from trainables.runtime.actors.feasibility import placement_problem
 
 if TYPE_CHECKING:
@@ -47,24 +47,23 @@ def must_yield(controller: TuneController, trial: Trial, budget: Budget) -> bool
         for other in controller.get_trials()
         if other is not trial and needs_process(controller, other) and budget(other) < mine
     ]
-    if len(behind) <= _to_be_free(controller):
+    if len(behind) <= num_to_be_free(controller):
         return False
     return not any(_has_room(controller, other) for other in behind)
 
 
 def needs_process(controller: TuneController, trial: Trial) -> bool:
     """Whether a trial waits and no process is being prepared for it."""
-    if trial.status not in (Trial.PENDING, Trial.PAUSED) or trial in controller._resetting_trials:
+    if trial.status not in (Trial.PENDING, Trial.PAUSED) or is_resetting(controller, trial):
         return False
-    actor = controller._trial_to_actor.get(trial)
-    return actor is None or not controller._actor_manager.is_actor_started(actor)
+    return not has_process(controller, trial)
 
 
 def _has_room(controller: TuneController, trial: Trial) -> bool:
     """Whether a trial's resources are reserved for it, or are free on the nodes now."""
-    request: Any = trial.placement_group_factory
-    if controller._actor_manager._resource_manager.has_resources_ready(request):
+    if has_reserved(controller, trial):
         return True
+    request: Any = trial.placement_group_factory
     bundles = [dict(bundle) for bundle in request.bundles]
     return placement_problem(bundles, request.strategy, _free_on_nodes()) is None
 
@@ -73,11 +72,3 @@ def _free_on_nodes() -> list[dict[str, float]]:
     from ray._private.state import available_resources_per_node
 
     return [dict(node) for node in available_resources_per_node().values()]
-
-
-def _to_be_free(controller: TuneController) -> int:
-    """Processes that are idle, end, or are left by trials that are being saved to pause."""
-    manager = controller._actor_manager
-    ending = sum(map(manager.is_actor_started, controller._stopping_actors))
-    pausing = list(controller._cached_trial_decisions.values()).count(TrialScheduler.PAUSE)
-    return controller._actor_cache.num_cached_objects + ending + pausing

@@ -27,4 +27,6 @@ class Nsga2(EvolutionKind[Nsga2Search]):
     def history_attributes(self) -> dict[str, Any]:
         from optuna.samplers import NSGAIISampler
 
-        return {NSGAIISampler._get_generation_key(): 0}
+        from experiments.internals.optuna import first_generation
+
+        return first_generation(NSGAIISampler)

@@ -27,4 +27,6 @@ class Nsga3(EvolutionKind[Nsga3Search]):
     def history_attributes(self) -> dict[str, Any]:
         from optuna.samplers import NSGAIIISampler
 
-        return {NSGAIIISampler._get_generation_key(): 0}
+        from experiments.internals.optuna import first_generation
+
+        return first_generation(NSGAIIISampler)

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from optuna.study import Study, create_study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from experiments.internals.optuna import copy_notes, handle, move_trial
+
 TRIAL_ID = "trial_id"
 """User attribute of an Optuna trial: Tune's id of it."""
 
@@ -48,22 +50,15 @@ def reopen_trials(
         study_name=study.study_name,
     )
     new.add_trials([_as_running(t, _id(t) in anew) if t.number in ended else t for t in frozen])
-    _keep_notes(study, new)
+    # One of a generation's parents may have been reopened.
+    copy_notes(study, new, keep=lambda key: _PARENTS not in key)
     for trial in running.values():
-        trial.study, trial.storage = new, new._storage
-        trial._trial_id = new.get_trials(deepcopy=False)[trial.number]._trial_id
-    return new, {_id(trial): _handle(new, number) for number, trial in ended.items()}
+        move_trial(trial, new)
+    return new, {_id(trial): handle(new, number) for number, trial in ended.items()}
 
 
 def _id(trial: FrozenTrial) -> str:
     return str(trial.user_attrs.get(TRIAL_ID, ""))
-
-
-def _keep_notes(study: Study, new: Study) -> None:
-    """Hand on what a sampler noted in the study: how far it is in a Sobol sequence, for one."""
-    for key, value in study._storage.get_study_system_attrs(study._study_id).items():
-        if _PARENTS not in key:  # one of the parents may have been reopened
-            new._storage.set_study_system_attr(new._study_id, key, value)
 
 
 def _as_running(trial: FrozenTrial, anew: bool) -> FrozenTrial:
@@ -75,8 +70,3 @@ def _as_running(trial: FrozenTrial, anew: bool) -> FrozenTrial:
         system_attrs=trial.system_attrs,
         intermediate_values={} if anew else trial.intermediate_values,
     )
-
-
-def _handle(study: Study, number: int) -> Trial:
-    """What results are reported to."""
-    return Trial(study, study.get_trials(deepcopy=False)[number]._trial_id)

@@ -23,6 +23,7 @@ from analysis.credentials import scrubbed
 from analysis.reachable import why_unreachable
 from analysis.results.store_files import sqlite_file
 from experiments.errors import PreflightError
+from experiments.internals.optuna import id_of, storage_of
 from experiments.spec.paths import absolute_location
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import OptunaSection
@@ -72,7 +73,7 @@ def open_study(spec: SweepSpec, search: OptunaSection, *, resumed: bool = False)
             load_if_exists=True,
         )
         # `create_study` gives RDB storages a cache.
-        storage, study_id = study._storage, study._study_id
+        storage, study_id = storage_of(study)
         trials = storage.get_all_trials(study_id)
         directions = storage.get_study_directions(study_id)
     except Exception as error:  # of the driver of some database
@@ -227,7 +228,7 @@ class StudyCopy:
         elif found.state.is_finished() and _end(found) != _end(trial):
             self._create(trial, ended=found)
         else:
-            self._note(trial.number, found._trial_id, found)
+            self._note(trial.number, id_of(found), found)
 
     def _create(self, trial: FrozenTrial, *, ended: FrozenTrial | None = None) -> None:
         """Make a copy of the trial, in the place of one that says an end which no longer holds."""
@@ -253,7 +254,7 @@ class StudyCopy:
 
     def _fail(self, found: FrozenTrial) -> None:
         if not found.state.is_finished():
-            self._storage.set_trial_state_values(found._trial_id, TrialState.FAIL)
+            self._storage.set_trial_state_values(id_of(found), TrialState.FAIL)
 
 
 def _end(trial: FrozenTrial) -> tuple[TrialState, list[float] | None]:

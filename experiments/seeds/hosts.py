@@ -13,10 +13,10 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.tune.result import TRIAL_INFO
 from ray.util.placement_group import PlacementGroup, get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from experiments.internals.tune import TRIAL_INFO_KEY, counters_of, set_counters
 from experiments.trial_info import numeric_metrics
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
@@ -60,7 +60,7 @@ class SeedHost:
         for seed in seeds:
             settings = {**copy.deepcopy(config), "seed": seed}
             if trial_info is not None:
-                settings[TRIAL_INFO] = trial_info
+                settings[TRIAL_INFO_KEY] = trial_info
             with naming(seed):
                 instance = self._instances.get(seed)
                 if instance is not None and instance.reset(dict(settings), storage):
@@ -96,10 +96,8 @@ class SeedHost:
                 state = instance.save_checkpoint(str(folder))
                 if isinstance(state, dict):
                     save_state(folder, _DICT_STATE, state)
-            counters[seed] = {
-                "iteration": instance._iteration,
-                "time_total_s": instance._time_total,
-            }
+            iteration, seconds = counters_of(instance)
+            counters[seed] = {"iteration": iteration, "time_total_s": seconds}
         return counters
 
     def load(self, checkpoint: str, counters: Mapping[int, Mapping[str, Any]]) -> None:
@@ -111,8 +109,7 @@ class SeedHost:
                 instance.load_checkpoint(
                     load_state(folder, _DICT_STATE) if is_dict else str(folder)
                 )
-            instance._iteration = counters[seed]["iteration"]
-            instance._time_total = counters[seed]["time_total_s"]
+            set_counters(instance, counters[seed]["iteration"], counters[seed]["time_total_s"])
 
     def stop(self) -> None:
         """Release what the instances hold."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from ray import tune
 
+from experiments.internals.tune import given_to
 from experiments.seeds.hosts import SeedHosts, seed_folder
 from experiments.seeds.report import MEDIAN_SEED, median_seed, seed_report
 from experiments.spec.section import ENV_STEPS
@@ -122,7 +123,7 @@ class MultiSeed(RestoresFolders, tune.Trainable):
         try:
             if not hasattr(self, "_hosts"):
                 self._hosts = SeedHosts(self.trainable_class, self.seeds)
-            self._hosts.build(config, self._trial_info, self._storage)
+            self._hosts.build(config, *given_to(self))
         except BaseException:
             # Children that outlive a failed set-up would keep the trial's bundles for ever.
             self.cleanup()

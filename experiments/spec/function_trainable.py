@@ -39,6 +39,8 @@ def function_class(function: Callable[..., Any], name: str) -> Any:
     """
     from ray.tune.trainable import wrap_function
 
+    from experiments.internals.tune import name_trainable
+
     try:
         found: Any = wrap_function(function)
     except ValueError:
@@ -47,7 +49,7 @@ def function_class(function: Callable[..., Any], name: str) -> Any:
             "`def train_fn(config):`, and give it other arguments with tune.with_parameters"
         ) from None
     # Tune calls the trials by it, and `module:function` may be a partial, which has none.
-    found.__name__ = found._name = getattr(function, "__name__", name.rpartition(":")[2])
+    name_trainable(found, getattr(function, "__name__", name.rpartition(":")[2]))
     found.train_function = staticmethod(function)
     if hasattr(function, "metrics"):
         found.metrics = function.metrics

@@ -25,8 +25,8 @@ from small_ray import only_the_needed
 
 from experiments.durability import checkpoint_journal
 from experiments.durability import keeper as durability
-from experiments.durability.keeper import SweepKeeper, durable, reconcile
-from experiments.durability.snapshot import SnapshotSyncer
+from experiments.durability.keeper import SweepKeeper, durable
+from experiments.durability.snapshot import SnapshotSyncer, reconcile
 
 NUM_TRIALS = 6
 LAST_ITERATION = 8
@@ -261,7 +261,8 @@ def test_a_restored_scheduler_refers_to_the_trials_of_the_resumed_sweep() -> Non
     fresh = Trial("__fake", stub=True, trial_id="b")
     scheduler.on_trial_add(None, fresh)
     controller = SimpleNamespace(get_trials=lambda: [new, fresh], _wrapped=lambda: None)
-    keeper._restore_scheduler(controller)  # type: ignore[arg-type]
+    assert keeper._resume is not None
+    keeper._resume.complete(controller, has_journal=False)  # type: ignore[arg-type]
     assert scheduler.seen == {new: 7, fresh: 0}  # type: ignore[attr-defined]
 
 

@@ -1,0 +1,1 @@
+"""The private parts of Tune and Optuna that are used, under names that say what for."""
