@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trainables.algorithm import Algorithm
-from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.off_policy import OffPolicyConfig
 from trainables.core.config.per_worker import mean_value
-from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.resolved import Resolved
-from trainables.core.config.settings import Settings, setting
 from trainables.core.data.batch import Batch, Rollout, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
-from trainables.core.learning.clock import Clock, exact
-from trainables.core.learning.learner import CompileOptions, LossFn
+from trainables.core.learning.clock import Clock
+from trainables.core.learning.learner import LossFn
 from trainables.core.learning.q_sequences import SequenceShape, q_sequences
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import state_arrays
@@ -32,8 +27,6 @@ from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.replay.state_store import StateLayout
 
-_COMPILER = "a compiler that would be started"
-
 # Batches that are drawn and gathered at once. More would save nothing, and priorities that one
 # update changes are seen by the next draw only.
 _BATCHES_AT_ONCE = 16
@@ -41,229 +34,6 @@ _BYTES_AT_ONCE = 256 * 2**20  # of observations and features
 _MAX_IDLE_REFILLS = 3
 _ADAPTATION_INTERVAL = 8  # updates; an adaptation costs about a third of one
 _MAX_DRAWS = 100
-
-
-@dataclass(frozen=True)
-class ResolvedOffPolicy(Resolved):
-    """What the settings of an algorithm with a replay buffer mean together.
-
-    Attributes:
-        replay: `replay_buffer_config` as an object.
-        n_steps: Least and greatest number of steps of a return.
-        sequence_length: Rows that a memory is trained on in one piece; 0 without one.
-        sequences: What is drawn from the buffer instead of rows if the networks have a memory.
-        num_sequences: Sequences of one gradient step.
-        compile: What the `torch_compile_learner` settings say; None: losses are not compiled.
-    """
-
-    replay: ReplayBufferConfig
-    n_steps: tuple[int, int]
-    sequence_length: int
-    sequences: SequenceShape | None
-    num_sequences: int
-    compile: CompileOptions | None
-
-
-@dataclass(kw_only=True)
-class OffPolicyConfig(AlgorithmConfig):
-    """Settings of algorithms with a replay buffer."""
-
-    without: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(
-            ("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"),
-            "every update draws a batch of its own; training_intensity says how many there are",
-        ),
-        "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
-    }
-    model_defaults: ClassVar[dict[str, Any]] = {
-        "fcnet_hiddens": [256, 256],
-        "fcnet_activation": "relu",
-        "fcnet_initializer": "default",
-    }
-    optimizer_defaults: ClassVar[dict[str, Any]] = {"eps": 1e-8}
-    uses_logp: ClassVar[bool] = False
-    one_learner: ClassVar[bool] = True
-
-    replay_buffer_config: dict[str, Any] = setting(
-        {}, "training", "the replay buffer, see ReplayBufferConfig"
-    )
-    store_buffer_in_checkpoints: bool = setting(
-        False,
-        "training",
-        "checkpoints hold the replay buffer; without it a resumed run fills a new one first",
-        fixed="it does not change how a trial learns",
-    )
-    num_steps_sampled_before_learning_starts: int = setting(
-        1000,
-        "training",
-        "environment steps in the buffer before the first update",
-        ge=0,
-        fixed="it only counts at the start of a run",
-    )
-    training_intensity: float | None = setting(
-        None,
-        "training",
-        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
-        "None: one update per sampling round, whatever its size",
-        gt=0,
-    )
-    n_step: int | list[int] = setting(
-        1,
-        "training",
-        "steps of the return, n, or [lo, hi] to draw it for each row; above 1 without correction "
-        "for actions of older policies, and in SAC without the entropy of the steps in between",
-        ge=1,
-    )
-    tau: float = setting(
-        1.0, "training", "target' <- tau online + (1 - tau) target; 1 copies", ge=0, le=1
-    )
-    target_network_update_freq: int = setting(
-        500,
-        "training",
-        "environment steps between target updates; 0: after every gradient step",
-        ge=0,
-    )
-    torch_compile_learner: bool = setting(
-        False,
-        "framework",
-        "compile the loss with torch.compile (needs a C++ compiler)",
-        risk=_COMPILER,
-    )
-    torch_compile_learner_dynamo_backend: str = setting(
-        "inductor", "framework", "backend of torch.compile", risk=_COMPILER
-    )
-    torch_compile_learner_dynamo_mode: str | None = setting(
-        None, "framework", "mode of torch.compile, e.g. 'max-autotune'", risk=_COMPILER
-    )
-    # What differs from the base class by default.
-    train_batch_size_per_learner: int = setting(
-        256, "training", "transitions of one gradient step", ge=1
-    )
-    rollout_fragment_length: int | str = setting(
-        "auto",
-        "env_runners",
-        "steps per slot and sample; 'auto': as few as make one update due",
-        ge=1,
-    )
-    min_sample_timesteps_per_iteration: int | None = setting(
-        1000, "reporting", "environment steps that train() samples at least", ge=0
-    )
-
-    @classmethod
-    def nested_settings(cls) -> dict[str, type[Settings]]:
-        return {**super().nested_settings(), "replay_buffer_config": ReplayBufferConfig}
-
-    def validate(self) -> None:
-        super().validate()
-        if self.num_learners:
-            raise ConfigError(
-                f"num_learners = {self.num_learners} is not possible with {self._algorithm()}: "
-                "each gradient step draws from the replay buffer in the trial's own process, and "
-                "new priorities must be back before the next draw; allowed: 0"
-            )
-        capacity = self.resolve().replay.capacity
-        needed = (self.get_rollout_fragment_length() + 1) * self.num_slots
-        if capacity < needed:
-            raise ConfigError(
-                f"replay_buffer_config: capacity = {capacity} cannot hold one sample of "
-                f"{self.get_rollout_fragment_length()} steps of {self.num_slots} slots; allowed: "
-                f"at least {needed}"
-            )
-        if self.num_steps_sampled_before_learning_starts > capacity:
-            raise ConfigError(
-                "num_steps_sampled_before_learning_starts = "
-                f"{self.num_steps_sampled_before_learning_starts} is more than the capacity of "
-                f"the replay buffer, {capacity} (replay_buffer_config)"
-            )
-
-        self._validate_memory()
-
-    def _validate_memory(self) -> None:
-        """What does not go with networks that are trained on sequences."""
-        resolved = self.resolve()
-        shape, replay = resolved.sequences, resolved.replay
-        if shape is None:
-            return
-        if replay.prioritized:
-            raise ConfigError(
-                f"replay_buffer_config: type = {replay.type!r} is not possible with a memory "
-                "(model): priorities are kept of single rows, and sequences are drawn uniformly; "
-                "allowed: 'ReplayBuffer'"
-            )
-        if self.torch_compile_learner:
-            raise ConfigError(
-                "torch_compile_learner = True is not possible with a memory (model): its sequences "
-                "are cut where episodes end, so every batch would be another program"
-            )
-        stride, capacity = resolved.sequence_length, replay.capacity
-        needed = shape.num_rows + stride
-        rows = capacity // self.num_slots // stride * stride
-        if rows < needed:
-            raise ConfigError(
-                f"replay_buffer_config: capacity = {capacity} keeps {rows} rows for each of "
-                f"{self.num_slots} slots; sequences need {needed} (max_seq_len, burn_in_len, "
-                f"n_step): raise capacity to {-(-needed // stride) * stride * self.num_slots}"
-            )
-
-    def resolve(self) -> ResolvedOffPolicy:
-        return self._resolved_as(ResolvedOffPolicy)
-
-    def resolved_values(self) -> dict[str, Any]:
-        values = super().resolved_values()
-        length = values["state_stride"]
-        low, high = self._n_steps()
-        backend, mode = (
-            self.torch_compile_learner_dynamo_backend,
-            self.torch_compile_learner_dynamo_mode,
-        )
-        return {
-            **values,
-            "state_stride": int(length > 0),  # the buffer keeps those that it needs
-            "replay": ReplayBufferConfig.of(self.replay_buffer_config),
-            "n_steps": (low, high),
-            "sequence_length": length,
-            "sequences": self.sequence_shape(length, high),
-            "num_sequences": max(1, self.train_batch_size_per_learner // max(1, length)),
-            "compile": CompileOptions(backend, mode) if self.torch_compile_learner else None,
-        }
-
-    def sequence_shape(self, length: int, n_step: int) -> SequenceShape | None:
-        """What is drawn from the buffer instead of rows if the networks have a memory.
-
-        Args:
-            length: Rows that it is trained on in one piece, 0 without one.
-            n_step: Greatest number of steps of a return.
-        """
-        return None
-
-    def _n_steps(self) -> tuple[int, int]:
-        n_step = self.n_step
-        if not isinstance(n_step, list):
-            return n_step, n_step
-        if not (len(n_step) == 2 and 1 <= n_step[0] <= n_step[1]):
-            raise ConfigError(
-                f"n_step = {n_step!r} is not allowed; allowed: int, >= 1, or [lo, hi] with "
-                "1 <= lo <= hi"
-            )
-        return n_step[0], n_step[1]
-
-    @property
-    def updates_per_env_step(self) -> Fraction:
-        """Gradient steps per environment step, exactly."""
-        if self.training_intensity is None:
-            return Fraction(1, self.get_rollout_fragment_length() * self.num_slots)
-        resolved = self.resolve()
-        rows = self.train_batch_size_per_learner
-        if resolved.sequence_length:
-            rows = resolved.num_sequences * resolved.sequence_length
-        return exact(self.training_intensity) / rows
-
-    def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
-        if self.rollout_fragment_length != "auto":
-            return int(self.rollout_fragment_length)
-        if self.training_intensity is None:
-            return 1
-        return max(1, ceil(1 / self.updates_per_env_step / self.num_slots))
 
 
 class OffPolicy(Algorithm):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.model import ModelConfig
+from trainables.core.config.off_policy import OffPolicyConfig
 from trainables.core.config.reference.defaults import yields
 from trainables.core.config.settings import Settings, setting
 from trainables.core.data.batch import Batch, tree_of
@@ -21,7 +22,7 @@ from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.core.policy.policy import Policy
-from trainables.off_policy import OffPolicy, OffPolicyConfig
+from trainables.off_policy import OffPolicy
 
 _OPTIMIZATION_CONFIG = {
     "actor_learning_rate": "actor_lr",
