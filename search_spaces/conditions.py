@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from search_spaces.documents import SpecError, nearest
+from search_spaces.documents import SpecError
 from search_spaces.parameter import Condition, KeyPath, Parameter, same
+from trainables.core.suggestions import suggestion
 
 
 class SpaceKeyError(SpecError):
@@ -157,7 +158,7 @@ def _fixed(
     raise SpaceKeyError(
         parameter.key,
         f"when: unknown setting {condition.key!r}; a condition is on a setting that is searched "
-        f"or fixed{nearest(condition.key, known)}",
+        f"or fixed{suggestion(condition.key, known)}",
         ("when", condition.key),
     )
 

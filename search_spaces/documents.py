@@ -8,9 +8,8 @@ builds anything but plain Python values.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ import yaml
 
 from search_spaces.yaml_limits import MAX_KEY, LimitError, check_limits, read_text
 from search_spaces.yaml_values import Loader, why_ambiguous
+from trainables.core.suggestions import suggestion
 
 KeyPath = tuple[str | int, ...]
 
@@ -196,18 +196,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:500]} … {text[-500:]}"
 
 
-def nearest(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """`; did you mean 'x'?` for the known name nearest to `name`, or nothing."""
-    found = nearest_name(name, known, cutoff=cutoff)
-    return f"; did you mean {found!r}?" if found is not None else ""
-
-
-def nearest_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name nearest to `name`; None if none is like it."""
-    matches = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
-    return matches[0] if matches else None
-
-
 def _build(
     loader: Loader,
     node: yaml.Node,
@@ -299,4 +287,5 @@ def _sibling_hint(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f" (and no folder {folder})"
-    return nearest(path.name, [p.name for p in folder.iterdir() if p.suffix in (".yaml", ".yml")])
+    beside = [p.name for p in folder.iterdir() if p.suffix in (".yaml", ".yml")]
+    return suggestion(path.name, beside)

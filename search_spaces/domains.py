@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from search_spaces.documents import SpecError, nearest
+from search_spaces.documents import SpecError
+from trainables.core.suggestions import suggestion
 
 MAX_LISTED = 100_000
 """Values of a domain that are listed at most, e.g. for a grid search."""
@@ -334,7 +335,7 @@ def parse_domain(entry: Mapping[str, Any]) -> Domain:
         raise SpecError(f"a domain is one of {', '.join(DOMAINS)}; found {list(entry)}")
     extra = [key for key in entry if key not in (*kinds, *BESIDE)]
     if extra:
-        allowed = ", ".join(BESIDE) + nearest(extra[0], BESIDE)
+        allowed = ", ".join(BESIDE) + suggestion(extra[0], BESIDE)
         raise SpecError(f"unknown key {extra[0]!r} beside {kinds[0]}; allowed: {allowed}")
     arguments = entry[kinds[0]]
     domain = DOMAINS[_SYNONYMS.get(kinds[0], kinds[0])]
@@ -360,7 +361,7 @@ def _transform(name: Any) -> Transform | None:
     if name is None:
         return None
     if not isinstance(name, str) or name not in TRANSFORMS:
-        hint = nearest(name, TRANSFORMS)
+        hint = suggestion(name, TRANSFORMS)
         raise SpecError(f"unknown transform {name!r}; allowed: {', '.join(TRANSFORMS)}{hint}")
     return TRANSFORMS[name]
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
-from search_spaces.documents import Document, SpecError, load_document, nearest, nearest_name
+from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
+from trainables.core.suggestions import did_you_mean, nearest_name, suggestion
 
 DEFAULT = "default"
 
@@ -68,7 +69,7 @@ def load_preset(name_or_path: str) -> Preset:
     name = name if Path(name).suffix in _SUFFIXES else name.lower()
     presets = _presets(document)
     if preset not in presets:
-        hint = nearest(f"{name}/{preset}", [f"{name}/{known}" for known in presets])
+        hint = suggestion(f"{name}/{preset}", [f"{name}/{known}" for known in presets])
         raise SpecError(
             f"the search space {name!r} has no preset {preset!r}; allowed: "
             f"{', '.join(presets)}{hint}"
@@ -126,7 +127,7 @@ def _read(name_or_path: str) -> Document:
         if name_or_path.lower() not in names:
             presets = known_preset_names()
             likely = nearest_name(name_or_path.lower(), [*names, *presets])
-            hint = f"; did you mean {likely!r}?" if likely else ""
+            hint = did_you_mean([likely] if likely else [])
             if likely in presets:
                 having = [name for name in names if likely in preset_names(name)]
                 hint = f"; {likely!r} is a preset: write {having[0]}/{likely}, …"
@@ -161,7 +162,7 @@ def _check_keys(document: Document, path: tuple[str, ...], known: tuple[str, ...
         entry = entry[key]
     for key in entry:
         if key not in known:
-            hint = nearest(key, known)
+            hint = suggestion(key, known)
             raise document.error(
                 (*path, key), f"unknown key {key!r}; allowed: {', '.join(known)}{hint}"
             )

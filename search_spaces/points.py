@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from search_spaces.conditions import SpaceKeyError, look_up
-from search_spaces.documents import SpecError, nearest
+from search_spaces.documents import SpecError
 from search_spaces.domains import Domain, QUniform, RandInt, Uniform
 from search_spaces.parameter import KeyPath, same
 from search_spaces.space import SearchSpace
+from trainables.core.suggestions import suggestion
 
 _TOLERANCE = (
     1e-12  # of what is lost where a transform is inverted: 1 - 0.97 is 0.030000000000000027
@@ -37,7 +38,7 @@ def searched_point(space: SearchSpace, point: Mapping[str, Any]) -> dict[str, An
     for path in given:
         key = ".".join(path)
         if key not in space.keys:
-            hint = nearest(key, space.keys)
+            hint = suggestion(key, space.keys)
             raise SpaceKeyError(key, f"{key} is not searched; searched: {_list(space)}{hint}")
     searched: dict[str, Any] = {}
     for parameter in space.parameters:

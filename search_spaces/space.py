@@ -18,10 +18,11 @@ from search_spaces.conditions import (
     settle,
 )
 from search_spaces.define_by_run import DefineByRun
-from search_spaces.documents import Document, SpecError, nearest
+from search_spaces.documents import Document, SpecError
 from search_spaces.domains import DOMAINS, KINDS, MAX_LISTED, Grid, is_domain, parse_domain
 from search_spaces.native import to_tune
 from search_spaces.parameter import Condition, KeyPath, Parameter, assign
+from trainables.core.suggestions import suggestion
 
 __all__ = ["SearchSpace", "SpaceKeyError"]
 
@@ -272,7 +273,7 @@ def _not_a_domain(entry: Any) -> str:
     allowed = ", ".join(DOMAINS)
     if isinstance(entry, Mapping) and entry:
         name = next(key for key, value in entry.items() if not _nested(value))
-        return f"unknown domain {name!r}; allowed: {allowed}{nearest(name, KINDS)}"
+        return f"unknown domain {name!r}; allowed: {allowed}{suggestion(name, KINDS)}"
     return (
         f"{entry!r} is no domain; allowed: {allowed}, e.g. {{uniform: [0, 1]}} "
         "(a fixed value belongs under config)"

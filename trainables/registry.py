@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import importlib.util
 from importlib import metadata
@@ -12,6 +11,7 @@ from typing import Any
 
 from trainables.core.config.reference.planned import names_not_here, whats_become_of
 from trainables.core.errors import ConfigError
+from trainables.core.suggestions import did_you_mean, suggestion
 
 _MODULES = {
     "A2C": "trainables.a2c",
@@ -69,9 +69,8 @@ def get_algorithm(name: Any) -> Any:
 def _hint(name: str) -> str:
     """Which algorithm was probably meant, or comes nearest, to end an error with."""
     if name.upper() in _MODULES:
-        return f"; did you mean {name.upper()}?"
-    near = difflib.get_close_matches(name.upper(), _MODULES, n=2, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+        return did_you_mean([name.upper()])
+    return suggestion(name.upper(), _MODULES, most=2, cutoff=0.5)
 
 
 def name_of(algorithm: type) -> str:

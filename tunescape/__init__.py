@@ -52,13 +52,10 @@ def __dir__() -> list[str]:
 
 def _hint(name: str) -> str:
     """What becomes of a name that is known not to be here, or the one that was probably meant."""
-    import difflib
+    from trainables.core.config.reference.planned import whats_become_of
+    from trainables.core.suggestions import suggestion
 
-    whats_become_of = importlib.import_module(
-        "trainables.core.config.reference.planned"
-    ).whats_become_of
-    words = None if name.startswith("_") else whats_become_of(name)
-    if words:
-        return f": {words}"
-    near = [] if name.startswith("_") else difflib.get_close_matches(name, __dir__(), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    if name.startswith("_"):
+        return ""
+    words = whats_become_of(name)
+    return f": {words}" if words else suggestion(name, __dir__())

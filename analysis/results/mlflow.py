@@ -8,7 +8,6 @@ All else equals the folder's.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from analysis.results.mlflow_history import Point, histories
 from analysis.results.records import MLFLOW, Sweep, TrialRecord
 from analysis.results.rows import Config, ResultsError, Row, nest, one_timeline
 from analysis.results.store_files import sqlite_file, why_not_mlflow
+from trainables.core.suggestions import nearest_names
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -126,7 +126,7 @@ def _find(client: MlflowClient, sweep: str, uri: str) -> tuple[Run, str]:
     if sweep in known:
         return known[sweep]
     names = [key for key, (run, _) in known.items() if key != run.info.run_id and "/" in key]
-    near = difflib.get_close_matches(sweep, names, n=3, cutoff=0.3) or names[-3:]
+    near = nearest_names(sweep, names, most=3, cutoff=0.3) or names[-3:]
     hint = f"; there are e.g. {', '.join(near)}" if near else "; it holds no sweep"
     raise ResultsError(f"{scrubbed(uri)}: there is no sweep {sweep!r}{hint}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from analysis.home import expanded
 from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.checkpoints import POLICY, CheckpointRecord, find_checkpoints
 from analysis.results.rows import ResultsError, as_config, read_json, read_rows
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -114,8 +114,7 @@ class Sweep:
             return
         if not known:
             raise ResultsError(f"{self.path}: no trial has reported a result yet")
-        near = difflib.get_close_matches(metric, known, n=3, cutoff=0.4)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
+        hint = suggestion(metric, known, most=3, cutoff=0.4)
         raise ResultsError(f"{self.path}: no trial reported the metric {metric!r}{hint}")
 
 
@@ -149,8 +148,7 @@ def load_sweep(results: Source) -> Sweep:
 
 def _sweep_from_folder(path: Path) -> Sweep:
     if not path.is_dir():
-        near = difflib.get_close_matches(path.name, _sweeps_in(path.parent), n=3, cutoff=0.4)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
+        hint = suggestion(path.name, _sweeps_in(path.parent), most=3, cutoff=0.4)
         raise ResultsError(f"{path}: there is no such sweep folder{hint}")
     states = _tune_states(path)
     folders = {p.name: p for p in sorted(path.iterdir()) if _is_trial_folder(p)}

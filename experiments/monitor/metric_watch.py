@@ -15,7 +15,7 @@ from analysis.results.rows import flatten
 from experiments.errors import SweepError
 from experiments.spec.metrics import FAMILIES
 from experiments.spec.schema import SweepSpec
-from search_spaces.documents import nearest
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -79,5 +79,5 @@ def _message(metric: str, key: str, trial_id: str, seen: int, row: dict[str, Any
     where = key if key.endswith(metric) else f"{key} = {metric!r}"
     return (
         f"{where}: {results} of trial {trial_id} held no metric {metric!r}; allowed: "
-        f"{', '.join(reported)}{nearest(metric, reported)}"
+        f"{', '.join(reported)}{suggestion(metric, reported)}"
     )

@@ -18,7 +18,8 @@ from experiments.search.registry import search_kind
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.load import dump_spec, read_spec
-from search_spaces.documents import SpecError, nearest
+from search_spaces.documents import SpecError
+from trainables.core.suggestions import suggestion
 
 _NEW_SWEEP = "start a new sweep instead"
 
@@ -109,7 +110,7 @@ def _criterion(spec: SweepSpec, name: str, value: float) -> str:
         there = ", ".join(f"{key}={limit:g}" for key, limit in spec.stop.items()) or "none"
         raise SweepError(
             f"{given}: it is no stop criterion of {spec.name}, which has {there}"
-            f"{nearest(metric, spec.stop)}"
+            f"{suggestion(metric, spec.stop)}"
         )
     if value < spec.stop[metric]:
         raise SweepError(

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from experiments.schedulers.kind import PLACE, Parts, SchedulerKind, limit_of
 from experiments.spec.scheduler_schema import Pb2Scheduler, PbtScheduler
 from experiments.spec.schema import SweepSpec
-from search_spaces.documents import Document, nearest
+from search_spaces.documents import Document
 from search_spaces.parameter import Parameter
 from search_spaces.space import SearchSpace
 from trainables.core.config.reference.compatibility import ALIASES
+from trainables.core.suggestions import suggestion
 
 # All of a population share these: a trial goes on in a process that was built for its donor's.
 _SHARED_SECTIONS = ("environment", "env_runners", "learners", "resources")
@@ -89,7 +90,7 @@ class PopulationKind(SchedulerKind[Options]):
                 raise document.error(
                     (*PLACE, "mutations"),
                     f"scheduler: mutations: {key!r} is not searched; the search space has {known}"
-                    f"{nearest(key, space.keys)}",
+                    f"{suggestion(key, space.keys)}",
                 )
         mutated = mutated_parameters(space, options.mutations)
         if not mutated:

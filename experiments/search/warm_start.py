@@ -21,11 +21,11 @@ from experiments.spec.search_schema import LearningSection, WarmStart
 from experiments.spec.section import ENV_STEPS
 from experiments.trial_info import PRUNED
 from search_spaces.conditions import SpaceKeyError
-from search_spaces.documents import nearest
 from search_spaces.domains import Domain
 from search_spaces.parameter import assign
 from search_spaces.points import searched_config
 from search_spaces.space import SearchSpace
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -153,7 +153,7 @@ def _from_mlflow(
             known = [found.name for found in client.search_experiments()]
             raise PreflightError(
                 f"warm_start: {scrubbed(uri)} has no experiment {experiment_name!r}; "
-                f"it has: {', '.join(known)}{nearest(experiment_name, known)}"
+                f"it has: {', '.join(known)}{suggestion(experiment_name, known)}"
             )
         token = None
         while True:

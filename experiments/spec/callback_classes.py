@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.spec.named_loggers import NAMED
 from experiments.spec.schema import SweepSpec
-from search_spaces.documents import nearest
+from trainables.core.suggestions import suggestion
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def callback_class(name: str) -> Any:
         name = NAMED[name].path
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
-        hint = nearest(name, NAMED, cutoff=0.5)
+        hint = suggestion(name, NAMED, cutoff=0.5)
         raise ValueError(f"is no callback; allowed: module:Class, {', '.join(NAMED)}{hint}")
     try:
         found: Any = pkgutil.resolve_name(name)
@@ -88,7 +88,7 @@ def why_not_these(found: Any, args: dict[str, Any]) -> str:
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         ]
         unknown = next((key for key in args if key not in names), None)
-        hint = nearest(unknown, names) if unknown is not None else ""
+        hint = suggestion(unknown, names) if unknown is not None else ""
         allowed = ", ".join(names) or "none"
         return f"{found.__name__} {error}; its arguments: {allowed}{hint}"
     return ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.home import expanded
-from search_spaces.documents import SpecError, nearest
+from search_spaces.documents import SpecError
+from trainables.core.suggestions import suggestion
 
 _FOLDER = Path(__file__).parents[1]
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -22,7 +23,7 @@ def find_spec(path: str | Path) -> Path:
     if str(path) in spec_names() and not Path(path).is_file():
         return _FOLDER / f"{path}.yaml"
     if not Path(path).exists() and Path(path).suffix not in YAML_SUFFIXES:
-        hint = nearest(path, spec_names())
+        hint = suggestion(path, spec_names())
         raise SpecError(
             f"{path}: no such file, and no spec of that name; "
             f"known names: {', '.join(spec_names())}{hint}"
@@ -43,7 +44,7 @@ def find_part(name: str, folder: Path) -> Path:
         return _FOLDER / f"{name}.yaml"
     known = [file.name for file in folder.iterdir() if file.suffix in YAML_SUFFIXES]
     raise SpecError(
-        f"no file {beside}, and no shipped spec {name!r}{nearest(name, [*known, *spec_names()])}"
+        f"no file {beside}, and no shipped spec {name!r}{suggestion(name, [*known, *spec_names()])}"
     )
 
 

@@ -26,7 +26,8 @@ from typing import Any
 from experiments.spec.compose import merge
 from experiments.spec.schema import SweepSpec
 from experiments.spec.section import shown_count
-from search_spaces.documents import Document, KeyPath, nearest
+from search_spaces.documents import Document, KeyPath
+from trainables.core.suggestions import suggestion
 
 KEY = "matrix"
 EXCLUDE = "exclude"
@@ -121,7 +122,7 @@ def _axis(document: Document, key: str, values: Any) -> Axis:
             place,
             f"{KEY}: unknown key {key!r}; allowed: {', '.join(allowed)}, a dotted key such as "
             "config.lr, or any name with a mapping of variants"
-            f"{nearest(path[0], [*allowed, EXCLUDE])}",
+            f"{suggestion(path[0], [*allowed, EXCLUDE])}",
         )
     if path[0] in FIXED:
         raise document.error(place, f"{KEY}: {path[0]} is one for all sweeps of a matrix")
@@ -183,14 +184,14 @@ def _exclusions(document: Document, axes: list[Axis], entries: Any) -> list[dict
                 raise document.error(
                     here,
                     f"{KEY}.{EXCLUDE}: {key!r} is no key of the matrix; allowed: "
-                    f"{', '.join(by_key)}{nearest(key, by_key)}",
+                    f"{', '.join(by_key)}{suggestion(key, by_key)}",
                 )
             if value not in by_key[key].choices:
                 known = [str(item) for item in by_key[key].choices]
                 raise document.error(
                     here,
                     f"{KEY}.{EXCLUDE}: {key} = {value!r} is none of its values; allowed: "
-                    f"{', '.join(known)}{nearest(value, known)}",
+                    f"{', '.join(known)}{suggestion(value, known)}",
                 )
     return entries
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from search_spaces.documents import SpecError, nearest_name
+from search_spaces.documents import SpecError
 from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, OLDER_EVALUATED, TUNES
+from trainables.core.suggestions import did_you_mean, nearest_name
 
 LEGACY = {
     "episode_reward_mean": "episode_return_mean",
@@ -94,7 +95,7 @@ def canonical_metric(name: str, trainable: Any = None) -> str:
 def _hint(name: str, known: list[str]) -> str:
     """The allowed metric that was probably meant, where an older name is nearest too."""
     found = nearest_name(name, [*known, *LEGACY])
-    return "" if found is None else f"; did you mean {LEGACY.get(found, found)!r}?"
+    return did_you_mean([] if found is None else [LEGACY.get(found, found)])
 
 
 def _is_algorithm(trainable: Any) -> bool:

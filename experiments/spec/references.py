@@ -13,7 +13,8 @@ from typing import Any
 
 from analysis.credentials import has_secret
 from experiments.spec.matrix import KEY
-from search_spaces.documents import Document, KeyPath, SpecError, nearest, parse
+from search_spaces.documents import Document, KeyPath, SpecError, parse
+from trainables.core.suggestions import suggestion
 
 CREDENTIALS: tuple[KeyPath, ...] = (
     ("mlflow", "tracking_uri"),
@@ -175,7 +176,7 @@ def _value(document: Document, path: KeyPath, reference: re.Match[str]) -> str:
             path,
             f"{_dotted(path)}: the environment variable {name} is not set, and ${{env:{name}}} "
             f"has no default; set it, or write ${{env:{name}:default}}"
-            f"{nearest(name, os.environ, cutoff=0.8)}",
+            f"{suggestion(name, os.environ, cutoff=0.8)}",
         )
     return default
 

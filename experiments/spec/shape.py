@@ -14,7 +14,7 @@ from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import SEARCH_SYNONYMS, SEARCHES
 from experiments.spec.section import MAX_SEEDS, Section
 from experiments.spec.trainable import resolve_trainable
-from search_spaces.documents import Document, KeyPath, SpecError, nearest, nearest_name
+from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.loader import (
     Preset,
     known_preset_names,
@@ -24,6 +24,7 @@ from search_spaces.loader import (
 )
 from search_spaces.space import SearchSpace, SpaceKeyError
 from trainables.core.config.reference.planned import whats_become_of
+from trainables.core.suggestions import did_you_mean, nearest_name, suggestion
 
 _TAGGED: dict[str, dict[str, type[Section]]] = {"search": SEARCHES, "scheduler": SCHEDULERS}
 _FIELDS = SweepSpec.model_fields
@@ -75,7 +76,7 @@ def _expand_algorithm(
             raise document.error(place, f"{key}: {BOHB}")
         problem = f"unknown {key} algorithm {name!r}" if name else "missing key 'algorithm'"
         likely = nearest_name(name, (*known, *synonyms))
-        hint = f"; did you mean {synonyms.get(likely, likely)!r}?" if likely else ""
+        hint = did_you_mean([synonyms.get(likely, likely)] if likely else [])
         raise document.error(place, f"{key}: {problem}; allowed: {', '.join(known)}{hint}")
 
 
@@ -153,7 +154,7 @@ def take_space_by_name(document: Document) -> SearchSpace:
     preset = _preset(document, place, name)
     for key in removed:
         if key not in preset.space.keys:
-            hint = nearest(key, preset.space.keys)
+            hint = suggestion(key, preset.space.keys)
             raise document.error(
                 ("search_space", key), f"{key!r} is not in the search space {name!r}{hint}"
             )
@@ -190,7 +191,7 @@ def _refuse_misspelt_preset(document: Document, name: str) -> None:
         return
     if _own_space(trainable_of(document)) is not None:
         raise SpecError(
-            f"unknown search space {name!r}; allowed: {', '.join(known)}; did you mean {likely!r}?"
+            f"unknown search space {name!r}; allowed: {', '.join(known)}{did_you_mean([likely])}"
         )
 
 
@@ -214,7 +215,7 @@ def _check_fit(document: Document, place: KeyPath, preset: Preset, space: Search
     except SpaceKeyError as error:
         own = _own_space(trainable)
         made_for = f" is for {preset.trainable}" if preset.trainable else ""
-        hint = f"; did you mean {own!r}?" if own else ""
+        hint = did_you_mean([own] if own else [])
         raise document.error(
             place,
             f"the search space {preset.name!r}{made_for} and does not fit "
@@ -239,7 +240,7 @@ def _unknown_key(document: Document, key: str, known: list[str]) -> str:
     for name, section in sections.items():
         if section is not None and key in section.model_fields:
             return f"unknown key {key!r}; it is a key of {name}: write {name}: {{{key}: …}}"
-    likely = nearest(key, known, cutoff=0.8)
+    likely = suggestion(key, known, cutoff=0.8)
     if likely:  # a slip of the pen is told at once: the trainable takes seconds to import
         return f"unknown key {key!r}; allowed: {', '.join(known)}{likely}"
     try:
@@ -249,7 +250,7 @@ def _unknown_key(document: Document, key: str, known: list[str]) -> str:
         config_class, settings = None, []
     if key in settings:
         return f"unknown key {key!r}; it is a setting of the trainable: write it under config"
-    likely = nearest(key, known)
+    likely = suggestion(key, known)
     if config_class is not None and not likely:
         likely = config_class.hint(key)
         if likely:
@@ -313,7 +314,7 @@ def _describe(path: KeyPath, problem: Any) -> str:
     if kind == "extra_forbidden":
         known = _fields_at(path[:-1], problem["loc"])
         where = ".".join(str(part) for part in path[:-1])
-        hint = nearest(path[-1], known)
+        hint = suggestion(path[-1], known)
         return f"{where}: unknown key {path[-1]!r}; allowed: {', '.join(known)}{hint}"
     if kind == "missing" and isinstance(path[-1], str):
         known = _fields_at(path[:-1], problem["loc"])
@@ -322,7 +323,7 @@ def _describe(path: KeyPath, problem: Any) -> str:
         known = _fields_at(path, problem["loc"])
         return f"{dotted} = {value!r} is not allowed; allowed: a mapping of {', '.join(known)}"
     if kind == "literal_error":
-        hint = nearest(value, _choices(problem).split(", "), cutoff=0.4)
+        hint = suggestion(value, _choices(problem).split(", "), cutoff=0.4)
         return f"{dotted} = {value!r} is not allowed; allowed: {_choices(problem)}{hint}"
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
     verb = "allowed" if problem["msg"].startswith("Input should be ") else "error"

@@ -36,7 +36,7 @@ finally:
         (["run", "typo.yaml"], 2, "did you mean 'num_samples'"),
         (["run", "quickstart", "--set", "num_sample=3"], 2, "did you mean 'num_samples'"),
         (["run", "quickstart", "--set", "trainable=TD3"], 2, "nearest: SAC"),
-        (["train", "--algo", "PPOO", "--env", "x", "--stop", "{a: 1}"], 2, "did you mean PPO"),
+        (["train", "--algo", "PPOO", "--env", "x", "--stop", "{a: 1}"], 2, "did you mean 'PPO"),
         (["space", "nosuch"], 2, "unknown search space"),
         (["run", "--no-such-option"], 2, "No such option"),
     ],

@@ -38,6 +38,7 @@ PUBLIC = (
     "trainables.core.checkpoint",
     "trainables.core.policy.policy",
     "trainables.core.config.settings",
+    "trainables.core.suggestions",
     "trainables.runtime.evaluation.play",
     "trainables.runtime.evaluation.needed_trust",
     "trainables.runtime.evaluation.policy_formats",
@@ -74,6 +75,7 @@ WITHOUT = {
 # … but for the files whose matter it is, by how their paths begin.
 EXCEPT = {"mlflow": "analysis/results/mlflow"}
 ONLY_IN = {
+    "difflib": "trainables/core/suggestions",
     "ray.rllib": "experiments/benchmarks/peer_rllib",
     "stable_baselines3": "experiments/benchmarks/peer_sb3",
 }
@@ -239,6 +241,7 @@ def test_the_test_reads_the_source() -> None:
         ("analysis/ranking/best.py", "import mlflow"),
         ("experiments/running/tuner.py", "from trainables.algorithm import _read_checkpoint"),
         ("experiments/running/tuner.py", "import ray.rllib"),
+        ("experiments/running/tuner.py", "import difflib"),
         ("experiments/running/tuner.py", "from tunescape import PPO"),
         ("trainables/ppo.py", "from tunescape.shared_names import make_room"),
         ("experiments/benchmarks/peer_sb3.py", "from ray.rllib.algorithms.ppo import PPO"),

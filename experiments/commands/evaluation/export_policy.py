@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.home import expanded
 from experiments.errors import ExperimentError
 from experiments.spec.paths import BEST_FOLDER, FINAL_FILE, SPEC_FILE, shown_path
-from search_spaces.documents import nearest
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,8 @@ def export_policy(
 
     if format not in FORMATS:
         raise ExperimentError(
-            f"--format {format} is unknown; known: {', '.join(FORMATS)}{nearest(format, FORMATS)}"
+            f"--format {format} is unknown; known: {', '.join(FORMATS)}"
+            + suggestion(format, FORMATS)
         )
     writer: str | Writer = _mlflow_writer(trust) if format == "mlflow" else format
     folder = expanded(folder)
@@ -181,7 +182,7 @@ def _inside(folder: Path, checkpoint: Path) -> Path:
     names = [f"{p.parent.name}/{p.name}" for p in sorted(folder.glob("*/checkpoint_*"))]
     raise ExperimentError(
         f"--checkpoint {checkpoint}: there is no such folder in {folder}"
-        + nearest(str(checkpoint), names)
+        + suggestion(str(checkpoint), names)
         if names
         else f"--checkpoint {checkpoint}: {folder} has no checkpoints"
     )

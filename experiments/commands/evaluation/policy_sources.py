@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from analysis.home import expanded
 from experiments.errors import ExperimentError, SpecError
 from experiments.spec.paths import BEST_FOLDER, SPEC_FILE, shown_path
+from trainables.core.suggestions import did_you_mean, nearest_names
 
 if TYPE_CHECKING:
     from analysis.errors import ResultsError
@@ -168,6 +168,5 @@ def _nearest(folder: Path) -> str:
     if not folder.parent.is_dir():
         return ""
     names = [path.name for path in folder.parent.iterdir() if path.is_dir()]
-    near = difflib.get_close_matches(folder.name, names, n=3, cutoff=0.5)
-    found = ", ".join(shown_path(folder.parent / name) for name in near)
-    return f"; nearest: {found}" if near else ""
+    near = nearest_names(folder.name, names, most=3, cutoff=0.5)
+    return did_you_mean(shown_path(folder.parent / name) for name in near)

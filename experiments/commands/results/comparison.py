@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.errors import ExperimentError, SpecError
 from experiments.output_files import check_writable
 from experiments.spec.paths import SPEC_FILE
-from search_spaces.documents import nearest
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,7 @@ def compare_folders(
 def check_files(form: str, files: Sequence[Path]) -> None:
     """Refuse, before anything is read, what could not be written."""
     if form not in FORMS:
-        raise SpecError(f"--as {form}: allowed: {', '.join(FORMS)}{nearest(form, FORMS)}")
+        raise SpecError(f"--as {form}: allowed: {', '.join(FORMS)}{suggestion(form, FORMS)}")
     for path in files:
         if path.suffix not in FILES:
             raise SpecError(f"-o {path}: allowed endings: {', '.join(FILES)}")

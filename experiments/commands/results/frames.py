@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments.errors import SweepError
 from experiments.spec.metrics import LEGACY
-from search_spaces.documents import nearest
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
     if what not in WHAT:
         raise SweepError(
             f"--what {what}: there is no such table; allowed: {', '.join(WHAT)}"
-            f"{nearest(what, WHAT)}"
+            f"{suggestion(what, WHAT)}"
         )
     given = sources[0] if len(sources) == 1 else list(sources)
     if what == "curves":

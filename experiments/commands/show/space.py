@@ -9,11 +9,12 @@ import yaml
 
 from experiments.spec.trainable import resolve_trainable
 from search_spaces.conditions import look_up, settings_of
-from search_spaces.documents import SpecError, nearest
+from search_spaces.documents import SpecError
 from search_spaces.domains import Choice, Domain, Grid
 from search_spaces.loader import Preset
 from search_spaces.native import all_conditions
 from search_spaces.parameter import Condition, Parameter, assign
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +45,7 @@ def show_space(preset: Preset, form: str, console: Console) -> None:
         console.print(space_as_python(preset), highlight=False, markup=False, soft_wrap=True)
     else:
         raise SpecError(
-            f"--as {form} is not allowed; allowed: {', '.join(FORMS)}{nearest(form, FORMS)}"
+            f"--as {form} is not allowed; allowed: {', '.join(FORMS)}{suggestion(form, FORMS)}"
         )
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from experiments.errors import SpecWarning
 from experiments.spec.legacy.config import modernise
 from experiments.spec.schema import SweepSpec
-from search_spaces.documents import Document, KeyPath, nearest
+from search_spaces.documents import Document, KeyPath
+from trainables.core.suggestions import suggestion
 
 _CHECKPOINT_SCORE = {
     "checkpoint_score_attribute": ("objective", "metric"),
@@ -89,7 +90,7 @@ def from_legacy(document: Document, experiment: str | None) -> Document:
         )
     name = names[0] if experiment is None else experiment
     if name not in document.data:
-        hint = nearest(name, names)
+        hint = suggestion(name, names)
         raise document.error((), f"no experiment {name!r}; it holds {', '.join(names)}{hint}")
     entries = document.data[name]
     if "run" not in entries:
@@ -139,7 +140,8 @@ def _target(
     if key not in known:
         raise document.error(
             place,
-            f"unknown key {key!r} of {place[-2]}; allowed: {', '.join(known)}{nearest(key, known)}",
+            f"unknown key {key!r} of {place[-2]}; allowed: {', '.join(known)}"
+            + suggestion(key, known),
         )
     if not known[key]:
         raise document.error(place, f"{key} must be a mapping")

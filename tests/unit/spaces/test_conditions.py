@@ -161,7 +161,7 @@ def test_a_space_by_name_loses_what_is_never_active(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "expected"),
     [
-        ("{minibatch_size: 32}", "{minibatchsize: 32}", 6, "did you mean minibatch_size"),
+        ("{minibatch_size: 32}", "{minibatchsize: 32}", 6, "did you mean 'minibatch_size"),
         ("{minibatch_size: 32}", "{lr: 0.5}", 6, "lr: when: lr is the setting itself"),
         ("{minibatch_size: 32}", "{minibatch_size: 48}", 6, "minibatch_size is never 48"),
         ("{minibatch_size: 32}", "{minibatch_size: -1}", 6, "when: minibatch_size = -1"),

@@ -162,7 +162,7 @@ def test_check_finds_a_bound_that_the_setting_does_not_allow() -> None:
     with pytest.raises(SpecError, match=r"gamma = -1 is not allowed"):
         bad = {"gamma": {"uniform": [0, 2], "transform": "one_minus"}}
         SearchSpace.parse(bad).check(DummyConfig)
-    with pytest.raises(SpecError, match="did you mean minibatch_size"):
+    with pytest.raises(SpecError, match="did you mean 'minibatch_size"):
         SearchSpace.parse({"minibatchsize": {"choice": [1]}}).check(DummyConfig)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 from trainables.core.config.reference.planned import FEATURES_PLANNED
 from trainables.core.config.settings import Settings, is_search_domain, setting
 from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
 
 _NOISE = (
     "base",
@@ -178,8 +178,7 @@ class ExplorationConfig(Settings):
                 f"({FEATURES_PLANNED[kind]})"
             )
         if isinstance(kind, str) and kind not in OPTIONS:
-            near = difflib.get_close_matches(kind, OPTIONS, n=1, cutoff=0.4)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = suggestion(kind, OPTIONS, cutoff=0.4)
             raise ConfigError(
                 f"exploration_config: type = {kind!r} is unknown; known: {', '.join(OPTIONS)}{hint}"
             )

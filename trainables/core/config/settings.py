@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 import functools
 import inspect
 import math
@@ -22,6 +21,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from trainables.core.errors import ConfigError
+from trainables.core.suggestions import did_you_mean, nearest_names
 
 MOST_ACTORS = 100_000  # of one kind: each is a bundle in the request for a trial's resources
 MOST_SLOTS = 100_000  # of one process
@@ -321,15 +321,12 @@ class Settings:
         """What a name that is no setting was probably meant to be, to end an error with."""
         if name in cls.also_called:
             return f"; here it is {cls.also_called[name]}"
-        near = difflib.get_close_matches(name, list(cls.known_names()), n=3, cutoff=0.6)
-        likeness = [difflib.SequenceMatcher(None, n, name).ratio() for n in near]
-        # A name that is much more like it than the others was meant.
-        near = [n for n, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
+        near = nearest_names(name, cls.known_names(), most=3, within=0.1)
         near = list(dict.fromkeys(map(cls._called_now, near)))
         known = cls.settings()
         sectioned = cls.what == "setting"  # nested dicts such as `model` have no fluent methods
-        hints = [f"{n} (in .{known[n].section}())" if sectioned and n in known else n for n in near]
-        return f"; did you mean {' or '.join(hints)}?" if hints else ""
+        sections = {n: f"in .{known[n].section}()" for n in near if sectioned and n in known}
+        return did_you_mean(near, sections)
 
     @classmethod
     def nested_settings(cls) -> dict[str, type[Settings]]:

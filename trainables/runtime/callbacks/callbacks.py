@@ -6,7 +6,6 @@ A hook gets keyword arguments; a method takes those that it has parameters for, 
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.config.callbacks import HOOKS, entries
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -226,8 +226,7 @@ def _check_hook(owner: str, name: str) -> None:
         return
     if name in _REFUSED:
         raise ConfigError(f"{owner}.{name} is no hook here: {_REFUSED[name]}")
-    near = difflib.get_close_matches(name, HOOKS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else f"; hooks: {', '.join(HOOKS)}"
+    hint = suggestion(name, HOOKS) or f"; hooks: {', '.join(HOOKS)}"
     raise ConfigError(f"{owner}.{name}: there is no such hook{hint}")
 
 

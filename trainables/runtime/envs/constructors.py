@@ -5,12 +5,12 @@ Also imported by the processes of remote slots, so neither torch nor Ray may be 
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Collection, Mapping
 from inspect import Parameter
 from typing import Any
 
+from trainables.core.suggestions import nearest_name
 from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.time_limits import LIMIT
 
@@ -95,7 +95,7 @@ def _taker(parameters: list[Parameter], context: Collection[str]) -> str | None:
     first, *others = parameters
     if first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD) or any(map(_is_needed, others)):
         return None
-    is_typo = difflib.get_close_matches(first.name, [*context], n=1, cutoff=_TYPO)
+    is_typo = nearest_name(first.name, context, cutoff=_TYPO) is not None
     if is_typo or not _may_be_context(first.annotation):
         return None
     if _is_needed(first) or first.kind is first.VAR_POSITIONAL:

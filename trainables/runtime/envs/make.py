@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
 from trainables.runtime.envs.checks import check_vector_env
 from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.games import classic, toys  # noqa: F401  # register environments
@@ -276,8 +276,7 @@ def _resolve_dotted(env: str) -> Callable[..., Any]:
 
 
 def _unknown(env: str) -> ConfigError:
-    near = difflib.get_close_matches(env, gym.registry.keys(), n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    hint = suggestion(env, gym.registry, most=3, cutoff=0.5)
     return ConfigError(
         f"env {env!r} is unknown: it is no gymnasium id, no name given to tune.register_env and no "
         f"'module:name' or 'package.module.Class'{hint}"

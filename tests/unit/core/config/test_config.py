@@ -119,9 +119,9 @@ def test_nothing_is_set_when_one_value_is_wrong() -> None:
 
 
 def test_unknown_setting_with_nearest_names() -> None:
-    with raises(r"unknown setting 'clip_parm' of PPOConfig; did you mean clip_param \(in \.tra"):
+    with raises(r"unknown setting 'clip_parm' of PPOConfig; did you mean 'clip_param' \(in \.tra"):
         PPOConfig().training(clip_parm=0.1)
-    with raises("unknown setting 'num_rollout_worker' of PPOConfig; did you mean num_env_runners"):
+    with raises("unknown setting 'num_rollout_worker' of PPOConfig; did you mean 'num_env_runners"):
         PPOConfig.from_dict({"num_rollout_worker": 1})
     with raises("clip_param = .* is no setting of Algorithm; it belongs to PPO"):
         AlgorithmConfig.from_dict({"clip_param": 0.1})
@@ -161,7 +161,7 @@ def test_help_shows_the_algorithms_own_settings() -> None:
 
 
 def test_nested_dicts_are_checked() -> None:
-    with raises(r"unknown model setting 'fcnet_hidden' of ModelConfig; did you mean fcnet_hiddens"):
+    with raises("unknown model setting 'fcnet_hidden' of ModelConfig; did you mean 'fcnet_hid"):
         PPOConfig().training(model={"fcnet_hidden": [8]})
     with raises(r"fcnet_activation = 'tahn' is not allowed; allowed: one of 'tanh'"):
         PPOConfig().training(model={"fcnet_activation": "tahn"})
@@ -434,7 +434,7 @@ def test_evaluation_config_takes_only_what_has_an_effect(name: str) -> None:
 
 
 def test_evaluation_config_is_checked() -> None:
-    with raises("unknown setting 'explor' of PPOConfig; did you mean explore"):
+    with raises("unknown setting 'explor' of PPOConfig; did you mean 'explore"):
         PPOConfig().evaluation(evaluation_config={"explor": False})
     with raises("explore = 1 is not allowed; allowed: bool"):
         PPOConfig().evaluation(evaluation_config={"explore": 1})

@@ -13,7 +13,7 @@ from trainables.core.errors import ConfigError
 OU = {"type": "OrnsteinUhlenbeckNoise"}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"type": "GausianNoise"}, "type = 'GausianNoise' is unknown; .* did you mean 'GaussianNoise'"),
-    ({**OU, "ou_thta": 1.0}, "'ou_thta' of ExplorationConfig; did you mean ou_theta"),
+    ({**OU, "ou_thta": 1.0}, "'ou_thta' of ExplorationConfig; did you mean 'ou_theta"),
     ({**OU, "stddev": 1.0}, "'stddev' is no option of 'Orn.*; it belongs to GaussianNoise"),
     ({"type": "Random", "stddev": 1.0}, "'stddev' is no option of 'Random' .it has none"),
     ({**OU, "ou_sigma": -1}, "ou_sigma = -1 is not allowed; allowed: float, >= 0"),

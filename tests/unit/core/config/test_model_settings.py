@@ -37,7 +37,7 @@ from trainables.core.errors import ConfigError
             {"post_fcnet_hiddens": [3]},
             "fcnet_hiddens and fcnet_activation are those behind the con",
         ),
-        ({"lstm_cell": 3}, "unknown model setting 'lstm_cell' .* did you mean lstm_cell_size"),
+        ({"lstm_cell": 3}, "unknown model setting 'lstm_cell' .* did you mean 'lstm_cell_size"),
         (
             {
                 "use_attention": True,

@@ -86,7 +86,7 @@ def test_where_the_names_of_the_issue_lead(name: str, places: tuple[str, str, st
         ("policy_kwargs", "here it is model={'fcnet_hiddens': [64, 64]}"),
         ("learning-rate", "here it is lr"),  # with a hyphen, as on a command line
         ("learning_rat", "here it is lr"),
-        ("num_epoch", "did you mean num_epochs"),  # one of ours is more like it than n_epochs
+        ("num_epoch", "did you mean 'num_epochs"),  # one of ours is more like it than n_epochs
         ("buffer_size", "a setting of DQN, SAC, not of PPO"),
     ],
 )
@@ -122,7 +122,7 @@ def test_every_way_to_give_a_setting() -> None:
         PPO(config={"learning_rate": 1e-3})
     with pytest.raises(AttributeError, match="learning_rate does not exist; here it is lr"):
         _ = PPOConfig().learning_rate
-    with pytest.raises(ConfigError, match="'gama' of SACConfig; did you mean gamma"):
+    with pytest.raises(ConfigError, match="'gama' of SACConfig; did you mean 'gamma"):
         SACConfig(gama=0.9)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="it is an older name of num_env_runners"):
         PPOConfig(num_workers=2)  # type: ignore[call-arg]
@@ -145,7 +145,7 @@ def test_an_algorithm_that_is_not_here_leads_to_one_that_is(name: str) -> None:
 
 
 def test_a_misspelt_algorithm_leads_to_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"known: .*; did you mean PPO\?"):
+    with pytest.raises(ConfigError, match=r"known: .*; did you mean 'PPO'\?"):
         get_algorithm("ppo")
 
 

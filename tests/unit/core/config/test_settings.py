@@ -141,13 +141,13 @@ def test_unknown_name_with_the_nearest_and_their_sections() -> None:
     with pytest.raises(ConfigError) as error:
         Example.check({"coutn": 1})
     assert str(error.value) == (
-        "unknown setting 'coutn' of Example; did you mean count (in .training())?"
+        "unknown setting 'coutn' of Example; did you mean 'count' (in .training())?"
     )
     with pytest.raises(ConfigError, match=r"unknown setting 'zzzz' of Example$"):
         Example.check({"zzzz": 1})
-    with pytest.raises(ConfigError, match="unknown setting 'numbr' of Example; did you mean num"):
+    with pytest.raises(ConfigError, match="unknown setting 'numbr' of Example; did you mean 'num"):
         Example().numbr = 1  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"unknown option 'widht' of NestedE.*mean width\?$"):
+    with pytest.raises(ConfigError, match=r"unknown option 'widht' of NestedE.*mean 'width'\?$"):
         NestedExample.check({"widht": 1})
 
 

@@ -212,7 +212,7 @@ def test_trials_of_different_lengths_are_compared_at_a_shared_budget() -> None:
     [
         ({"method": "shap"}, "method must be 'fanova' or 'permutation', not 'shap'"),
         ({"mode": "best"}, "mode must be"),
-        ({"metric": "episode_return"}, "nearest: episode_return_mean"),
+        ({"metric": "episode_return"}, "did you mean 'episode_return_mean'"),
         ({"at_budget": -3}, "at_budget must be a number of env steps above 0"),
         ({"at_budget": 1e9}, "0 trials .* too few .* did not reach the budget: 60"),
         ({"forests": 0}, "forests must be at least 1"),

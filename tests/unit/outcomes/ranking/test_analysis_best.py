@@ -163,7 +163,7 @@ def test_all_nan(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"mode": "maximum"}, "mode must be 'max' or 'min', not 'maximum'"),
-        ({"metric": "episode_return_men"}, "nearest: episode_return_mean"),
+        ({"metric": "episode_return_men"}, "did you mean 'episode_return_mean'"),
         ({"top": 0}, "top must be at least 1"),
     ],
 )

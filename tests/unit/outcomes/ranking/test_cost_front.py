@@ -55,7 +55,7 @@ def test_picture_and_errors(tmp_path: Path) -> None:
     assert out.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ResultsError, match="one of env_steps, wall_s, cpu_s, gpu_s"):
         cost_front(sweep, RETURN, cost="euros")
-    with pytest.raises(ResultsError, match="nearest: episode_return_mean"):
+    with pytest.raises(ResultsError, match="did you mean 'episode_return_mean'"):
         cost_front(sweep, "episode_return")
     with pytest.raises(ResultsError, match="known gpu_s"):
         cost_front(sweep, RETURN, cost="gpu_s")

@@ -67,7 +67,7 @@ def test_ties_stay_and_unfinished_trials_do_not_count(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, trials)
     front = pareto_front(sweep, [(RETURN, "max"), ("cost", "min")])
     assert sorted(front["trial_id"]) == ["a", "b"]  # by the last row, not the best one
-    with pytest.raises(ResultsError, match="nearest: cost"):
+    with pytest.raises(ResultsError, match="did you mean 'cost'"):
         pareto_front(sweep, [(RETURN, "max"), ("costs", "min")])
     with pytest.raises(ResultsError, match="two objectives or more"):
         pareto_front(sweep, [(RETURN, "max")])

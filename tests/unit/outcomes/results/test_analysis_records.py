@@ -216,7 +216,7 @@ def test_reading_a_folder_unpickles_nothing(tmp_path: Path) -> None:
 def test_what_is_no_sweep_is_named(tmp_path: Path, make: str) -> None:
     make_sweep(tmp_path, {"t0": {}}, name="cartpole")
     if make == "absent":
-        path, hint = tmp_path / "cartpoel", "nearest: cartpole"
+        path, hint = tmp_path / "cartpoel", "did you mean 'cartpole'"
     elif make == "parent":
         path, hint = tmp_path, "it contains the sweeps cartpole"
     else:
@@ -229,7 +229,7 @@ def test_what_is_no_sweep_is_named(tmp_path: Path, make: str) -> None:
 
 def test_an_unknown_metric_names_the_nearest(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {"t0": {}})
-    with pytest.raises(ResultsError, match="nearest: episode_return_mean"):
+    with pytest.raises(ResultsError, match="did you mean 'episode_return_mean'"):
         curves_frame(sweep, ["episode_return_meen"])
 
 

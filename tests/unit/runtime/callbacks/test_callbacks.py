@@ -322,7 +322,7 @@ def test_older_names_of_hooks_and_arguments() -> None:
 
 
 def test_hooks_that_do_not_exist() -> None:
-    with pytest.raises(ConfigError, match=r"on_episode_ends: .* did you mean on_episode_end\?"):
+    with pytest.raises(ConfigError, match=r"on_episode_ends: .* did you mean 'on_episode_end'\?"):
         type("Misspelt", (Callbacks,), {"on_episode_ends": lambda self: None})
     with pytest.raises(ConfigError, match=r"on_learn_on_batch is no hook.*learner_connector"):
         type("Old", (Callbacks,), {"on_learn_on_batch": lambda self: None})

@@ -283,7 +283,7 @@ def test_vector_env_class() -> None:
 
 
 def test_unknown_names() -> None:
-    refused("CartPole-v9", r"env 'CartPole-v9' is unknown: .* did you mean CartPole-v[01]")
+    refused("CartPole-v9", r"env 'CartPole-v9' is unknown: .* did you mean 'CartPole-v[01]")
     refused("cartpole", "env 'cartpole' is unknown: it is no gymnasium id, no name given to tune")
     refused("zzzzzz", r"env 'zzzzzz' is unknown: [^?]*$")
     refused(None, r"env is not set: give an environment, e\.g\. env='CartPole-v1'")

@@ -26,7 +26,7 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_unknown_id_of_a_known_package_is_unknown() -> None:
     pytest.importorskip("minatar", reason="needs the extra minatar")
-    with pytest.raises(ConfigError, match=r"unknown.*did you mean MinAtar/Breakout"):
+    with pytest.raises(ConfigError, match=r"unknown.*did you mean 'MinAtar/Breakout"):
         make_vector_env("MinAtar/Breakot-v1")
 
 

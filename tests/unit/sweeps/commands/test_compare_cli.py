@@ -98,7 +98,7 @@ def test_the_objective_is_the_sweeps(
     ("arguments", "message"),
     [
         (["good"], "two or more, not 1 (good)"),
-        (["good", "por"], "nearest: poor"),
+        (["good", "por"], "did you mean 'poor'"),
         (["good", "poor", "--as", "tabel"], "allowed: table, markdown, json"),
         (["good", "poor", "-o", "c.gif"], "allowed endings: .png"),
         (["none", "poor", "-o", "/dev/null/c.md"], "cannot be written (Not a directory)"),

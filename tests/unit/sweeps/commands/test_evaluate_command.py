@@ -260,7 +260,7 @@ def test_a_folder_is_a_policy_a_checkpoint_a_trial_or_a_sweep(tmp_path: Path) ->
     assert find_policy(model).folder == model / "artifacts" / "policy"
     with pytest.raises(ResultsError, match=r"trial_b: the trial has no checkpoint \(status"):
         find_policy(sweep / "trial_b")
-    with pytest.raises(ExperimentError, match=r"sweeq: no such folder; .*nearest: .*sweep"):
+    with pytest.raises(ExperimentError, match=r"sweeq: no such folder; .*did you mean .*sweep"):
         find_policy(tmp_path / "sweeq")
 
 

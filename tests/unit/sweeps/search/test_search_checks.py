@@ -64,7 +64,7 @@ def points(*given: dict[str, Any], algorithm: str = "random") -> dict[str, Any]:
         (points({"lr": 0.5}), {}, "points_to_evaluate[0]: lr = 0.5 is not in its domain {log"),
         (points({"lr": "fast"}), {}, "lr = 'fast'"),
         (points({"lr": True}), {}, "lr = True"),
-        (points({"gama": 0.5}), {}, "did you mean gamma"),
+        (points({"gama": 0.5}), {}, "did you mean 'gamma"),
         (points({"num_epochs": 1}), {}, "num_epochs is not searched; searched: lr, gamma"),
         (points({"num_epochs": 4}), {"space": CHOICES}, "num_epochs = 4 is not in its domain"),
         (points({"num_epochs": 1}), {"space": {"num_epochs": {"grid": [1]}}}, "is a grid"),

@@ -46,8 +46,8 @@ def test_the_good_one_is_read(tmp_path: Path) -> None:
     [
         # A misspelt key, at every depth.
         ("num_samples:", "num_sample:", 13, "'num_sample'", "did you mean 'num_samples'?"),
-        ("env: C", "enw: C", 4, "'enw'", "did you mean env "),
-        ("fcnet_hiddens", "fcnet_hidens", 6, "'fcnet_hidens'", "did you mean fcnet_hiddens?"),
+        ("env: C", "enw: C", 4, "'enw'", "did you mean 'env' "),
+        ("fcnet_hiddens", "fcnet_hidens", 6, "'fcnet_hidens'", "did you mean 'fcnet_hiddens'?"),
         ("mode: max", "mod: max", 11, "'mod'", "did you mean 'mode'?"),
         ("grace_period", "grace_perod", 10, "'grace_perod'", "did you mean 'grace_period'?"),
         ("n_startup", "n_start", 9, "'n_start_trials'", "did you mean 'n_startup_trials'?"),
@@ -58,7 +58,7 @@ def test_the_good_one_is_read(tmp_path: Path) -> None:
         ("num_samples: 4", "matrix: {sed: [1]}", 13, "'sed'", "did you mean 'seed'?"),
         ("num_samples: 4", "lr: 0.1", 13, "'lr'", "write it under config"),
         # A key that the algorithm lacks.
-        ("lr: {log", "clip_parm: {log", 8, "clip_parm", "did you mean clip_param "),
+        ("lr: {log", "clip_parm: {log", 8, "clip_parm", "did you mean 'clip_param' "),
         ("lr: {log", "n_step: {log", 8, "n_step", "it belongs to DQN, SAC"),
         ("env: C", "dueling: true\n  env: C", 4, "dueling", "it belongs to DQN"),
         # A metric that never appears.
@@ -75,8 +75,8 @@ def test_the_good_one_is_read(tmp_path: Path) -> None:
         ("grace_period: 1000", "max_t: 0", 10, "scheduler.max_t = 0", "greater than 0"),
         ("grace_period: 1000", "grace_period: 0", 10, "grace_period = 0", "greater than 0"),
         ("grace_period: 1000", "reduction_factor: 1", 10, "reduction_factor = 1", "than 1"),
-        ("PPO", "PPOO", 2, "trainable", "did you mean PPO"),
-        ("CartPole-v1", "CartPol-v1", 4, "config.env", "did you mean CartPole-v1"),
+        ("PPO", "PPOO", 2, "trainable", "did you mean 'PPO"),
+        ("CartPole-v1", "CartPol-v1", 4, "config.env", "did you mean 'CartPole-v1"),
         ("tpe", "tppe", 9, "search", "did you mean 'tpe'?"),
         ("asha,", "asah,", 10, "scheduler", "did you mean 'asha'?"),
         ("loguniform", "loguniforn", 8, "lr", "did you mean 'loguniform'?"),

@@ -183,7 +183,7 @@ def test_overrides(tmp_path: Path) -> None:
     [
         ("confg.lr=1", "--set confg.lr=1: unknown key 'confg'"),
         ("confg.lr=1", "did you mean 'config'?"),
-        ("config.num_epoch=1", "did you mean num_epochs"),
+        ("config.num_epoch=1", "did you mean 'num_epochs"),
         ("lr=1", "write it under config"),
         ("config.num_epochs=many", "--set config.num_epochs=many: config: num_epochs = 'many'"),
         ("search.n_startup_trial=1", "did you mean 'n_startup_trials'?"),
@@ -207,7 +207,7 @@ def test_bad_overrides(tmp_path: Path, override: str, expected: str) -> None:
         ("num_samples: 4", "num_sample: 4", 10, "did you mean 'num_samples'?"),
         ("num_samples: 4", "num_samples: four", 10, "num_samples = 'four' is not allowed"),
         ("num_samples: 4", "num_samples: 0", 10, "greater than 0"),
-        ("num_epochs: 2", "num_epoch: 2", 4, "did you mean num_epochs"),
+        ("num_epochs: 2", "num_epoch: 2", 4, "did you mean 'num_epochs"),
         ("num_epochs: 2", "lr: -1", 4, "lr = -1 is not allowed; allowed: float, > 0"),
         ("num_epochs: 2", "lr: fast", 4, "lr = 'fast' is not allowed"),
         ("num_epochs: 2", "lr: {uniform: [0.1, 1]}", 4, "a domain belongs under search_space"),

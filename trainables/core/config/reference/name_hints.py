@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import NamedTuple
 
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.other_libraries import SETTINGS, Hint
 from trainables.core.config.settings import Settings
+from trainables.core.suggestions import nearest_name
 
 
 class Found(NamedTuple):
@@ -56,8 +56,7 @@ def _spelled(config_class: type[Settings], name: str) -> str:
     if name in SETTINGS:
         return name
     known = [*config_class.known_names(), *SETTINGS]
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8)
-    return near[0] if near else name
+    return nearest_name(name.lower(), known, cutoff=0.8) or name
 
 
 def _why_not(config_class: type[Settings], path: str) -> str | None:
