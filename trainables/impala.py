@@ -24,7 +24,14 @@ from trainables.core.learning.fragments import fragment_batch, unrolled_fragment
 from trainables.core.learning.learner import LossFn, Metrics, Reduction
 from trainables.core.learning.minibatches import consecutive_ids
 from trainables.core.learning.ranks import Ranks
-from trainables.core.learning.returns import VTrace, explained_by_moments, gae, moments, vtrace
+from trainables.core.learning.returns import (
+    MAX_LOG_RHO,
+    VTrace,
+    explained_by_moments,
+    gae,
+    moments,
+    vtrace,
+)
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.runtime.learners.worker import LearnerWorker
@@ -34,7 +41,6 @@ from trainables.runtime.sampling.group import Sample
 # Settings of the reference that are entries of the dict `optimizer` here.
 _OPTIMIZER = {"opt_type": "type", "decay": "decay", "momentum": "momentum", "epsilon": "eps"}
 _C_BAR = 1.0  # of the traces: the paper's
-MAX_LOG_RHO = 20.0  # a greater ratio would make the reported mean infinite
 # What `vf_explained_var` is made of, see `moments`; not reported.
 _MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_square")
 _HOW_PROCESSES_WAIT = "it is how processes wait for each other, not how they learn"

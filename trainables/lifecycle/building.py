@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import torch
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
@@ -18,6 +17,7 @@ from trainables.core.learning.learner import Learner
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
+from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.make import EnvContext, env_name, make_vector_env, training_options
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup
@@ -167,25 +167,3 @@ def video_folder(
     is_local = storage is not None and storage.storage_filesystem.type_name == "local"
     # Ray's own working folder of a trial is a temporary one.
     return str(Path(storage.trial_fs_path if is_local else logdir) / "videos")
-
-
-def learner_device(config: AlgorithmConfig) -> torch.device:
-    """The device of the learner in this process.
-
-    Raises:
-        ConfigError: if a GPU is asked for and there is none.
-    """
-    if not config.num_gpus_per_learner or config.fake_gpus or config.num_learners:
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise ConfigError(
-            f"num_gpus_per_learner = {config.num_gpus_per_learner}, but PyTorch sees no GPU here; "
-            "set it to 0, or fake_gpus=True to test on the CPU"
-        )
-    count = torch.cuda.device_count()
-    if config.local_gpu_idx >= count:
-        raise ConfigError(
-            f"local_gpu_idx = {config.local_gpu_idx} is not allowed; allowed: 0 to {count - 1}, "
-            "the GPUs that PyTorch sees here"
-        )
-    return torch.device("cuda", config.local_gpu_idx)

@@ -21,15 +21,13 @@ from trainables.core.learning.fragments import (
 )
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.outputs import HOST
-from trainables.core.learning.returns import VTrace
+from trainables.core.learning.returns import MAX_LOG_RHO, VTrace
 from trainables.core.learning.sequences import sequence_batch
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 
 Estimator = Callable[[Tensor, Tensor, Batch], VTrace]
 """From log rho `[T, N]`, values `[T+1, N]` and rows `[T, N]` to value targets and advantages."""
-
-_MAX_LOG_RHO = 20.0  # a greater ratio would make the reported mean infinite
 
 
 class APPOCoefficients(NamedTuple):
@@ -147,7 +145,7 @@ def appo_loss(
         loss = loss - coefficients.entropy * mean_entropy
     if coefficients.kl > 0:
         loss = loss + coefficients.kl * mean_kl
-    log_rhos = (batch["target_logp"] - batch["logp"]).clamp_max(_MAX_LOG_RHO)
+    log_rhos = (batch["target_logp"] - batch["logp"]).clamp_max(MAX_LOG_RHO)
     return loss, {
         "total_loss": loss.detach(),
         "policy_loss": policy_loss.detach(),

@@ -7,6 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+MAX_LOG_RHO = 20.0
+"""Bound of the log rho that is reported: a greater ratio would make the mean infinite."""
+
 
 def gae(
     rewards: Tensor,

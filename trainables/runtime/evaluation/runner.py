@@ -15,11 +15,11 @@ from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.callbacks.callbacks import CallbackSet
+from trainables.runtime.devices import runner_device
 from trainables.runtime.envs.make import evaluation_options, make_vector_env
 from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
 from trainables.runtime.evaluation.result import EvaluationResult
-from trainables.runtime.sampling.actor import runner_device
 from trainables.runtime.sampling.endless import longest_evaluated
 from trainables.runtime.sampling.worker_envs import WorkerEnvs
 from trainables.runtime.sampling.worker_policies import WorkerPolicies

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
+from trainables.runtime.devices import chosen_device
 from trainables.runtime.learners.group import fetched
 from trainables.runtime.learners.process_ranks import (
     CPUS,
@@ -51,7 +51,8 @@ class WorkerRecipe:
         config = self.config
         variables = config.extra_python_environs_for_worker
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_learner))
-        device = _device(config)
+        where = f"on {ray.util.get_node_ip_address()}"
+        device = chosen_device(config, "num_gpus_per_learner", where)
         policies = {m: Policy(**options, device=device) for m, options in self.policies.items()}
         learners = {m: self.make_learner(config, policies[m].module) for m in policies}
         connectors = {
@@ -147,17 +148,6 @@ class LearnerActor:
         if isinstance(self._ranks, ProcessRanks):
             self._ranks.leave()
         self._ranks = ALONE
-
-
-def _device(config: AlgorithmConfig) -> torch.device:
-    if not config.num_gpus_per_learner or config.fake_gpus:
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise ConfigError(
-            f"num_gpus_per_learner = {config.num_gpus_per_learner}, but PyTorch sees no GPU on "
-            f"{ray.util.get_node_ip_address()}; set it to 0, or fake_gpus=True to test on the CPU"
-        )
-    return torch.device("cuda")  # Ray shows a process its own GPUs only
 
 
 def _on_host(tree: Any) -> Any:

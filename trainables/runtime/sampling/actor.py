@@ -20,6 +20,7 @@ from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
+from trainables.runtime.devices import runner_device
 from trainables.runtime.envs.make import env_name, make_vector_env, training_options
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.slot_tasks import set_tasks
@@ -200,15 +201,3 @@ def _runner_class(given: str | type | None, fitting: type[EnvRunner]) -> type[En
         f"trainables.runtime.sampling.{module}:{fitting.__name__}"
         + (", as remote_worker_envs is set" if fitting is RemoteEnvRunner else "")
     )
-
-
-def runner_device(config: AlgorithmConfig) -> torch.device:
-    """Where an env runner's policy computes; Ray shows its process the GPUs that it has."""
-    if not config.num_gpus_per_env_runner or config.fake_gpus:
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise ConfigError(
-            f"num_gpus_per_env_runner = {config.num_gpus_per_env_runner}, but PyTorch sees no GPU "
-            "in the env runner; set it to 0, or fake_gpus=True to test on the CPU"
-        )
-    return torch.device("cuda")

@@ -7,7 +7,7 @@ import torch
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
-from trainables.lifecycle.building import learner_device
+from trainables.runtime.devices import learner_device
 
 
 def config(**resources: float) -> PPOConfig:
