@@ -7,9 +7,9 @@ Example:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from trainables.core.lazy_names import offer_names
 from tunescape.shared_names import make_room
 
 if TYPE_CHECKING:
@@ -20,38 +20,5 @@ if TYPE_CHECKING:
     from experiments.sweep.load import load_spec, load_specs, make_spec
     from experiments.tracking.callback import MLflowCallback
 
-_HOME = {
-    "MLflowCallback": "tracking.callback",
-    "PreflightError": "errors",
-    "SpecError": "errors",
-    "SweepError": "errors",
-    "SweepSpec": "spec.schema",
-    "build_tuner": "running.tuner",
-    "load_spec": "sweep.load",
-    "load_specs": "sweep.load",
-    "make_spec": "sweep.load",
-    "resume": "running.runner",
-    "run": "running.runner",
-}
-
-__all__ = [
-    "MLflowCallback",
-    "PreflightError",
-    "SpecError",
-    "SweepError",
-    "SweepSpec",
-    "build_tuner",
-    "load_spec",
-    "load_specs",
-    "make_spec",
-    "resume",
-    "run",
-]
-
 make_room()
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+offer_names(globals())

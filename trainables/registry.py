@@ -1,4 +1,7 @@
-"""Algorithms by name, imported when asked for, and known to Tune under that name."""
+"""Algorithms by name, imported when asked for, and known to Tune under that name.
+
+The package lists them with its other names: `trainables/__init__.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,12 @@ from typing import Any
 
 from trainables.core.config.reference.planned import names_not_here, whats_become_of
 from trainables.core.errors import ConfigError
+from trainables.core.lazy_names import names_listed_in
 from trainables.core.suggestions import did_you_mean, suggestion
 
-_MODULES = {
-    "A2C": "trainables.a2c",
-    "APPO": "trainables.appo",
-    "DQN": "trainables.dqn",
-    "IMPALA": "trainables.impala",
-    "PPO": "trainables.ppo",
-    "SAC": "trainables.sac",
-}
+_LISTED = names_listed_in(Path(__file__).with_name("__init__.py"))
+# Of the package's names the algorithms are those whose configs are in the same files.
+_MODULES = {name: home for name, home in _LISTED.items() if _LISTED.get(f"{name}Config") == home}
 _registered: dict[str, Any] = {}  # what Tune knows from this process
 
 try:

@@ -36,6 +36,7 @@ PUBLIC = (
     "trainables.core.errors",
     "trainables.registry",
     "trainables.core.checkpoint",
+    "trainables.core.lazy_names",
     "trainables.core.policy.policy",
     "trainables.core.config.settings",
     "trainables.core.suggestions",
