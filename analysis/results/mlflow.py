@@ -8,7 +8,6 @@ All else equals the folder's.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -19,11 +18,20 @@ import pandas as pd
 
 from analysis.credentials import scrubbed
 from analysis.names import ITERATION
-from analysis.reachable import check_tracking
 from analysis.results.mlflow_history import Point, histories
+from analysis.results.mlflow_reading import open_store, pages, search_runs, value_of
+from analysis.results.mlflow_tags import (
+    CHANGED_TAGS,
+    FOLDER_TAG,
+    KIND_TAG,
+    NAME_TAG,
+    STATUS_TAG,
+    SWEEP_KIND,
+    SWEEP_TAG,
+    TRIAL_TAG,
+)
 from analysis.results.records import MLFLOW, Sweep, TrialRecord
 from analysis.results.rows import Config, ResultsError, Row, nest, one_timeline
-from analysis.results.store_files import sqlite_file, why_not_mlflow
 from trainables.core.suggestions import nearest_names
 
 if TYPE_CHECKING:
@@ -31,14 +39,7 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 DEFAULT_DATABASE = Path("runs", "mlflow.db")
-_PARENT = "mlflow.parentRunId"
-_SWEEP_ID = "tunescape.sweep_id"
-_NAME = "tunescape.sweep"
-_TRIAL = "tunescape.trial_id"
-_CHANGED = "tunescape.config."
 _STATUS = {"FINISHED": "TERMINATED", "FAILED": "ERROR", "SCHEDULED": "PENDING"}
-_NUMBER = re.compile(r"[+-]?\d*\.?\d+(?:e[+-]?\d+)?", re.IGNORECASE)
-_TEXT = {"True": True, "False": False, "None": None}
 
 
 def load_mlflow_sweep(sweep: str, *, tracking_uri: str | None = None) -> Sweep:
@@ -63,10 +64,7 @@ def load_mlflow_sweep(sweep: str, *, tracking_uri: str | None = None) -> Sweep:
         >>> trials_frame("mlflow:tunescape/quickstart")  # doctest: +SKIP
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _default_uri()
-    if problem := check_tracking(uri):
-        raise ResultsError(problem)
-    try:
-        client = _connect(uri)
+    with open_store(uri) as client:
         parent, experiment = _find(client, sweep, uri)
         runs = _trials(client, parent)
         metrics = {run.info.run_id: sorted(run.data.metrics) for run in runs}
@@ -80,10 +78,7 @@ def load_mlflow_sweep(sweep: str, *, tracking_uri: str | None = None) -> Sweep:
             _trial(by_run[run_id], points, searched)
             for run_id, points in histories(client, metrics)
         ]
-    except _store_errors() as error:
-        said = scrubbed(str(error)).strip().partition("\n")[0]
-        raise ResultsError(f"{scrubbed(uri)}: MLflow cannot be read: {said}") from None
-    name = parent.data.tags.get(_NAME) or parent.info.run_name
+    name = parent.data.tags.get(NAME_TAG) or parent.info.run_name
     return Sweep(name, Path(f"{MLFLOW}{experiment}/{name}"), trials)
 
 
@@ -91,36 +86,14 @@ def _default_uri() -> str:
     return f"sqlite:///{DEFAULT_DATABASE.absolute()}"
 
 
-def _store_errors() -> tuple[type[Exception], ...]:
-    from mlflow.exceptions import MlflowException
-    from requests import RequestException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return MlflowException, RequestException, SQLAlchemyError
-
-
-def _connect(uri: str) -> MlflowClient:
-    database = sqlite_file(uri)
-    if database is not None and not database.exists():  # MLflow would make one
-        raise ResultsError(
-            f"{uri}: there is no such database; give tracking_uri, or set MLFLOW_TRACKING_URI"
-        )
-    problem = why_not_mlflow(uri)
-    if problem is not None:  # MLflow would make its tables in it
-        raise ResultsError(f"{scrubbed(uri)}: MLflow cannot be read: {problem}")
-    from mlflow.tracking import MlflowClient
-
-    return MlflowClient(tracking_uri=uri)
-
-
 def _find(client: MlflowClient, sweep: str, uri: str) -> tuple[Run, str]:
     """The sweep's own run, and the name of its experiment."""
-    experiments = {e.experiment_id: e.name for e in _pages(client.search_experiments)}
-    parents = _search(client, experiments, "tags.`tunescape.kind` = 'sweep'")
+    experiments = {e.experiment_id: e.name for e in pages(client.search_experiments)}
+    parents = search_runs(client, experiments, f"tags.`{KIND_TAG}` = '{SWEEP_KIND}'")
     known: dict[str, tuple[Run, str]] = {}
     for run in sorted(parents, key=lambda run: int(run.info.start_time or 0)):
         experiment = experiments[run.info.experiment_id]
-        name = run.data.tags.get(_NAME) or run.info.run_name
+        name = run.data.tags.get(NAME_TAG) or run.info.run_name
         for key in (f"{experiment}/{name}", name, run.info.run_id):
             known[key] = run, experiment
     if sweep in known:
@@ -133,35 +106,20 @@ def _find(client: MlflowClient, sweep: str, uri: str) -> tuple[Run, str]:
 
 def _trials(client: MlflowClient, parent: Run) -> list[Run]:
     """The runs of the sweep's trials, in the order of their numbers."""
-    sweep_id = parent.data.tags.get(_SWEEP_ID, "")
-    runs = _search(client, [parent.info.experiment_id], f"tags.`{_SWEEP_ID}` = '{sweep_id}'")
+    sweep_id = parent.data.tags.get(SWEEP_TAG, "")
+    runs = search_runs(client, [parent.info.experiment_id], f"tags.`{SWEEP_TAG}` = '{sweep_id}'")
     # An attempt that failed before its trial was started anew says so behind the trial's id.
-    runs = [run for run in runs if " " not in run.data.tags.get(_TRIAL, " ")]
+    runs = [run for run in runs if " " not in run.data.tags.get(TRIAL_TAG, " ")]
 
     def order(run: Run) -> tuple[float, int]:
-        number = Path(run.data.tags.get("tunescape.trial_dir", "")).name.partition("_")[0]
+        number = Path(run.data.tags.get(FOLDER_TAG, "")).name.partition("_")[0]
         return float(number) if number.isdecimal() else float("inf"), int(run.info.start_time or 0)
 
     return sorted(runs, key=order)
 
 
-def _search(client: MlflowClient, experiments: Iterable[str], condition: str) -> list[Run]:
-    ids = list(experiments)
-    return list(_pages(client.search_runs, ids, condition)) if ids else []
-
-
-def _pages(search: Any, *args: Any) -> Iterator[Any]:
-    token = None
-    while True:
-        page = search(*args, max_results=1000, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
 def _trial(run: Run, points: Iterable[Point], searched: tuple[str, ...]) -> TrialRecord:
-    tags, params = run.data.tags, {k: _value(text) for k, text in run.data.params.items()}
+    tags, params = run.data.tags, {k: value_of(text) for k, text in run.data.params.items()}
     rows = one_timeline(_rows(points, params, tags))
     configs = [row.pop("config") for row in rows]
     config = configs[-1] if configs else nest(params)
@@ -169,9 +127,9 @@ def _trial(run: Run, points: Iterable[Point], searched: tuple[str, ...]) -> Tria
     frame = pd.DataFrame(rows, columns=columns).astype({ITERATION: int} if rows else {})
     status = run.info.status
     return TrialRecord(
-        trial_id=tags[_TRIAL],
-        path=Path(tags.get("tunescape.trial_dir") or f"{MLFLOW}{run.info.run_id}"),
-        status=tags.get("tunescape.status") or _STATUS.get(status, "RUNNING"),
+        trial_id=tags[TRIAL_TAG],
+        path=Path(tags.get(FOLDER_TAG) or f"{MLFLOW}{run.info.run_id}"),
+        status=tags.get(STATUS_TAG) or _STATUS.get(status, "RUNNING"),
         config=config,
         searched=tuple(name for name in searched if name in params),
         frame=frame,
@@ -207,25 +165,11 @@ def _changes(tags: dict[str, str]) -> Iterator[tuple[int, str, Any]]:
     """The changes of settings that are no numbers: the step, the setting and its value."""
     for tag, text in tags.items():
         found = re.fullmatch(r"(.*) \(from env step (\d+)\)", text, re.DOTALL)
-        if tag.startswith(_CHANGED) and found is not None:
-            yield int(found[2]), tag.removeprefix(_CHANGED), _value(found[1])
+        if tag.startswith(CHANGED_TAGS) and found is not None:
+            yield int(found[2]), tag.removeprefix(CHANGED_TAGS), value_of(found[1])
 
 
 def _like(number: float, before: Any) -> Any:
     """A metric as a setting: whole where it was a whole number before."""
     whole = isinstance(before, int) and not isinstance(before, bool) and number == int(number)
     return int(number) if whole else number
-
-
-def _value(text: str) -> Any:
-    """A parameter's text as the setting that it was."""
-    if text in _TEXT:
-        return _TEXT[text]
-    if text[:1] in ("[", "{"):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
-    if _NUMBER.fullmatch(text):
-        return float(text) if re.search(r"[.eE]", text) else int(text)
-    return text

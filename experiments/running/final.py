@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from analysis.ranking.held_out import Candidate, add_runs, candidates, winner, winner_caution
+from analysis.results.mlflow_tags import FINAL_OF_TAG
 from analysis.results.records import load_sweep
 from analysis.statistics import interval_caution
 from experiments.durability.actor_reuse import has_own_reset
@@ -169,7 +170,7 @@ def final_of(sweep: Sweep, found: list[Candidate], name: str, linked_to: str | N
             when = {"when": entry["when"]} if "when" in entry else {}
             space[key] = {"choice": unique, **when}
     points = [candidate.settings for candidate in found]
-    tags = {**spec.mlflow.tags, "tunescape.final_of": linked_to or spec.name}
+    tags = {**spec.mlflow.tags, FINAL_OF_TAG: linked_to or spec.name}
     nested = spec.model_copy(deep=True)
     nested.name = f"{spec.name}/{name}"
     nested.config = {key: value for key, value in spec.config.items() if key != "seed"}

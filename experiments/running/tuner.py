@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.credentials import without_credentials
+from analysis.results.mlflow_tags import SPEC_TAG
 from experiments.activity import doing
 from experiments.cluster.session import prepare_environment
 from experiments.errors import SweepError
@@ -270,7 +271,7 @@ def _mlflow_logger(sweep: Sweep, spec_file: Path) -> MLflowLogger:
         spec.name,
         experiment_name=spec.mlflow.experiment_name,
         artifact_location=sweep.artifact_location,
-        tags={"tunescape.spec": spec.name, **spec.mlflow.tags},
+        tags={SPEC_TAG: spec.name, **spec.mlflow.tags},
         params=_sweep_params(sweep),
         spec_path=str(spec_file),
         metric=spec.objective.metric,

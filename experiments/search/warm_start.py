@@ -6,14 +6,16 @@ stopped early count as pruned, with their intermediate values.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from analysis.credentials import scrubbed
+from analysis.errors import ResultsError
 from analysis.home import expanded
+from analysis.results.mlflow_tags import CHANGED_TAGS, KIND_TAG, OUTCOME_TAG, TRIAL_KIND, TRIAL_TAG
 from experiments.errors import PreflightError
 from experiments.search.registry import search_kind
 from experiments.spec.paths import absolute_tracking_uri
@@ -28,6 +30,7 @@ from search_spaces.space import SearchSpace
 from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
+    from mlflow.entities import Run
     from optuna.trial import FrozenTrial
 
     from experiments.sweep.sweep import Sweep
@@ -102,11 +105,11 @@ def _read(source: WarmStart, sweep: Sweep) -> tuple[str, list[PastTrial]]:
     if source.tracking_uri:
         uri = absolute_tracking_uri(source.tracking_uri)
     experiment = source.mlflow_experiment
-    return name, list(_from_mlflow(uri, experiment, metrics, sweep.space))
+    return name, _from_mlflow(uri, experiment, metrics, sweep.space)
 
 
 def _from_folder(folder: str, metrics: list[str], space: SearchSpace) -> Iterator[PastTrial]:
-    from analysis.results.records import ResultsError, load_sweep
+    from analysis.results.records import load_sweep
     from analysis.results.rows import flatten
 
     try:
@@ -132,58 +135,50 @@ def _from_folder(folder: str, metrics: list[str], space: SearchSpace) -> Iterato
 
 def _from_mlflow(
     uri: str, experiment_name: str, metrics: list[str], space: SearchSpace
-) -> Iterator[PastTrial]:
-    from mlflow.exceptions import MlflowException
+) -> list[PastTrial]:
+    from analysis.results.mlflow_history import histories
+    from analysis.results.mlflow_reading import open_store, search_runs
+    from experiments.tracking.names import FINISHED
+    from experiments.tracking.store import be_quiet
 
-    from analysis.reachable import check_tracking
-    from analysis.results.store_files import sqlite_file, why_not_mlflow
-    from experiments.tracking.names import FINISHED, OUTCOME_TAG, TRIAL_TAG
-    from experiments.tracking.store import connect
-
-    database = sqlite_file(uri)
-    if database is not None and not database.exists():  # MLflow would make one
-        raise PreflightError(f"warm_start: there is no database {database}")
-    problem = check_tracking(uri) or why_not_mlflow(uri)
-    if problem:
-        raise PreflightError(f"warm_start: {problem}")
+    be_quiet()
+    wanted = f"attributes.status = '{FINISHED}' and tags.`{KIND_TAG}` = '{TRIAL_KIND}'"
     try:
-        client = connect(uri)
-        experiment = client.get_experiment_by_name(experiment_name)
-        if experiment is None:
-            known = [found.name for found in client.search_experiments()]
-            raise PreflightError(
-                f"warm_start: {scrubbed(uri)} has no experiment {experiment_name!r}; "
-                f"it has: {', '.join(known)}{suggestion(experiment_name, known)}"
-            )
-        token = None
-        while True:
-            page = client.search_runs(
-                [experiment.experiment_id],
-                f"attributes.status = '{FINISHED}' and tags.`tunescape.kind` = 'trial'",
-                order_by=["attributes.start_time ASC"],
-                page_token=token,
-            )
-            for run in page:
-                data = run.data
-                values = [_finite(data.metrics.get(metric)) for metric in metrics]
-                config = _from_text(space, data.params)
-                past = PastTrial(data.tags.get(TRIAL_TAG, run.info.run_id), config, values)
-                past.mutated = any(
-                    f"config/{key}" in data.metrics or f"tunescape.config.{key}" in data.tags
-                    for key in _keys(space)
+        with open_store(uri) as client:
+            experiment = client.get_experiment_by_name(experiment_name)
+            if experiment is None:
+                known = [found.name for found in client.search_experiments()]
+                raise PreflightError(
+                    f"warm_start: {scrubbed(uri)} has no experiment {experiment_name!r}; "
+                    f"it has: {', '.join(known)}{suggestion(experiment_name, known)}"
                 )
-                if data.tags.get(OUTCOME_TAG) == "pruned":
-                    past.pruned = True
-                    for point in client.get_metric_history(run.info.run_id, metrics[0]):
-                        if math.isfinite(point.value):
-                            past.intermediate[point.step] = point.value
-                yield past
-            token = page.token
-            if not token:
-                return
-    except MlflowException as error:
-        first = str(error).splitlines()[0]
-        raise PreflightError(f"warm_start: {scrubbed(uri)} cannot be read: {first}") from None
+            runs = search_runs(client, [experiment.experiment_id], wanted)
+            runs.sort(key=lambda run: int(run.info.start_time or 0))
+            past = {run.info.run_id: _of_run(run, metrics, space) for run in runs}
+            first = metrics[:1]
+            pruned = {run_id: first for run_id, trial in past.items() if trial.pruned}
+            for run_id, points in histories(client, pruned):
+                past[run_id].intermediate = {
+                    p.step: p.value for p in points if p.key in first and isfinite(p.value)
+                }
+    except ResultsError as error:
+        raise PreflightError(f"warm_start: {error}") from None
+    return list(past.values())
+
+
+def _of_run(run: Run, metrics: list[str], space: SearchSpace) -> PastTrial:
+    """What a trial's run says of it, but for how it went on the way."""
+    data = run.data
+    return PastTrial(
+        data.tags.get(TRIAL_TAG, run.info.run_id),
+        _from_text(space, data.params),
+        [_finite(data.metrics.get(metric)) for metric in metrics],
+        pruned=data.tags.get(OUTCOME_TAG) == "pruned",
+        mutated=any(
+            f"config/{key}" in data.metrics or f"{CHANGED_TAGS}{key}" in data.tags
+            for key in _keys(space)
+        ),
+    )
 
 
 def _from_text(space: SearchSpace, params: Mapping[str, str]) -> dict[str, Any]:
@@ -197,18 +192,14 @@ def _from_text(space: SearchSpace, params: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _typed(domain: Domain, text: str) -> Any:
+    from analysis.results.mlflow_reading import value_of
     from experiments.tracking.names import as_text
 
     for searched in domain.finite or ():
         value = domain.value(searched)
         if as_text(value) == text:
             return value
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return value_of(text)
 
 
 def _converted(
@@ -262,4 +253,4 @@ def _finite(value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         return None
-    return number if math.isfinite(number) else None
+    return number if isfinite(number) else None

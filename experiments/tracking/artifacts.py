@@ -13,6 +13,16 @@ from analysis.credentials import scrubbed
 from analysis.frames.lineage import LINEAGE_FILE
 from analysis.home import expanded
 from analysis.reachable import check_tracking
+from analysis.results.mlflow_tags import (
+    BEST_POLICY_TAG,
+    BEST_TRIAL_TAG,
+    MODEL_TAG,
+    NAME_TAG,
+    NOTE_TAG,
+    PARENT_TAG,
+    SWEEP_TAG,
+    TRIAL_TAG,
+)
 from analysis.results.records import Sweep, is_mlflow, load_sweep
 from analysis.results.rows import ResultsError
 from experiments.environment_file import ENVIRONMENT_FILE
@@ -24,15 +34,7 @@ from experiments.spec.paths import (
     SPEC_FILE,
     tracking_uri,
 )
-from experiments.tracking.names import (
-    BEST_ARTIFACT,
-    BEST_TRIAL_TAG,
-    MODEL_TAG,
-    NOTE_TAG,
-    PARENT_TAG,
-    SWEEP_TAG,
-    TRIAL_TAG,
-)
+from experiments.tracking.names import BEST_ARTIFACT
 from experiments.tracking.note import sweep_note
 from experiments.tracking.store import (
     connect,
@@ -136,7 +138,7 @@ def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mod
             run.info.experiment_id,
             key,
             run_id=run.info.run_id,
-            name=run.data.tags.get("tunescape.sweep", sweep.name),
+            name=run.data.tags.get(NAME_TAG, sweep.name),
             metric=metric,
             mode=mode,
             settings=settings,
@@ -157,7 +159,7 @@ def _links(client: MlflowClient, run: Run, paths: list[str]) -> dict[str, str]:
     files = {Path(path).name: f"{here}/{path}" for path in paths}
     links = {name: files.pop(name) for name in (REPORT_FILE,) if name in files}
     tags = run.data.tags
-    if BEST_TRIAL_TAG in tags and "tunescape.best_policy" in tags:
+    if BEST_TRIAL_TAG in tags and BEST_POLICY_TAG in tags:
         links["best policy"] = f"{here}/{BEST_ARTIFACT}"
     if MODEL_TAG in tags:
         model = tags[MODEL_TAG].rpartition("/")[2]

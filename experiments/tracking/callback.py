@@ -12,10 +12,11 @@ from uuid import uuid4
 from pyarrow.fs import LocalFileSystem
 
 from analysis.credentials import without_credentials
+from analysis.results.mlflow_tags import BEST_TAG, BEST_TRIAL_TAG
 from analysis.results.rows import ResultsError
 from experiments.spec.paths import BEST_FOLDER, absolute_tracking_uri, default_tracking_uri
 from experiments.tracking.logger import MLflowLogger
-from experiments.tracking.names import BEST_TRIAL_TAG, FAILED, FINISHED, KILLED, as_params
+from experiments.tracking.names import FAILED, FINISHED, KILLED, as_params
 from experiments.tracking.writer import MAX_PENDING_METRICS
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class MLflowCallback(MLflowLogger):
                 best = None
             if best is not None:
                 self._submit_tags(None, {BEST_TRIAL_TAG: best.trial_id})
-                self._submit_tags(best.trial_id, {"tunescape.best": "true"})
+                self._submit_tags(best.trial_id, {BEST_TAG: "true"})
         self.log_results(records)
 
     def _log_policy(self, records: Sweep) -> bool:

@@ -24,17 +24,27 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 
 from analysis.credentials import without_credentials
+from analysis.results.mlflow_tags import (
+    CHANGED_TAGS,
+    ERROR_TAG,
+    FOLDER_TAG,
+    KIND_TAG,
+    NAME_TAG,
+    NON_FINITE_TAG,
+    OUTCOME_TAG,
+    RECOVERED_TAG,
+    SEED_TAG,
+    STATUS_TAG,
+    SWEEP_TAG,
+    TRIAL_KIND,
+    TRIAL_TAG,
+)
 from analysis.results.rows import flatten
 from experiments.tracking.dataset import environment_dataset
 from experiments.tracking.names import (
-    BEST_ARTIFACT,
     FAILED,
     FINISHED,
     KILLED,
-    OUTCOME_TAG,
-    PARENT_TAG,
-    SWEEP_TAG,
-    TRIAL_TAG,
     as_params,
     as_text,
     is_number,
@@ -57,8 +67,6 @@ if TYPE_CHECKING:
     from analysis.results.records import Sweep
 
 logger = logging.getLogger(__name__)
-
-__all__ = ["BEST_ARTIFACT", "PARENT_TAG", "MLflowLogger"]
 
 
 class MLflowLogger(tune.Callback):
@@ -370,12 +378,12 @@ class MLflowLogger(tune.Callback):
             **self.sweep.tags,
             TRIAL_TAG: trial.trial_id,
             SWEEP_TAG: self.sweep.sweep_id,
-            "tunescape.sweep": self.sweep.name,
-            "tunescape.kind": "trial",
-            "tunescape.trial_dir": str(trial_folder(trial)),
+            NAME_TAG: self.sweep.name,
+            KIND_TAG: TRIAL_KIND,
+            FOLDER_TAG: str(trial_folder(trial)),
         }
         if "seed" in config:
-            tags["tunescape.seed"] = str(config["seed"])
+            tags[SEED_TAG] = str(config["seed"])
         self._submit(
             trial.trial_id,
             self._runs.open_run,
@@ -399,7 +407,7 @@ class MLflowLogger(tune.Callback):
             values.update(self._changed_settings(trial, step))
         if non_finite and trial_id not in self._reported_non_finite:
             self._reported_non_finite.add(trial_id)
-            tag = {"tunescape.non_finite": f"at env step {step}: {', '.join(non_finite)}"}
+            tag = {NON_FINITE_TAG: f"at env step {step}: {', '.join(non_finite)}"}
             self._submit_tags(trial_id, tag)
         values = self.sweep.objective_first(values)
         self._writer.submit_row(trial_id, Row(step, timestamp_ms(result), values))
@@ -425,7 +433,7 @@ class MLflowLogger(tune.Callback):
                     start = Row(0, int(time.time() * 1000), {f"config/{key}": float(old)})
                     self._writer.submit_row(trial.trial_id, start)
             else:
-                others[f"tunescape.config.{key}"] = f"{as_text(value)} (from env step {step})"
+                others[f"{CHANGED_TAGS}{key}"] = f"{as_text(value)} (from env step {step})"
         if others:
             self._submit_tags(trial.trial_id, others)
         return changed
@@ -435,10 +443,10 @@ class MLflowLogger(tune.Callback):
         self._trials.pop(trial_id, None)
         self._configs.pop(trial_id, None)
         if status == FAILED:
-            tags = {OUTCOME_TAG: "failed", "tunescape.error": error_cause(trial)}
+            tags = {OUTCOME_TAG: "failed", ERROR_TAG: error_cause(trial)}
         else:
             tags = {OUTCOME_TAG: "pruned" if was_pruned(trial) else "finished"}
-        tags["tunescape.status"] = trial.status if status == FAILED else "TERMINATED"
+        tags[STATUS_TAG] = trial.status if status == FAILED else "TERMINATED"
         self._submit_tags(trial_id, tags)
         self._submit(trial_id, self._runs.end_run, trial_id, status)
         self._ended[trial_id] = status
@@ -475,5 +483,5 @@ class MLflowLogger(tune.Callback):
         """Its actor died and it starts again from its checkpoint: rows up to now will repeat."""
         trial_id = trial.trial_id
         self._submit(trial_id, self._runs.skip_repeated, trial_id)
-        cause = {"tunescape.recovered_from": error_cause(trial)}
+        cause = {RECOVERED_TAG: error_cause(trial)}
         self._submit_tags(trial_id, cause)

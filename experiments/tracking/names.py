@@ -8,16 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from analysis.results.mlflow_tags import SPEC_TAG, VERSION_TAGS
 from analysis.results.rows import flatten
 from experiments.provenance import git_commit, package_versions, user_name
 
-PARENT_TAG = "mlflow.parentRunId"  # the tag by which MLflow's UI nests runs
-NOTE_TAG = "mlflow.note.content"  # what MLflow shows as a description
-SWEEP_TAG = "tunescape.sweep_id"
-TRIAL_TAG = "tunescape.trial_id"
-BEST_TRIAL_TAG = "tunescape.best_trial_id"
-MODEL_TAG = "tunescape.model_uri"
-OUTCOME_TAG = "tunescape.outcome"
 BEST_ARTIFACT = "best_policy"
 
 _MAX_RUN_NAME = 40  # characters
@@ -27,7 +21,7 @@ FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
 
 def provenance_tags(spec_path: str | None) -> dict[str, str]:
     """Returns the tags that say which code, versions and user produced a run."""
-    tags = {f"tunescape.version.{name}": v for name, v in package_versions().items()}
+    tags = {f"{VERSION_TAGS}{name}": v for name, v in package_versions().items()}
     tags["mlflow.source.name"] = os.path.basename(spec_path) if spec_path else "tunescape"
     tags["mlflow.source.type"] = "LOCAL"
     commit = git_commit()
@@ -37,7 +31,7 @@ def provenance_tags(spec_path: str | None) -> dict[str, str]:
     if user:
         tags["mlflow.user"] = user
     if spec_path:
-        tags["tunescape.spec"] = os.path.basename(spec_path)
+        tags[SPEC_TAG] = os.path.basename(spec_path)
     return tags
 
 

@@ -14,18 +14,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.results.mlflow_tags import (
+    BEST_CHECKPOINT_TAG,
+    BEST_POLICY_TAG,
+    BEST_RUN_TAG,
+    BEST_TAG,
+    BEST_TRIAL_TAG,
+    DROPPED_METRICS_TAG,
+    KIND_TAG,
+    MODEL_CHECKPOINT_TAG,
+    MODEL_TAG,
+    NAME_TAG,
+    NUM_TRIALS_TAG,
+    OBJECTIVE_TAG,
+    OUTCOME_TAG,
+    PARENT_TAG,
+    REGISTERED_MODEL_TAG,
+    SWEEP_KIND,
+    SWEEP_TAG,
+    TRIAL_TAG,
+)
 from experiments.tracking.dataset import dataset_input, environment_dataset
 from experiments.tracking.names import (
     BEST_ARTIFACT,
-    BEST_TRIAL_TAG,
     FAILED,
     FINISHED,
     KILLED,
-    MODEL_TAG,
-    OUTCOME_TAG,
-    PARENT_TAG,
-    SWEEP_TAG,
-    TRIAL_TAG,
     provenance_tags,
     run_name,
     timestamp_ms,
@@ -148,9 +162,9 @@ class SweepRuns:
             **self._provenance,
             **sweep.tags,
             SWEEP_TAG: sweep.sweep_id,
-            "tunescape.sweep": sweep.name,
-            "tunescape.kind": "sweep",
-            "tunescape.objective": f"{sweep.mode} {sweep.metric}",
+            NAME_TAG: sweep.name,
+            KIND_TAG: SWEEP_KIND,
+            OBJECTIVE_TAG: f"{sweep.mode} {sweep.metric}",
         }
         run = client.create_run(self._experiment_id, run_name=sweep.name, tags=tags)
         self.parent_run_id = run.info.run_id
@@ -296,12 +310,12 @@ class SweepRuns:
         client = self._client
         if self.parent_run_id is None:
             return
-        places = {"tunescape.best_policy": policy_dir, "tunescape.best_checkpoint": checkpoint}
+        places = {BEST_POLICY_TAG: policy_dir, BEST_CHECKPOINT_TAG: checkpoint}
         kept = {name: place for name, place in places.items() if place}
         tags = {BEST_TRIAL_TAG: trial_id, **kept}
         if trial_id in self.run_ids:
-            tags["tunescape.best_run_id"] = self.run_ids[trial_id]
-            self._log(trial_id, tags={"tunescape.best": "true", **kept})
+            tags[BEST_RUN_TAG] = self.run_ids[trial_id]
+            self._log(trial_id, tags={BEST_TAG: "true", **kept})
         log_batch(client, self.parent_run_id, tags=tags)
         if policy_dir:
             client.log_artifacts(self.parent_run_id, policy_dir, artifact_path=BEST_ARTIFACT)
@@ -317,8 +331,8 @@ class SweepRuns:
         if self.parent_run_id is None:
             return
         known = client.get_run(self.parent_run_id).data.tags
-        if checkpoint and known.get("tunescape.model_checkpoint") == checkpoint:
-            self.model_uri = known.get("tunescape.registered_model", known[MODEL_TAG])
+        if checkpoint and known.get(MODEL_CHECKPOINT_TAG) == checkpoint:
+            self.model_uri = known.get(REGISTERED_MODEL_TAG, known[MODEL_TAG])
             return
         try:
             policy = load_policy(policy_dir)
@@ -333,17 +347,17 @@ class SweepRuns:
             Path(policy_dir),
             experiment_id=self._experiment_id,
             run_ids=list(dict.fromkeys([run_id, self.parent_run_id])),
-            tags={"tunescape.sweep": sweep.name, TRIAL_TAG: trial_id},
+            tags={NAME_TAG: sweep.name, TRIAL_TAG: trial_id},
         )
         tags = {MODEL_TAG: model.model_uri}
         if checkpoint:
-            tags["tunescape.model_checkpoint"] = checkpoint
+            tags[MODEL_CHECKPOINT_TAG] = checkpoint
         if sweep.register_as:
             said = provenance(Path(policy_dir))
             version = register_model(client, model, sweep.register_as, said)
-            tags["tunescape.registered_model"] = f"models:/{sweep.register_as}/{version}"
+            tags[REGISTERED_MODEL_TAG] = f"models:/{sweep.register_as}/{version}"
         log_batch(client, self.parent_run_id, tags=tags)
-        self.model_uri = tags.get("tunescape.registered_model", model.model_uri)
+        self.model_uri = tags.get(REGISTERED_MODEL_TAG, model.model_uri)
 
     def write_results(self, records: Sweep) -> None:
         """Keeps what the sweep's folder holds of results with the parent, and describes it."""
@@ -358,8 +372,8 @@ class SweepRuns:
         """Ends the sweep's run, and notes there what MLflow has not got."""
         if self.parent_run_id is None:
             return
-        tags = {OUTCOME_TAG: status.lower(), "tunescape.num_trials": str(len(self.run_ids))}
+        tags = {OUTCOME_TAG: status.lower(), NUM_TRIALS_TAG: str(len(self.run_ids))}
         if self._writer().num_dropped:
-            tags["tunescape.dropped_metrics"] = str(self._writer().num_dropped)
+            tags[DROPPED_METRICS_TAG] = str(self._writer().num_dropped)
         log_batch(self._client, self.parent_run_id, tags=tags)
         self._client.set_terminated(self.parent_run_id, status=status)

@@ -25,9 +25,11 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from small_ray import small_ray
 
+from analysis.results.mlflow_tags import PARENT_TAG
 from experiments.durability.keeper import durable
 from experiments.tracking import writer as mlflow_writer
-from experiments.tracking.logger import BEST_ARTIFACT, PARENT_TAG, MLflowLogger
+from experiments.tracking.logger import MLflowLogger
+from experiments.tracking.names import BEST_ARTIFACT
 from experiments.tracking.store import (
     LONG_PARAMS_ARTIFACT,
     MAX_BATCH_METRICS,

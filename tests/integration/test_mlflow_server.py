@@ -28,7 +28,8 @@ from analysis.credentials import has_secret, scrubbed, without_credentials
 from analysis.reachable import check_tracking
 from analysis.results import mlflow_history
 from analysis.results.mlflow import load_mlflow_sweep
-from experiments.tracking.logger import PARENT_TAG, MLflowLogger
+from analysis.results.mlflow_tags import PARENT_TAG
+from experiments.tracking.logger import MLflowLogger
 from experiments.tracking.store import connect
 from trainables.core.policy.policy import Policy
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.home import expanded
+from analysis.results.mlflow_tags import OBJECTIVE_TAG
 from analysis.results.records import is_sweep_folder
 from analysis.results.rows import ResultsError
 from experiments.errors import ExperimentError
@@ -68,7 +69,7 @@ def _sweep_path(client: MlflowClient, folder: Path) -> str:
     if run is None:
         return ""
     if name is None:  # of a plain Tuner: its callback has noted the objective
-        said = run.data.tags.get("tunescape.objective", f"{mode} {metric}")
+        said = run.data.tags.get(OBJECTIVE_TAG, f"{mode} {metric}")
         mode, _, metric = said.partition(" ")
     key = share_view_of(client, run, sweep, metric, mode)
     if key:

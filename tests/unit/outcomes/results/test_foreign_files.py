@@ -126,7 +126,7 @@ def test_mlflows_tables_are_not_put_into_another_database(tmp_path: Path, databa
 def test_a_source_to_learn_from_is_not_made(tmp_path: Path) -> None:
     source = {"mlflow_experiment": "x", "tracking_uri": f"sqlite:///{tmp_path}/none.db"}
     learns = spec(tmp_path, search={"algorithm": "tpe", "warm_start": [source]})
-    with pytest.raises(PreflightError, match="warm_start: there is no database"):
+    with pytest.raises(PreflightError, match=r"warm_start: .*there is no such database"):
         load_history(Sweep.of(learns))
     assert not (tmp_path / "none.db").exists()
 

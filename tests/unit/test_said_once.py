@@ -1,0 +1,34 @@
+"""What several modules need to agree on stands in one of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from analysis.results import mlflow_tags
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("trainables", "search_spaces", "experiments", "analysis", "tunescape")
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Every text in the code of the product, with its file; no docstrings and no benchmarks."""
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            if "benchmarks" in path.parts:
+                continue
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and id(node) not in told:
+                    yield path, str(node.value)
+
+
+def test_mlflow_tags() -> None:
+    tags = {value for name, value in vars(mlflow_tags).items() if name.endswith(("_TAG", "_TAGS"))}
+    assert len(tags) > 20
+    home = Path(str(mlflow_tags.__file__)).name
+    found = {(path.name, text) for path, text in texts() for tag in tags if tag in text}
+    assert {text for name, text in found if name == home} == tags
+    assert {(name, text) for name, text in found if name != home} == set()
