@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.home import expanded
+from analysis.names import ENV_STEPS, ITERATION
 from analysis.ranking.best import BestCheckpoint, best_checkpoint
 from analysis.results.checkpoints import is_of_policy
-from analysis.results.records import ENV_STEPS, ITERATION, POLICY, Sweep
+from analysis.results.records import POLICY, Sweep
 from analysis.results.rows import ResultsError, read_json
 
 if TYPE_CHECKING:

@@ -1,9 +1,64 @@
-"""What results call the columns that every trial has."""
+"""The vocabulary of results: what columns are called, how labels say it, what counts as a value."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from analysis.errors import ResultsError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ITERATION = "training_iteration"
 ENV_STEPS = "num_env_steps_sampled_lifetime"
 SECONDS = "time_total_s"
 COUNTERS = (ITERATION, ENV_STEPS, SECONDS, "timestamp")
 """Those that are numbers and only rise."""
+
+RETURN = "episode_return_mean"
+EPISODES = "num_episodes_lifetime"
+EVALUATION = "evaluation/"
+EVALUATED_EPISODES = "evaluation/num_episodes"
+
+_LABELS = {
+    ENV_STEPS: "environment steps",
+    ITERATION: "training iteration",
+    SECONDS: "training time (s)",
+    RETURN: "mean episode return",
+    "episode_len_mean": "mean episode length (steps)",
+    f"{EVALUATION}{RETURN}": "mean episode return (evaluation)",
+    "env_steps_per_second": "environment steps per second",
+    "env_steps": "environment steps of a trial",
+    "wall_s": "training time of a trial (s)",
+    "cpu_s": "CPU seconds of a trial",
+    "gpu_s": "GPU seconds of a trial",
+}
+
+
+def metric_label(metric: str) -> str:
+    """Say a metric in words; by its name, where there are none."""
+    return _LABELS.get(metric, metric)
+
+
+def sign_of(mode: str) -> float:
+    """Give 1 for `"max"` and -1 for `"min"`.
+
+    Raises:
+        ResultsError: `mode` is neither.
+    """
+    if mode not in ("max", "min"):
+        raise ResultsError(f"mode must be 'max' or 'min', not {mode!r}")
+    return 1.0 if mode == "max" else -1.0
+
+
+def finite(values: pd.Series | None) -> pd.Series:
+    """Keep the finite numbers of a column, with their index; what is no number is missing."""
+    import numpy as np  # here: the command line imports this module before it needs a frame
+    import pandas as pd
+
+    if values is None:
+        return pd.Series(dtype=float)
+    if values.dtype != float:  # the usual case is spared: a report asks thousands of times
+        values = pd.to_numeric(values, errors="coerce").astype(float)
+    known = np.isfinite(values.to_numpy())
+    return values if known.all() else values[known]

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune.logger import JsonLoggerCallback
 
+from analysis.names import ITERATION, SECONDS
+
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
 ROWS_UNTIL = "rows_until"
 """Key of a checkpoint's result that is another trial's: the last own row before it was adopted."""
 
-_IDENTITY = ("training_iteration", "time_total_s")  # a population's trial repeats iterations
+_IDENTITY = (ITERATION, SECONDS)  # a population's trial repeats iterations
 
 
 class ResultRows(JsonLoggerCallback):
@@ -66,7 +68,7 @@ def cut_back(path: Path, checkpoint: Mapping[str, Any]) -> int:
 
 
 def _num_kept(lines: list[bytes], last: Mapping[str, Any]) -> int | None:
-    if not last.get("training_iteration"):
+    if not last.get(ITERATION):
         return 0
     for number in range(len(lines), 0, -1):
         try:

@@ -25,8 +25,8 @@ from analysis.comparison.shared_budget import (
 from analysis.comparison.verdict import handicap, verdict_lines
 from analysis.curves.budget import budget_to_threshold, check_budget_name
 from analysis.frames.cost import cost_frame
-from analysis.ranking.leaderboard import sign_of
-from analysis.results.records import ENV_STEPS, Sweep, load_sweep
+from analysis.names import ENV_STEPS, sign_of
+from analysis.results.records import Sweep, load_sweep
 from analysis.results.rows import ResultsError
 from analysis.statistics import aggregate, aggregate_curves
 from analysis.statistics.censored import reached_summary

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.ranking.leaderboard import sign_of
+from analysis.names import sign_of
 from analysis.statistics import iqm, probability_of_improvement
 
 MIN_RUNS = 5

@@ -24,7 +24,8 @@ import numpy as np
 
 from analysis.comparison.contenders import tasks_of
 from analysis.curves.run_curves import RunCurve, run_curves
-from analysis.ranking.order import Course, of_runs, sign_of
+from analysis.names import sign_of
+from analysis.ranking.order import Course, of_runs
 from analysis.results.records import Sweep, TrialRecord, is_sweep_folder, load_sweep
 from analysis.results.rows import ResultsError
 from analysis.results.searches import learning_search

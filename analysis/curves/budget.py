@@ -10,9 +10,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.curves.run_curves import RunCurve, run_curves
-from analysis.names import SECONDS
-from analysis.ranking.leaderboard import sign_of
-from analysis.results.records import ENV_STEPS, ITERATION, Sweep, load_sweep
+from analysis.names import ENV_STEPS, ITERATION, SECONDS, sign_of
+from analysis.results.records import Sweep, load_sweep
 from analysis.results.rows import ResultsError
 from analysis.statistics.censored import Reached, reached_summary
 

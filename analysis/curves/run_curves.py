@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.names import SECONDS
-from analysis.ranking.leaderboard import finite
-from analysis.results.records import ENV_STEPS, TrialRecord
+from analysis.names import ENV_STEPS, SECONDS, finite
+from analysis.results.records import TrialRecord
 
 _SEED = re.compile(r"seed_(-?\d+)/(.+)")
 

@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 
 from analysis.figures import theme
 from analysis.importance.scales import Scale, label, number
-from analysis.names import SECONDS as TIME
-from analysis.plots.curves import metric_label
+from analysis.names import SECONDS, metric_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -78,7 +77,7 @@ def joined(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray,
 
 def budget_axis(name: str, greatest: float) -> tuple[float, dict[str, Any]]:
     """By what to divide a budget, and its axis: ``50k`` steps; seconds, minutes or hours."""
-    if name != TIME:
+    if name != SECONDS:
         title = {"text": budget_words(name)}
         return 1.0, {"title": title, "tickformat": "~s", "nticks": 7}
     unit, factor = ("s", 1.0)

@@ -21,7 +21,7 @@ from analysis.figures.common import (
 )
 from analysis.figures.estimates import Estimate, draw_estimates
 from analysis.importance.scales import number
-from analysis.plots.curves import metric_label
+from analysis.names import metric_label
 
 _HEIGHT = 400
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

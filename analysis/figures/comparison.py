@@ -14,7 +14,7 @@ from analysis.figures.compare import (
     draw_improvement,
     draw_profiles,
 )
-from analysis.plots.curves import metric_label
+from analysis.names import metric_label
 from analysis.statistics.profiles import performance_profile
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import plotly.graph_objects as go
 from analysis.curves.thinning import Curve, curve_quantiles, thin
 from analysis.figures import theme
 from analysis.figures.common import (
-    TIME,
     base_figure,
     budget_axis,
     end_labels,
@@ -23,10 +22,10 @@ from analysis.figures.common import (
     small,
     value_axis,
 )
-from analysis.plots.curves import interval_label
-from analysis.ranking.leaderboard import finite
-from analysis.results.records import ENV_STEPS, TrialRecord
+from analysis.names import ENV_STEPS, SECONDS, finite
+from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten
+from analysis.statistics import interval_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -73,7 +72,7 @@ def curves_by_steps(data: ReportData) -> go.Figure | str | None:
 
 def curves_by_time(data: ReportData) -> go.Figure | str | None:
     """The learning curves over training time."""
-    return _curves(data, TIME) if TIME in data.axes else None
+    return _curves(data, SECONDS) if SECONDS in data.axes else None
 
 
 def _curves(data: ReportData, x: str) -> go.Figure | str | None:

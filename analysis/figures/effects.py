@@ -11,7 +11,7 @@ from analysis.figures import theme
 from analysis.figures.estimates import Estimate, draw_estimates
 from analysis.importance.effects import level_label
 from analysis.importance.scales import number
-from analysis.plots.curves import metric_label
+from analysis.names import metric_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData

@@ -19,7 +19,7 @@ from analysis.figures.common import (
 )
 from analysis.frames.lineage import Exploit, ancestry, line_of_descent, segments
 from analysis.importance.scales import label, number
-from analysis.ranking.leaderboard import finite
+from analysis.names import finite
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData

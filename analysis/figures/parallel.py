@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from analysis.figures import theme
 from analysis.figures.common import base_figure, chosen_settings, hover_lines, plural, small
 from analysis.importance.scales import Scale, number, scales_of
-from analysis.plots.curves import metric_label
+from analysis.names import metric_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData

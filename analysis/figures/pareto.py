@@ -12,7 +12,6 @@ import plotly.graph_objects as go
 from analysis.figures import theme
 from analysis.figures.common import (
     LEGEND,
-    TIME,
     base_figure,
     budget_axis,
     hover_lines,
@@ -22,7 +21,7 @@ from analysis.figures.common import (
     value_axis,
 )
 from analysis.importance.scales import label, number
-from analysis.plots.curves import metric_label
+from analysis.names import SECONDS, metric_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -37,7 +36,7 @@ def cost_front(data: ReportData) -> go.Figure | str | None:
     if data.pareto is None:
         return None
     objectives = list(data.pareto.attrs["objectives"])
-    if objectives[1][0] == TIME or len(data.objectives) == 1:
+    if objectives[1][0] == SECONDS or len(data.objectives) == 1:
         objectives = [objectives[1], objectives[0]]  # the cost across
     return draw_front(data.pareto, objectives[:2])
 
@@ -61,7 +60,7 @@ def draw_front(frame: pd.DataFrame, objectives: Sequence[tuple[str, str]]) -> go
         caption=_caption(points, objectives),
     )
     factor, x_axis = 1.0, value_axis(x)
-    if x == TIME:
+    if x == SECONDS:
         factor, x_axis = budget_axis(x, float(frame[x].max()))
     names = [str(name) for name in frame.columns if str(name).startswith("config/")]
     _add(figure, rest.iloc[:: int(np.ceil(max(len(rest), 1) / _MOST))], x, y, factor, names, False)

@@ -24,9 +24,8 @@ from analysis.figures.common import (
     value_axis,
 )
 from analysis.importance.scales import number
-from analysis.plots.curves import metric_label
-from analysis.ranking.leaderboard import finite, sign_of
-from analysis.results.records import ENV_STEPS, TrialRecord
+from analysis.names import ENV_STEPS, finite, metric_label, sign_of
+from analysis.results.records import TrialRecord
 from analysis.results.schedulers import STOPPING
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from analysis.figures import theme
 from analysis.figures.common import base_figure, budget_axis, plural, setting_axis, small
 from analysis.frames.lineage import ancestry, schedule
 from analysis.importance.scales import Scale, label, scales_of
-from analysis.ranking.leaderboard import finite
+from analysis.names import finite
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData

@@ -22,11 +22,10 @@ from analysis.figures.common import (
 from analysis.figures.curves import Line, line_of
 from analysis.figures.estimates import Estimate, draw_estimates
 from analysis.importance.scales import label
+from analysis.names import ENV_STEPS, finite, metric_label
 from analysis.overview.groups import Group, groups
-from analysis.plots.curves import interval_label, metric_label
-from analysis.ranking.leaderboard import finite
-from analysis.results.records import ENV_STEPS, TrialRecord
-from analysis.statistics import interval_caution, iqm, iqm_interval
+from analysis.results.records import TrialRecord
+from analysis.statistics import interval_caution, interval_label, iqm, iqm_interval
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData

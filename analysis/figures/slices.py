@@ -19,8 +19,7 @@ from analysis.figures.common import (
     value_axis,
 )
 from analysis.importance.scales import Scale, number, scales_of
-from analysis.ranking.leaderboard import finite
-from analysis.results.records import ENV_STEPS, ITERATION
+from analysis.names import ENV_STEPS, ITERATION, finite
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData

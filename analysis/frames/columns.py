@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.names import ENV_STEPS, SECONDS
+from analysis.names import ENV_STEPS, RETURN, SECONDS
 from analysis.results.records import TrialRecord
 from analysis.results.spec_file import read_spec_file
-
-_RETURN = "episode_return_mean"
 
 
 def in_reading_order(names: Iterable[str], trials: Iterable[TrialRecord]) -> list[str]:
@@ -34,5 +32,5 @@ def _objectives(trials: Iterable[TrialRecord]) -> list[str]:
     for folder in dict.fromkeys(trial.path.parent for trial in trials):
         spec = read_spec_file(folder)
         several = spec.get("objectives") or [spec.get("objective") or {}]
-        found += [str(one.get("metric", _RETURN)) for one in several if isinstance(one, dict)]
-    return list(dict.fromkeys(found)) or [_RETURN]
+        found += [str(one.get("metric", RETURN)) for one in several if isinstance(one, dict)]
+    return list(dict.fromkeys(found)) or [RETURN]

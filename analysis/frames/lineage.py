@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analysis.ranking.leaderboard import finite, ranked
+from analysis.names import finite
+from analysis.ranking.leaderboard import ranked
 from analysis.results.records import Sweep, load_sweep
 from analysis.results.rows import ResultsError
 from analysis.results.sources import are_several, load_sweeps

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames.frames import varying
-from analysis.ranking.leaderboard import finite, sign_of
-from analysis.results.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
+from analysis.names import ENV_STEPS, ITERATION, finite, sign_of
+from analysis.results.records import Sweep, TrialRecord, load_sweep
 from analysis.results.rows import ResultsError, flatten
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import pandas as pd
 from analysis.frames.frames import varying
 from analysis.importance.fanova import Axis
 from analysis.importance.scales import Scale, label, scales_of
-from analysis.ranking.leaderboard import finite, sign_of
-from analysis.results.records import ENV_STEPS, ITERATION, TrialRecord, load_sweep
+from analysis.names import ENV_STEPS, ITERATION, finite, sign_of
+from analysis.results.records import TrialRecord, load_sweep
 from analysis.results.rows import ResultsError, flatten
 from analysis.results.spec_file import read_spec_file
 

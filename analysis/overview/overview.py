@@ -20,11 +20,11 @@ from analysis.importance.importance import (
     partial_dependence_frame,
 )
 from analysis.importance.surrogate import Surrogate, fit_surrogate
-from analysis.names import SECONDS
+from analysis.names import ENV_STEPS, ITERATION, SECONDS, finite, sign_of
 from analysis.ranking.fronts import pareto_front
-from analysis.ranking.leaderboard import Score, finite, leaderboard, ranked, sign_of
+from analysis.ranking.leaderboard import Score, leaderboard, ranked
 from analysis.results.failures import Failure, failures
-from analysis.results.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
+from analysis.results.records import Sweep, TrialRecord, load_sweep
 from analysis.results.rows import ResultsError, flatten, read_json
 from analysis.results.schedulers import compares_settings, section
 from analysis.results.spec_file import read_spec_file

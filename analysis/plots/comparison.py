@@ -9,8 +9,8 @@ import numpy as np
 
 from analysis.comparison.comparison import Comparison
 from analysis.figures.theme import BLUE, GREEN, GREY, ORANGE, PURPLE
-from analysis.names import ENV_STEPS, SECONDS
-from analysis.plots.curves import metric_label, new_figure, save
+from analysis.names import ENV_STEPS, SECONDS, metric_label
+from analysis.plots.curves import new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

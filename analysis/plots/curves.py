@@ -10,29 +10,17 @@ import numpy as np
 from analysis.curves.run_curves import trial_curve
 from analysis.curves.thinning import Curve, curve_quantiles
 from analysis.home import expanded
+from analysis.names import ENV_STEPS, ITERATION, metric_label
 from analysis.ranking.leaderboard import ranked
-from analysis.results.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
+from analysis.results.records import Sweep, TrialRecord, load_sweep
 from analysis.results.rows import ResultsError
-from analysis.statistics import ENOUGH_SEEDS
+from analysis.statistics import interval_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from ray.tune import ResultGrid
 
-_LABELS = {
-    ENV_STEPS: "environment steps",
-    ITERATION: "training iteration",
-    "time_total_s": "training time (s)",
-    "episode_return_mean": "mean episode return",
-    "episode_len_mean": "mean episode length (steps)",
-    "evaluation/episode_return_mean": "mean episode return (evaluation)",
-    "env_steps_per_second": "environment steps per second",
-    "env_steps": "environment steps of a trial",
-    "wall_s": "training time of a trial (s)",
-    "cpu_s": "CPU seconds of a trial",
-    "gpu_s": "GPU seconds of a trial",
-}
 Band = tuple[np.ndarray, np.ndarray, np.ndarray, str]
 """Steps, lower and upper end, and what it is."""
 
@@ -103,17 +91,6 @@ def save(figure: Figure, out: str | Path) -> Path:
     except (OSError, ValueError) as error:  # ValueError: an ending that names no known format
         raise ResultsError(f"{target}: cannot write the plot ({error})") from error
     return target
-
-
-def interval_label(num_seeds: int) -> str:
-    """What an interval is, and that it is too narrow where the seeds are few."""
-    few = " (too narrow)" if num_seeds < ENOUGH_SEEDS else ""
-    return f"95 % interval of {num_seeds} seeds{few}"
-
-
-def metric_label(metric: str) -> str:
-    """A metric in words, or its name."""
-    return _LABELS.get(metric, metric)
 
 
 def _draw(axes: Axes, curves: list[Curve], best_id: str, band: Band | None) -> None:

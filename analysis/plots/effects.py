@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.importance.effects import effects_frame, level_label
-from analysis.plots.curves import metric_label, new_figure, save
+from analysis.names import metric_label
+from analysis.plots.curves import new_figure, save
 from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 

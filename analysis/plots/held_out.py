@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.plots.curves import interval_label, metric_label, new_figure, save
+from analysis.names import metric_label
+from analysis.plots.curves import new_figure, save
 from analysis.ranking.held_out import Candidate
 from analysis.results.rows import ResultsError
+from analysis.statistics import interval_label
 
 
 def plot_held_out(

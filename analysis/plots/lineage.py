@@ -15,7 +15,8 @@ from analysis.frames.lineage import (
     segments,
     winner,
 )
-from analysis.plots.curves import metric_label, new_figure, save
+from analysis.names import metric_label
+from analysis.plots.curves import new_figure, save
 from analysis.results.records import Sweep, load_sweep
 from analysis.results.rows import ResultsError
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from analysis.overview.overview import SECONDS, ReportData
+from analysis.names import SECONDS
+from analysis.overview.overview import ReportData
 from analysis.plots.curves import plot_learning_curves
 from analysis.plots.effects import plot_effects
 from analysis.plots.lineage import plot_lineage

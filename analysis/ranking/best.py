@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.ranking.leaderboard import ranked, sign_of
+from analysis.names import sign_of
+from analysis.ranking.leaderboard import ranked
 from analysis.results.records import Sweep, TrialRecord, load_sweep
 from analysis.results.rows import ResultsError
 

@@ -11,9 +11,9 @@ import pandas as pd
 
 from analysis.frames.cost import cost_frame
 from analysis.frames.frames import named_trials
+from analysis.names import finite, sign_of
 from analysis.plots.curves import save
 from analysis.ranking.fronts import draw_front, optimal_rows
-from analysis.ranking.leaderboard import finite, sign_of
 from analysis.results.rows import ResultsError
 from analysis.results.sources import are_several, load_sweeps
 

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames.frames import varying
-from analysis.plots.curves import metric_label, new_figure, save
-from analysis.ranking.leaderboard import sign_of
-from analysis.results.records import ENV_STEPS, Sweep, TrialRecord, load_sweep
+from analysis.names import ENV_STEPS, metric_label, sign_of
+from analysis.plots.curves import new_figure, save
+from analysis.results.records import Sweep, TrialRecord, load_sweep
 from analysis.results.rows import ResultsError, flatten
 
 if TYPE_CHECKING:

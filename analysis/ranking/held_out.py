@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.names import sign_of
 from analysis.ranking.best import BestCheckpoint
-from analysis.ranking.leaderboard import ranked, sign_of
+from analysis.ranking.leaderboard import ranked
 from analysis.results.records import Sweep, TrialRecord
 from analysis.statistics import iqm, iqm_interval, median_index
 

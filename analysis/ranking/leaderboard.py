@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames.frames import varying
+from analysis.names import ENV_STEPS, ITERATION, SECONDS, finite, sign_of
 from analysis.ranking.order import Course, best_first
-from analysis.ranking.order import sign_of as sign_of
-from analysis.results.records import ENV_STEPS, ITERATION, Sweep, TrialRecord, load_sweep
+from analysis.results.records import Sweep, TrialRecord, load_sweep
 from analysis.results.rows import ResultsError, flatten
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def leaderboard(
             "reached": score.course.reached(sign_of(mode)) if score.found else None,
             ITERATION: _last(trial, ITERATION),
             ENV_STEPS: _last(trial, ENV_STEPS),
-            "time_total_s": _last(trial, "time_total_s"),
+            SECONDS: _last(trial, SECONDS),
         }
         rows.append(row)
     counts = dict.fromkeys(("rank", "best_iteration", "reached", ITERATION, ENV_STEPS), "Int64")
@@ -117,16 +117,6 @@ def ranked(sweep: Sweep, metric: str, mode: str) -> list[tuple[TrialRecord, Scor
     return best_first(
         scored, mode, last=lambda item: item[1].last, course=lambda item: item[1].course
     )
-
-
-def finite(values: pd.Series | None) -> pd.Series:
-    """The finite numbers of a column, with their index; what is no number counts as missing."""
-    if values is None:
-        return pd.Series(dtype=float)
-    if values.dtype != float:  # the usual case is spared: a report asks thousands of times
-        values = pd.to_numeric(values, errors="coerce").astype(float)
-    known = np.isfinite(values.to_numpy())
-    return values if known.all() else values[known]
 
 
 def _last(trial: TrialRecord, name: str) -> Any:

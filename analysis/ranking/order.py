@@ -19,8 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from analysis.errors import ResultsError
-from analysis.names import ENV_STEPS, ITERATION
+from analysis.names import ENV_STEPS, ITERATION, sign_of
 
 RULE = (
     "Of equal values the one reached in fewer env steps comes first, then the better mean of the "
@@ -145,14 +144,3 @@ def of_runs(courses: Sequence[Course], mode: str) -> tuple[float, float]:
     sign, count = sign_of(mode), len(courses)
     reached = math.fsum(course.reached(sign) for course in courses) / count
     return reached, -sign * math.fsum(course.mean for course in courses) / count
-
-
-def sign_of(mode: str) -> float:
-    """1 for ``"max"``, -1 for ``"min"``.
-
-    Raises:
-        ResultsError: ``mode`` is neither.
-    """
-    if mode not in ("max", "min"):
-        raise ResultsError(f"mode must be 'max' or 'min', not {mode!r}")
-    return 1.0 if mode == "max" else -1.0

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from analysis.names import finite
 from analysis.overview.overview import ReportData
-from analysis.ranking.leaderboard import finite
 from analysis.results.checkpoints import POLICY, is_of_policy
 from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten

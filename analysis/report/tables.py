@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
 from analysis.overview.groups import Group
-from analysis.overview.overview import SECONDS, ReportData
-from analysis.plots.curves import metric_label
-from analysis.ranking.leaderboard import finite
+from analysis.overview.overview import ReportData
 from analysis.report.numbers import NONE, duration, is_number, number
 from analysis.report.words import last_interval
-from analysis.results.records import ENV_STEPS, TrialRecord
+from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten
 
 MAX_ROWS = 200

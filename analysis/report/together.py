@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from analysis.comparison.comparison import Comparison, compare
 from analysis.figures.comparison import comparison_figures
+from analysis.names import metric_label
 from analysis.overview.overview import ReportData
-from analysis.plots.curves import metric_label
 from analysis.report.blocks import Block
 from analysis.report.numbers import duration, is_number, number, steps
 from analysis.report.sections import Panels, drawn_panels

@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
 from analysis.overview.groups import Group, ended_badly, groups
-from analysis.overview.overview import SECONDS, ReportData
-from analysis.plots.curves import metric_label
-from analysis.ranking.leaderboard import Score, finite
+from analysis.overview.overview import ReportData
+from analysis.ranking.leaderboard import Score
 from analysis.report.numbers import count, duration, listed, number, share, steps
-from analysis.results.records import ENV_STEPS, TrialRecord
+from analysis.results.records import TrialRecord
 from analysis.results.schedulers import STOPPING
 from analysis.statistics import interval_caution
 

@@ -15,7 +15,6 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from analysis.home import expanded
-from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.checkpoints import POLICY, CheckpointRecord, find_checkpoints
 from analysis.results.rows import ResultsError, as_config, read_json, read_rows
 from trainables.core.suggestions import suggestion
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     """What holds a sweep's results; see `load_sweep`."""
 
 __all__ = [
-    "ENV_STEPS",
-    "ITERATION",
     "MLFLOW",
     "POLICY",
     "CheckpointRecord",

@@ -12,6 +12,7 @@ from analysis.statistics.intervals import (
     ENOUGH_SEEDS,
     bootstrap_interval,
     interval_caution,
+    interval_label,
     iqm_interval,
     trimmed_t_interval,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "average_score_distribution",
     "bootstrap_interval",
     "interval_caution",
+    "interval_label",
     "iqm",
     "iqm_interval",
     "median_index",

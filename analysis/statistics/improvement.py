@@ -67,7 +67,7 @@ def probability_of_improvement(
     Raises:
         ResultsError: The numbers of tasks differ, or an argument is not allowed.
     """
-    from analysis.ranking.leaderboard import sign_of
+    from analysis.names import sign_of
 
     check_bootstrap(confidence, resamples)
     sign = sign_of(mode)

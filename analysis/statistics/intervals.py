@@ -165,6 +165,12 @@ def trimmed_t_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tu
     return center - margin, center + margin
 
 
+def interval_label(num_seeds: int) -> str:
+    """Say what an interval is, and that it is too narrow where the seeds are few."""
+    few = " (too narrow)" if num_seeds < ENOUGH_SEEDS else ""
+    return f"95 % interval of {num_seeds} seeds{few}"
+
+
 def interval_caution(num_seeds: int) -> str:
     """What a report with intervals of so few seeds says; empty if they are enough."""
     if num_seeds >= ENOUGH_SEEDS:

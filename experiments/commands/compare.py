@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from analysis.names import ENV_STEPS
 from experiments.commands import shell
 from experiments.commands.results.comparison import (
     check_files,
@@ -33,7 +34,7 @@ def compare(
     ] = None,
     by: Annotated[
         str, typer.Option(help="What a budget counts: a metric such as time_total_s.")
-    ] = "num_env_steps_sampled_lifetime",
+    ] = ENV_STEPS,
     threshold: Annotated[
         float | None, typer.Option(help="Also: the budget at which runs reach this value.")
     ] = None,

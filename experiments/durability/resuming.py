@@ -14,6 +14,7 @@ from ray.tune.experiment import Trial
 from ray.tune.logger import LoggerCallback
 from ray.tune.schedulers import TrialScheduler
 
+from analysis.names import ITERATION
 from analysis.results.rows import flatten
 from experiments.durability import checkpoint_journal, resumption
 from experiments.internals.tune import (
@@ -144,11 +145,11 @@ class Resume:
         if not folder_name(trial):
             return  # it never started
         forget_stop(self._scheduler, trial)
-        saved = (trial.run_metadata.last_result or {}).get("training_iteration", 0)
+        saved = (trial.run_metadata.last_result or {}).get(ITERATION, 0)
         newest = checkpoint_journal.adopt(trial)
         if newest is None:
             return
-        self._replay(controller, trial, saved, newest.result.get("training_iteration", 0))
+        self._replay(controller, trial, saved, newest.result.get(ITERATION, 0))
         if newest.is_new:
             trial.update_last_result({**newest.result, "config": trial.config})
             if newest.scheduler:
@@ -196,8 +197,8 @@ class Resume:
         if not takes_note(scheduler):
             return
         for row in read_json_lines(trial_folder(trial) / "result.json"):
-            if after < row.get("training_iteration", 0) <= until:
-                after = row["training_iteration"]  # each once: a resumed trial repeats rows
+            if after < row.get(ITERATION, 0) <= until:
+                after = row[ITERATION]  # each once: a resumed trial repeats rows
                 scheduler.on_trial_result(shown(controller), trial, flatten(row))
                 forget_stop(scheduler, trial)
         # What it would decide now is of no account: the trial had gone on.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
-from experiments.spec.section import ENV_STEPS, EPISODES, EVALUATED_EPISODES, EVALUATION
+from analysis.names import ENV_STEPS, EPISODES, EVALUATED_EPISODES, EVALUATION
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.names import ITERATION
 from analysis.results.failures import cause_of
 from experiments.errors import DoomedError
 from experiments.internals.tune import on_failure
@@ -90,7 +91,7 @@ class FailureGuard:
 
 def _has_result(trial: Trial) -> bool:
     # Not `trial.last_result`, which makes up one.
-    return "training_iteration" in (trial.run_metadata.last_result or {})
+    return ITERATION in (trial.run_metadata.last_result or {})
 
 
 def is_final(exception: Exception) -> bool:

@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from analysis.results.rows import flatten
 from experiments.activity import nothing_to_tell
 from experiments.monitor.live_order import LiveOrder
@@ -25,7 +26,6 @@ from experiments.monitor.progress_text import (
     varying_settings,
 )
 from experiments.monitor.standing import Standing
-from experiments.spec.section import ENV_STEPS
 from experiments.trial_info import error_cause, error_path, was_interrupted, was_pruned
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Progress(tune.Callback):
             else:
                 parts.append(f"{self.metric}={short(result.get(self.metric))}")
                 parts.append(spent(result))
-                parts.append(f"iteration={result.get('training_iteration', 0)}")
+                parts.append(f"iteration={result.get(ITERATION, 0)}")
                 if self._order.best(self._trials) is trial:
                     parts.append("best so far")
             self._say("  ".join(part for part in parts if part))
@@ -240,7 +240,7 @@ class Progress(tune.Callback):
             if trial.status != "RUNNING":
                 self._results.pop(trial.trial_id, None)
                 continue
-            iteration = (trial.last_result or {}).get("training_iteration", 0)
+            iteration = (trial.last_result or {}).get(ITERATION, 0)
             if self._results.get(trial.trial_id, (None, 0.0))[0] != iteration:
                 self._results[trial.trial_id] = (iteration, now)
 
@@ -254,7 +254,7 @@ class Progress(tune.Callback):
         parts = []
         for trial in running[:MAX_NAMED]:
             result = trial.last_result or {}
-            at = f"iteration {result.get('training_iteration', 0) + 1}"
+            at = f"iteration {result.get(ITERATION, 0) + 1}"
             parts.append(f"{trial.trial_id} in {at} for {clock(self._silent_s(trial))}")
         more = f", {len(running) - MAX_NAMED} more" if len(running) > MAX_NAMED else ""
         return f"  running: {', '.join(parts)}{more}" if parts else ""
@@ -306,7 +306,7 @@ class Progress(tune.Callback):
             trial_id=trial.trial_id,
             status=status,
             settings=searched_settings(trial),
-            iteration=result.get("training_iteration"),
+            iteration=result.get(ITERATION),
             env_steps=result.get(ENV_STEPS),
             value=result.get(self.metric),
             speed=self._speeds.of(trial) if status == "running" else None,
@@ -316,7 +316,7 @@ class Progress(tune.Callback):
 
     def _trained_s(self, trial: Trial, status: str) -> float | None:
         """How long a trial has trained; it goes on within an iteration."""
-        seconds = (trial.last_result or {}).get("time_total_s")
+        seconds = (trial.last_result or {}).get(SECONDS)
         return (seconds or 0.0) + self._silent_s(trial) if status == "running" else seconds
 
     def _status(self, trial: Trial) -> str:

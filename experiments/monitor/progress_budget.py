@@ -16,7 +16,7 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from experiments.spec.section import ENV_STEPS
+from analysis.names import ENV_STEPS, ITERATION, SECONDS
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -26,7 +26,7 @@ MIN_RESULTS = 5
 SETTLED = 1.5
 _MOST_POINTS = 512  # of the measured course
 # In the order of preference: what a trial's budget is counted in.
-_UNITS = {ENV_STEPS: "env steps", "training_iteration": "iterations", "time_total_s": "s"}
+_UNITS = {ENV_STEPS: "env steps", ITERATION: "iterations", SECONDS: "s"}
 
 
 class Speeds:
@@ -40,7 +40,7 @@ class Speeds:
         """Takes note of the latest results."""
         for trial in trials:
             result = trial.last_result or {}
-            steps, seconds = result.get(ENV_STEPS), result.get("time_total_s")
+            steps, seconds = result.get(ENV_STEPS), result.get(SECONDS)
             if trial.status != "RUNNING" or steps is None or seconds is None:
                 continue
             before = self._seen.get(trial.trial_id)

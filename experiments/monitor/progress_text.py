@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from analysis.names import ENV_STEPS, SECONDS
 from analysis.results.rows import flatten
-from experiments.spec.section import ENV_STEPS
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -96,7 +96,7 @@ def spent(result: Mapping[str, Any]) -> str:
     """Returns what a trial has spent: env steps, or time where it does not count them."""
     if ENV_STEPS in result:
         return f"env steps={count(result[ENV_STEPS])}"
-    seconds = result.get("time_total_s")
+    seconds = result.get(SECONDS)
     return "" if seconds is None else f"time={clock(seconds)}"
 
 

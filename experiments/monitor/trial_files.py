@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
+from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.rows import flatten
 from experiments.internals.tune import RESULT_FILE
 from experiments.result_rows import ResultRows
-from experiments.spec.section import ENV_STEPS
 from experiments.tracking.names import as_text
 from experiments.trial_info import numeric_metrics, read_json_lines
 
@@ -95,7 +95,7 @@ class CsvFiles(_PerTrial):
         rows: dict[Any, dict[str, Any]] = {}
         for row in read_json_lines(folder / RESULT_FILE):
             row.pop("config", None)  # it is in params.json
-            rows[row.get("training_iteration")] = flatten(row)
+            rows[row.get(ITERATION)] = flatten(row)
         if not rows:
             return
         columns = list(dict.fromkeys(key for row in rows.values() for key in row))
@@ -132,7 +132,7 @@ class TensorBoardFiles(_PerTrial):
 
     def _add(self, trial: Trial, result: dict[str, Any]) -> None:
         values, _non_finite = numeric_metrics(result)
-        step = int(values.get(ENV_STEPS, values.get("training_iteration", 0)))
+        step = int(values.get(ENV_STEPS, values.get(ITERATION, 0)))
         writer = self._writers.get(trial.trial_id)
         if writer is None:
             from tensorboardX import SummaryWriter  # slow: it imports torch

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.names import ENV_STEPS
 from experiments.cluster.ray_watch import closed_without_ray
 from experiments.cluster.session import local_node, ray_session, sweep_environment
 from experiments.errors import MachineFailed
@@ -20,7 +21,7 @@ from experiments.running.results import Outcome
 from experiments.running.runner import resume_sweep, run_sweep
 from experiments.running.sweep_lock import sweep_lock
 from experiments.spec.paths import SPEC_FILE, saved_line
-from experiments.spec.schema import ENV_STEPS, SweepSpec
+from experiments.spec.schema import SweepSpec
 from experiments.stop_signals import received, stop_signals
 from experiments.sweep.preflight import check_places, check_resources, check_storage
 from experiments.sweep.sweep import Sweep

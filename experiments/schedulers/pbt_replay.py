@@ -11,12 +11,13 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
 from analysis.home import expanded
+from analysis.names import ENV_STEPS
 from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
 from experiments.schedulers.mutation import holds, value_at
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.scheduler_schema import PbtReplayScheduler
-from experiments.spec.schema import ENV_STEPS, SweepSpec
+from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.parameter import assign
 from search_spaces.space import SearchSpace

@@ -17,9 +17,9 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from analysis.names import ENV_STEPS, ITERATION
 from experiments.search.reopened_study import TRIAL_ID, reopen_trials
 from experiments.search.searcher import SpaceSearcher
-from experiments.spec.section import ENV_STEPS
 from experiments.trial_info import PRUNED
 from search_spaces.define_by_run import suggest
 from search_spaces.domains import Choice, Domain, LogRandInt, LogUniform, QUniform, RandInt, Uniform
@@ -117,7 +117,7 @@ class OptunaSearch(SpaceSearcher):
         if trial is None or len(self._objectives) > 1:  # Optuna reports a single objective only
             return
         values = self._values(result)
-        step = int(result.get(ENV_STEPS, result.get("training_iteration", 0)))
+        step = int(result.get(ENV_STEPS, result.get(ITERATION, 0)))
         if values is not None and step > self._last_step.get(trial_id, -1):
             trial.report(values[0], step)
             self._last_step[trial_id] = step

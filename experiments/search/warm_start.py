@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from analysis.credentials import scrubbed
 from analysis.errors import ResultsError
 from analysis.home import expanded
+from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.mlflow_tags import CHANGED_TAGS, KIND_TAG, OUTCOME_TAG, TRIAL_KIND, TRIAL_TAG
 from experiments.errors import PreflightError
 from experiments.search.registry import search_kind
 from experiments.spec.paths import absolute_tracking_uri
 from experiments.spec.search_schema import LearningSection, WarmStart
-from experiments.spec.section import ENV_STEPS
 from experiments.trial_info import PRUNED
 from search_spaces.conditions import SpaceKeyError
 from search_spaces.domains import Domain
@@ -125,7 +125,7 @@ def _from_folder(folder: str, metrics: list[str], space: SearchSpace) -> Iterato
         past.mutated = any(row.get(key) != end.get(key) for row in rows for key in _keys(space))
         if str(last.get(PRUNED)) == "True":
             past.pruned = True
-            steps = ENV_STEPS if ENV_STEPS in trial.frame else "training_iteration"
+            steps = ENV_STEPS if ENV_STEPS in trial.frame else ITERATION
             values: Any = trial.frame.get(metrics[0], [])
             for step, value in zip(trial.frame[steps], values, strict=False):
                 if _finite(value) is not None:

@@ -16,6 +16,7 @@ from ray import tune
 from ray.util.placement_group import PlacementGroup, get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from analysis.names import ITERATION, SECONDS
 from experiments.internals.tune import TRIAL_INFO_KEY, counters_of, set_counters
 from experiments.trial_info import numeric_metrics
 from trainables.core.checkpoint import load_state, save_state
@@ -23,7 +24,7 @@ from trainables.core.errors import ConfigError
 
 _DICT_STATE = "trainable"  # the state of a trainable whose `save_checkpoint` returns a dict
 # Of the trial, not of a seed: its own process adds them.
-_OF_THE_TRIAL = ("training_iteration", "time_this_iter_s", "time_total_s")
+_OF_THE_TRIAL = (ITERATION, "time_this_iter_s", SECONDS)
 
 
 class SeedError(RuntimeError):
@@ -97,7 +98,7 @@ class SeedHost:
                 if isinstance(state, dict):
                     save_state(folder, _DICT_STATE, state)
             iteration, seconds = counters_of(instance)
-            counters[seed] = {"iteration": iteration, "time_total_s": seconds}
+            counters[seed] = {"iteration": iteration, SECONDS: seconds}
         return counters
 
     def load(self, checkpoint: str, counters: Mapping[int, Mapping[str, Any]]) -> None:
@@ -109,7 +110,7 @@ class SeedHost:
                 instance.load_checkpoint(
                     load_state(folder, _DICT_STATE) if is_dict else str(folder)
                 )
-            set_counters(instance, counters[seed]["iteration"], counters[seed]["time_total_s"])
+            set_counters(instance, counters[seed]["iteration"], counters[seed][SECONDS])
 
     def stop(self) -> None:
         """Release what the instances hold."""

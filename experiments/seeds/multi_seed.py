@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from ray import tune
 
+from analysis.names import ENV_STEPS, SECONDS
 from experiments.internals.tune import given_to
 from experiments.seeds.hosts import SeedHosts, seed_folder
 from experiments.seeds.report import MEDIAN_SEED, median_seed, seed_report
-from experiments.spec.section import ENV_STEPS
 from trainables.core.checkpoint import POLICIES, CheckpointError, load_state, save_state
 from trainables.core.errors import ConfigError
 from trainables.lifecycle.restoring import RestoresFolders
@@ -198,7 +198,7 @@ class MultiSeed(RestoresFolders, tune.Trainable):
             "trainable": self.trainable_class.__name__,
             "seeds": list(self.seeds),
             MEDIAN_SEED: median,
-            "counters": {"iteration": self._iteration, "time_total_s": self._time_total},
+            "counters": {"iteration": self._iteration, SECONDS: self._time_total},
             "seed_counters": counters,
             "results": self._results,
             "paces": self._paces,
@@ -225,4 +225,4 @@ class MultiSeed(RestoresFolders, tune.Trainable):
         self._results, self._paces = state["results"], state["paces"]
         self._iterations = {s: c["iteration"] for s, c in state["seed_counters"].items()}
         self._iteration = state["counters"]["iteration"]
-        self._time_total = state["counters"]["time_total_s"]
+        self._time_total = state["counters"][SECONDS]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from analysis.names import ENV_STEPS, EPISODES, EVALUATED_EPISODES
 from analysis.statistics import iqm, iqm_interval, median_index
 from experiments.spec.metrics import TWICE
-from experiments.spec.section import ENV_STEPS, EPISODES, EVALUATED_EPISODES
 
 NUM_SEEDS = "num_seeds"
 MEDIAN_SEED = "median_seed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from search_spaces.documents import SpecError
 from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, OLDER_EVALUATED, TUNES
 from trainables.core.suggestions import did_you_mean, nearest_name
@@ -13,12 +14,12 @@ LEGACY = {
     "episode_reward_min": "episode_return_min",
     "episode_reward_max": "episode_return_max",
     "episodes_total": "num_episodes_lifetime",
-    "timesteps_total": "num_env_steps_sampled_lifetime",
-    "agent_timesteps_total": "num_env_steps_sampled_lifetime",
-    "num_env_steps_sampled": "num_env_steps_sampled_lifetime",
+    "timesteps_total": ENV_STEPS,
+    "agent_timesteps_total": ENV_STEPS,
+    "num_env_steps_sampled": ENV_STEPS,
     "num_env_steps_trained": "num_env_steps_trained_lifetime",
-    "num_agent_steps_sampled": "num_env_steps_sampled_lifetime",
-    "num_agent_steps_sampled_lifetime": "num_env_steps_sampled_lifetime",
+    "num_agent_steps_sampled": ENV_STEPS,
+    "num_agent_steps_sampled_lifetime": ENV_STEPS,
 }
 """Older names of the same numbers."""
 
@@ -35,13 +36,13 @@ METRICS = tuple(dict.fromkeys(name for name in _DECLARED if "/" not in name and 
 FAMILIES = tuple(dict.fromkeys(f"{name.partition('/')[0]}/" for name in _DECLARED if "/" in name))
 """Prefixes of the metrics that depend on the algorithm and its settings."""
 
-TUNES_OWN = ("training_iteration", "time_total_s", "time_this_iter_s", "timesteps_total")
+TUNES_OWN = (ITERATION, SECONDS, "time_this_iter_s", "timesteps_total")
 """What Tune adds to the results of any trainable."""
 
 _CALLED_HERE = {
     **dict.fromkeys(
         ("total_timesteps", "global_step", "timesteps", "n_timesteps", "num_env_steps", "steps"),
-        "num_env_steps_sampled_lifetime",
+        ENV_STEPS,
     ),
     **dict.fromkeys(
         ("rollout/ep_rew_mean", "ep_rew_mean", "charts/episodic_return", "episodic_return"),

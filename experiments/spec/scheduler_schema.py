@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
+from analysis.names import ENV_STEPS
 from experiments.spec.section import (
-    ENV_STEPS,
     FilePath,
     PositiveFloat,
     PositiveInt,

@@ -11,7 +11,6 @@ from experiments.spec.ray_names import check_address, check_resources_given
 from experiments.spec.scheduler_schema import FifoScheduler, Scheduler
 from experiments.spec.search_schema import RandomSearch, Search
 from experiments.spec.section import (
-    ENV_STEPS,
     MAX_NAME,
     MAX_SEEDS,
     Count,
@@ -20,8 +19,6 @@ from experiments.spec.section import (
     Section,
     Seed,
 )
-
-__all__ = ["ENV_STEPS", "SweepSpec"]
 
 
 class Objective(Section):

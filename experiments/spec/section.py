@@ -9,11 +9,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from analysis.home import expanded
 
-ENV_STEPS = "num_env_steps_sampled_lifetime"
-EPISODES = "num_episodes_lifetime"
-EVALUATION = "evaluation/"
-EVALUATED_EPISODES = "evaluation/num_episodes"
-
 MAX_TRIALS = 100_000
 """Trials of a sweep: Tune keeps some 14 kB of each."""
 MAX_SEEDS = 1000

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.names import ITERATION
 from analysis.results.store_files import why_no_tracking_uri
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.references import writes_secret
@@ -18,7 +19,7 @@ from search_spaces.parameter import assign
 from search_spaces.space import SearchSpace, SpaceKeyError
 
 # Metrics that a trial counts up: at 0 it would end with its first result.
-_COUNTERS = ("num_", "training_iteration", "time_", "timesteps_total", "episode_len")
+_COUNTERS = ("num_", ITERATION, "time_", "timesteps_total", "episode_len")
 _DRAWS = 20  # configurations drawn to see whether a space holds a valid one
 
 

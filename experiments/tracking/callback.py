@@ -12,6 +12,7 @@ from uuid import uuid4
 from pyarrow.fs import LocalFileSystem
 
 from analysis.credentials import without_credentials
+from analysis.names import ENV_STEPS
 from analysis.results.mlflow_tags import BEST_TAG, BEST_TRIAL_TAG
 from analysis.results.rows import ResultsError
 from experiments.spec.paths import BEST_FOLDER, absolute_tracking_uri, default_tracking_uri
@@ -75,7 +76,7 @@ class MLflowCallback(MLflowLogger):
         register_as: str | None = None,
         artifact_location: str | None = None,
         system_metrics: bool = False,
-        step_metric: str = "num_env_steps_sampled_lifetime",
+        step_metric: str = ENV_STEPS,
         max_pending_metrics: int = MAX_PENDING_METRICS,
     ) -> None:
         super().__init__(

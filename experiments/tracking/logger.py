@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 
 from analysis.credentials import without_credentials
+from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.mlflow_tags import (
     CHANGED_TAGS,
     ERROR_TAG,
@@ -119,7 +120,7 @@ class MLflowLogger(tune.Callback):
         register_as: str | None = None,
         system_metrics: bool = False,
         max_pending_metrics: int = MAX_PENDING_METRICS,
-        step_metric: str = "num_env_steps_sampled_lifetime",
+        step_metric: str = ENV_STEPS,
     ) -> None:
         if mode not in ("max", "min"):
             raise ValueError(f'mode must be "max" or "min", got {mode!r}')
@@ -368,7 +369,7 @@ class MLflowLogger(tune.Callback):
             self._submit_backfill(trial, trial.latest_checkpoint_result.metrics)
 
     def _submit_backfill(self, trial: Trial, until: Mapping[str, Any]) -> None:
-        path, iteration = trial_folder(trial) / "result.json", until.get("training_iteration", 0)
+        path, iteration = trial_folder(trial) / "result.json", until.get(ITERATION, 0)
         self._submit(trial.trial_id, self._runs.backfill, trial.trial_id, path, iteration)
 
     def _open_trial_run(self, trial: Trial, *, reopen: bool = True) -> None:

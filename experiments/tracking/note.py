@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from experiments.monitor.progress_text import cell
-from experiments.spec.schema import ENV_STEPS
 from experiments.trial_info import PRUNED
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _TOP = 5
 _MAX_SETTINGS = 6
 _MAX_VALUE = 24  # characters of a setting's value
 _MAX_CAUSES = 3
-_SECONDS = "time_total_s"
 _STATUS = {"TERMINATED": "finished", "ERROR": "failed", "RUNNING": "cut off", "PENDING": "cut off"}
 
 
@@ -81,7 +80,7 @@ def _end(trial: TrialRecord) -> str:
 
 
 def _time(frame: pd.DataFrame) -> str:
-    return f"{_duration(float(frame[_SECONDS].astype(float).sum()))} of trials' time."
+    return f"{_duration(float(frame[SECONDS].astype(float).sum()))} of trials' time."
 
 
 def _duration(seconds: float) -> str:
@@ -101,7 +100,7 @@ def _leaders(frame: pd.DataFrame) -> str:
         )
         after = f"after {cell(row[ENV_STEPS])} env steps"
         if cell(row[ENV_STEPS]) == cell(None):
-            after = f"after {cell(row['training_iteration'])} iterations"
+            after = f"after {cell(row[ITERATION])} iterations"
         lines.append(
             f"1. **{cell(row['last'])}** `{row['trial_id']}` {after}: {values}".rstrip(": ")
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.mlflow_tags import (
     BEST_CHECKPOINT_TAG,
     BEST_POLICY_TAG,
@@ -76,14 +77,14 @@ class SweepInfo:
     spec_path: str | None = None
     metric: str = "episode_return_mean"
     mode: str = "max"
-    step_metric: str = "num_env_steps_sampled_lifetime"
+    step_metric: str = ENV_STEPS
     config: Mapping[str, Any] = field(default_factory=dict)
     log_model: bool = True
     register_as: str | None = None
 
     def step_of(self, values: Mapping[str, float]) -> int:
         """Returns the env step of a result; its training iteration if it counts no env steps."""
-        return int(values.get(self.step_metric, values.get("training_iteration", 0)))
+        return int(values.get(self.step_metric, values.get(ITERATION, 0)))
 
     def objective_first(self, values: dict[str, float]) -> dict[str, float]:
         """Returns a result's metrics with the objective first, as MLflow's pages open on that."""
@@ -240,7 +241,7 @@ class SweepRuns:
         """Notes, once, how far a run found at a resume was logged before the sweep was killed."""
         if self._found.pop(trial_id, None) is None:
             return
-        history = self._client.get_metric_history(run_id, "training_iteration")
+        history = self._client.get_metric_history(run_id, ITERATION)
         if history:
             self._last_step[trial_id] = max(metric.step for metric in history)
             self.skip_repeated(trial_id)
@@ -283,7 +284,7 @@ class SweepRuns:
         by_iteration: dict[int, Row] = {}
         for result in read_json_lines(path):  # of repeated iterations the last counts
             values, _ = numeric_metrics(result)
-            iteration = int(values.get("training_iteration", 0))
+            iteration = int(values.get(ITERATION, 0))
             if iteration <= until:
                 by_iteration[iteration] = Row(
                     self.sweep.step_of(values),

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from analysis.names import ENV_STEPS
 from analysis.results.mlflow_tags import OUTCOME_TAG, PARENT_TAG
 from analysis.results.rows import flatten
-from experiments.spec.section import ENV_STEPS
 from experiments.tracking.store import accepted_key
 
 if TYPE_CHECKING:

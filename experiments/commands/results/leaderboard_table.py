@@ -10,10 +10,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from analysis.names import ITERATION, SECONDS
+from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from experiments.fitted_columns import Column, fitting, short_names
 from experiments.monitor.progress_text import cell, clock
-from experiments.spec.schema import ENV_STEPS
 
 if TYPE_CHECKING:
     import pandas as pd

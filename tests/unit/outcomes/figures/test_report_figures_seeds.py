@@ -22,8 +22,8 @@ from analysis.figures.seeds import (
     draw_seed_values,
     seed_curves,
 )
+from analysis.names import ENV_STEPS
 from analysis.overview.groups import Group
-from analysis.results.records import ENV_STEPS
 from analysis.statistics import iqm, iqm_interval
 
 METRIC = "episode_return_mean"

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from analysis import names
 from analysis.results import mlflow_tags
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ("trainables", "search_spaces", "experiments", "analysis", "tunescape")
 
 
@@ -32,3 +33,9 @@ def test_mlflow_tags() -> None:
     found = {(path.name, text) for path, text in texts() for tag in tags if tag in text}
     assert {text for name, text in found if name == home} == tags
     assert {(name, text) for name, text in found if name != home} == set()
+
+
+def test_names_of_columns() -> None:
+    columns = {names.ENV_STEPS, names.ITERATION, names.SECONDS}
+    homes = [path for path, text in texts() if text in columns and "trainables" not in path.parts]
+    assert homes == [Path(str(names.__file__))] * len(columns)
