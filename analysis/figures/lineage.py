@@ -20,6 +20,7 @@ from analysis.figures.common import (
 from analysis.frames.lineage import Exploit, ancestry, line_of_descent, segments
 from analysis.importance.scales import label, number
 from analysis.names import finite
+from analysis.results.schedulers import POPULATION
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -32,7 +33,7 @@ _LOST = {"width": 2, "color": theme.ORANGE}
 
 def lineage_tree(data: ReportData) -> go.Figure | str | None:
     """The population's tree; the line of descent of the winner's weights stands out."""
-    if data.scheduler.get("algorithm") not in ("pbt", "pb2"):
+    if data.scheduler.get("algorithm") not in POPULATION:
         return None
     if not data.lineage:
         return "No trial was replaced by another one."

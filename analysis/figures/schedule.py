@@ -14,6 +14,7 @@ from analysis.figures.common import base_figure, budget_axis, plural, setting_ax
 from analysis.frames.lineage import ancestry, schedule
 from analysis.importance.scales import Scale, label, scales_of
 from analysis.names import finite
+from analysis.results.schedulers import POPULATION
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -24,7 +25,7 @@ _MOST_SETTINGS = 6
 
 def winner_schedule(data: ReportData) -> go.Figure | str | None:
     """The settings that the winner's weights were trained with, over its budget."""
-    if data.scheduler.get("algorithm") not in ("pbt", "pb2") or data.winner is None:
+    if data.scheduler.get("algorithm") not in POPULATION or data.winner is None:
         return None
     if not ancestry(data.lineage, data.winner.trial_id):
         return "The winner was never replaced: its settings are those that it began with."

@@ -13,16 +13,9 @@ from analysis.overview.overview import ReportData
 from analysis.ranking.leaderboard import Score
 from analysis.report.numbers import count, duration, listed, number, share, steps
 from analysis.results.records import TrialRecord
-from analysis.results.schedulers import STOPPING
+from analysis.results.schedulers import SCHEDULER_FAMILIES, STOPPING
+from analysis.results.searches import SEARCH_FAMILIES
 from analysis.statistics import interval_caution
-
-_NAMES = {
-    **{"grid": "grid search", "random": "random search", "tpe": "TPE", "cmaes": "CMA-ES"},
-    **{"gp": "a Gaussian process", "sobol": "a Sobol sequence", "nsga2": "NSGA-II"},
-    **{"nsga3": "NSGA-III", "asha": "ASHA", "hyperband": "HyperBand", "pbt": "PBT", "pb2": "PB2"},
-    **{"median_stopping": "median stopping", "resource_changing": "resource changing"},
-    **{"pbt_replay": "a replayed schedule of PBT"},
-}
 
 
 @dataclass
@@ -74,10 +67,11 @@ def _what(data: ReportData) -> str:
     config = data.spec.get("config") or {}
     on = f" on {config['env']}" if isinstance(config.get("env"), str) else ""
     search, scheduler = data.search["algorithm"], data.scheduler["algorithm"]
-    how = [_NAMES.get(search, search)] if data.spec else []
-    if data.spec and scheduler != "fifo":
-        how.append(_NAMES.get(scheduler, scheduler))
-    by = f", chosen by {' with '.join(how)}" if how and len(data.sweep.trials) > 1 else ""
+    how = [SEARCH_FAMILIES[search].words if search in SEARCH_FAMILIES else search]
+    if scheduler != "fifo":
+        known = SCHEDULER_FAMILIES.get(scheduler)
+        how.append(known.words if known is not None else scheduler)
+    by = f", chosen by {' with '.join(how)}" if data.spec and len(data.sweep.trials) > 1 else ""
     seeds = f", each with {count(len(data.seeds), 'seed')}" if data.seeds else ""
     stop = (data.spec.get("stop") or {}).get(ENV_STEPS)
     upto = f", up to {steps(stop)} environment steps each" if stop else ""

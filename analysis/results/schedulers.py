@@ -1,20 +1,43 @@
-"""Families of schedulers, and which sweeps' ends compare their settings."""
+"""The schedulers that there are, what each does to trials, and what that means for comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from analysis.results.searches import LEARNING
+from analysis.results.searches import LEARNING, SEARCH_SYNONYMS
 
-STOPPING = ("asha", "hyperband", "median_stopping")
-"""Schedulers that stop trials early."""
 
-POPULATION = ("pbt", "pb2")
-"""Schedulers that change the settings of trials in mid-run."""
+class SchedulerFamily(NamedTuple):
+    """What a scheduler does to trials.
 
-CHANGING = (*POPULATION, "pbt_replay")
-"""All under which a trial has several settings, one after another."""
+    Attributes:
+        words: What sentences call it.
+        stops: Whether it stops trials early.
+        changes: Whether a trial has several settings, one after another.
+        population: Whether it takes these from better trials that run beside it.
+    """
+
+    words: str
+    stops: bool = False
+    changes: bool = False
+    population: bool = False
+
+
+SCHEDULER_FAMILIES = {
+    "fifo": SchedulerFamily("no scheduler"),
+    "asha": SchedulerFamily("ASHA", stops=True),
+    "hyperband": SchedulerFamily("HyperBand", stops=True),
+    "median_stopping": SchedulerFamily("median stopping", stops=True),
+    "pbt": SchedulerFamily("PBT", changes=True, population=True),
+    "pb2": SchedulerFamily("PB2", changes=True, population=True),
+    "pbt_replay": SchedulerFamily("a replayed schedule of PBT", changes=True),
+    "resource_changing": SchedulerFamily("resource changing"),
+}
+
+STOPPING = tuple(name for name, family in SCHEDULER_FAMILIES.items() if family.stops)
+POPULATION = tuple(name for name, family in SCHEDULER_FAMILIES.items() if family.population)
+CHANGING = tuple(name for name, family in SCHEDULER_FAMILIES.items() if family.changes)
 
 
 def section(value: Any, default: str) -> dict[str, Any]:
@@ -34,7 +57,8 @@ def compares_settings(spec: Mapping[str, Any]) -> bool:
     Args:
         spec: The sweep's, as `spec.yaml` has it.
     """
-    if section(spec.get("search"), "random")["algorithm"] in LEARNING:
+    search = section(spec.get("search"), "random")["algorithm"]
+    if SEARCH_SYNONYMS.get(search, search) in LEARNING:
         return False
     scheduler = section(spec.get("scheduler"), "fifo")
     # More CPUs make a trial faster; whether it runs to its end is the base scheduler's to say.

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from analysis.results.searches import SEARCH_SYNONYMS
 from experiments.spec.files import find_part
 from experiments.spec.overrides import in_full
-from experiments.spec.search_schema import SEARCH_SYNONYMS
 from search_spaces.documents import Document, KeyPath, load_document
 from search_spaces.domains import is_domain
 

@@ -11,11 +11,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from analysis.results.searches import SEARCH_SYNONYMS
 from experiments.spec.compose import KEYWORDS
 from experiments.spec.matrix import EXCLUDE, FIXED, KEY, SHORT
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.schema import SweepSpec
-from experiments.spec.search_schema import SEARCH_SYNONYMS, SEARCHES
+from experiments.spec.search_schema import SEARCHES
 from search_spaces.domains import BESIDE, DOMAINS, KINDS, TRANSFORMS
 from trainables.registry import algorithm_names, get_algorithm
 

@@ -7,12 +7,9 @@ the others with the reason that is written here.
 from __future__ import annotations
 
 from analysis.results.schedulers import POPULATION, STOPPING
-from analysis.results.searches import LEARNING
+from analysis.results.searches import FINISHED_ONLY, LEARNING
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
-
-FINISHED_ONLY = ("cmaes", "gp", "nsga2", "nsga3")
-"""Searches that learn from ended trials, but nothing from a trial that was stopped early."""
 
 BOHB = (
     "bohb is not offered: the package that it needs, hpbandster, has had no release since 2018; "

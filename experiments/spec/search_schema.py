@@ -137,8 +137,6 @@ class Nsga3Search(_Evolution):
     algorithm: Literal["nsga3"] = "nsga3"
 
 
-SEARCH_SYNONYMS = {"optuna": "tpe", "qmc": "sobol"}
-
 Search = Annotated[
     Annotated[GridSearch, Tag("grid")]
     | Annotated[RandomSearch, Tag("random")]

@@ -8,10 +8,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from analysis.results.searches import SEARCH_SYNONYMS
 from experiments.spec.pairs import BOHB
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.schema import SweepSpec
-from experiments.spec.search_schema import SEARCH_SYNONYMS, SEARCHES
+from experiments.spec.search_schema import SEARCHES
 from experiments.spec.section import MAX_SEEDS, Section
 from experiments.spec.trainable import resolve_trainable
 from search_spaces.documents import Document, KeyPath, SpecError

@@ -8,6 +8,12 @@ from pathlib import Path
 
 from analysis import names
 from analysis.results import mlflow_tags
+from analysis.results.schedulers import SCHEDULER_FAMILIES
+from analysis.results.searches import SEARCH_FAMILIES
+from experiments.schedulers.registry import _CLASSES as SCHEDULER_CLASSES
+from experiments.search.registry import _CLASSES as SEARCH_CLASSES
+from experiments.spec.scheduler_schema import SCHEDULERS
+from experiments.spec.search_schema import SEARCHES
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("trainables", "search_spaces", "experiments", "analysis", "tunescape")
@@ -39,3 +45,8 @@ def test_names_of_columns() -> None:
     columns = {names.ENV_STEPS, names.ITERATION, names.SECONDS}
     homes = [path for path, text in texts() if text in columns and "trainables" not in path.parts]
     assert homes == [Path(str(names.__file__))] * len(columns)
+
+
+def test_schedulers_and_searches() -> None:
+    assert [*SCHEDULER_FAMILIES] == [*SCHEDULERS] == [*SCHEDULER_CLASSES]
+    assert [*SEARCH_FAMILIES] == [*SEARCHES] == [*SEARCH_CLASSES]

@@ -76,8 +76,8 @@ def test_metrics() -> None:
 
 @pytest.mark.parametrize("key", ["search", "scheduler"])
 def test_searches_and_schedulers(key: str) -> None:
+    from analysis.results.searches import SEARCH_SYNONYMS
     from experiments.spec.pairs import SCHEDULERS, SEARCHES
-    from experiments.spec.search_schema import SEARCH_SYNONYMS
 
     known = SEARCHES if key == "search" else SCHEDULERS
 
