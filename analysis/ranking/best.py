@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.names import sign_of
 from analysis.ranking.leaderboard import ranked
+from analysis.ranking.order import number
 from analysis.results.records import Sweep, TrialRecord, load_sweep
 from analysis.results.rows import ResultsError
 
@@ -73,7 +74,7 @@ def best_checkpoint(
     for trial, _ in ranked(sweep, metric, mode):
         best: BestCheckpoint | None = None
         for checkpoint in trial.checkpoints:
-            value = _number(checkpoint.metrics.get(metric))
+            value = number(checkpoint.metrics.get(metric))
             if not math.isfinite(value):
                 continue
             if best is None or sign * value >= sign * best.value:
@@ -81,13 +82,6 @@ def best_checkpoint(
         if best is not None:
             return best
     raise ResultsError(_why_none(sweep, metric))
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def _why_none(sweep: Sweep, metric: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from analysis.numbers import count, listed
 from analysis.overview.groups import groups
 from analysis.overview.overview import ReportData
-from analysis.report.numbers import count, listed
 from analysis.report.reproduce import commands_of, sweep_commands
 from analysis.report.sections import SECTIONS, Panels, Section, draw
 from analysis.report.tables import (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
+from analysis.numbers import NONE, duration, is_number, number
 from analysis.overview.groups import Group
 from analysis.overview.overview import ReportData
-from analysis.report.numbers import NONE, duration, is_number, number
 from analysis.report.words import last_interval
 from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten

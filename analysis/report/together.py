@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from analysis.comparison.comparison import Comparison, compare
 from analysis.figures.comparison import comparison_figures
 from analysis.names import metric_label
+from analysis.numbers import duration, is_number, number, steps
 from analysis.overview.overview import ReportData
 from analysis.report.blocks import Block
-from analysis.report.numbers import duration, is_number, number, steps
 from analysis.report.sections import Panels, drawn_panels
 from analysis.report.tables import Cell, Table
 from analysis.results.rows import ResultsError

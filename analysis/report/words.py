@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
+from analysis.numbers import count, duration, listed, number, share, steps
 from analysis.overview.groups import Group, ended_badly, groups
 from analysis.overview.overview import ReportData
 from analysis.ranking.leaderboard import Score
-from analysis.report.numbers import count, duration, listed, number, share, steps
 from analysis.results.records import TrialRecord
 from analysis.results.schedulers import SCHEDULER_FAMILIES, STOPPING
 from analysis.results.searches import SEARCH_FAMILIES

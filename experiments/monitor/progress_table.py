@@ -15,8 +15,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from analysis.numbers import clock, large, short
 from experiments.fitted_columns import Column, fitting, short_names
-from experiments.monitor.progress_text import clock, large, short
 
 MAX_SETTINGS = 8  # columns of settings, however wide the terminal is
 _LAST_KEPT = ("env steps", "time", "iter", "steps/s")  # the last one is the first to go

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from analysis.names import ENV_STEPS, SECONDS
+from analysis.numbers import clock, whole
 from analysis.results.rows import flatten
 
 if TYPE_CHECKING:
@@ -53,55 +54,9 @@ def value_of(trial: Trial, metric: str) -> float | None:
     return float(value)
 
 
-def short(value: Any, digits: int = 4) -> str:
-    """Returns a value as a table shows it: so many significant digits, nothing for None.
-
-    Whole digits are kept up to ten million: 12346 rather than 1.235e+04.
-    """
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.0f}" if 10.0**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
-    if isinstance(value, Mapping) or callable(value):
-        return getattr(value, "__name__", "...")
-    text = str(value)
-    return text if len(text) <= 16 else f"{text[:9]}…{text[-6:]}"  # an end may be all that differs
-
-
-def cell(value: Any) -> str:
-    """A value as a table shows it: four digits, thousands apart, a dash for none."""
-    if value is None or str(value) in ("nan", "<NA>"):
-        return "–"
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return str(value)
-
-
-def count(value: Any) -> str:
-    """Returns a whole number with separators, nothing for None."""
-    return "" if value is None else f"{int(value):,}"
-
-
-def large(value: float) -> str:
-    """Returns a large number in short: 950, 12.5k, 3.2M."""
-    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{suffix}"
-    return f"{value:.4g}"
-
-
 def spent(result: Mapping[str, Any]) -> str:
     """Returns what a trial has spent: env steps, or time where it does not count them."""
     if ENV_STEPS in result:
-        return f"env steps={count(result[ENV_STEPS])}"
+        return f"env steps={whole(result[ENV_STEPS])}"
     seconds = result.get(SECONDS)
     return "" if seconds is None else f"time={clock(seconds)}"
-
-
-def clock(seconds: float) -> str:
-    """Returns a duration as `m:ss` or `h:mm:ss`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

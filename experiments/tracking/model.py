@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.names import ENV_STEPS
+from analysis.numbers import cell
 from analysis.results.mlflow_tags import NOTE_TAG
 from analysis.results.rows import read_json
-from experiments.monitor.progress_text import cell
 from experiments.tracking.names import is_number
 from experiments.tracking.store import be_quiet
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
-from experiments.monitor.progress_text import cell
+from analysis.numbers import cell, duration
 from experiments.trial_info import PRUNED
 
 if TYPE_CHECKING:
@@ -80,14 +80,7 @@ def _end(trial: TrialRecord) -> str:
 
 
 def _time(frame: pd.DataFrame) -> str:
-    return f"{_duration(float(frame[SECONDS].astype(float).sum()))} of trials' time."
-
-
-def _duration(seconds: float) -> str:
-    minutes, hours = seconds / 60, seconds / 3600
-    if hours >= 1:
-        return f"{hours:.1f} h"
-    return f"{minutes:.1f} min" if minutes >= 1 else f"{seconds:.0f} s"
+    return f"{duration(float(frame[SECONDS].astype(float).sum()))} of trials' time."
 
 
 def _leaders(frame: pd.DataFrame) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.numbers import cell
 from experiments.errors import ExperimentError, SpecError
 from experiments.output_files import check_writable
 from experiments.spec.paths import SPEC_FILE
@@ -108,7 +109,7 @@ def summary_table(found: Comparison) -> tuple[list[str], list[list[str]]]:
         runs = f"{at['runs']}" if at["tasks"] == 1 else f"{at['tasks']} x {at['runs']}"
         row = [str(at["algorithm"]), runs]
         row.append(interval(at["iqm"], at["iqm_low"], at["iqm_high"]))
-        row += [_number(at["area"]), _number(at["seconds"]), f"{at['total_env_steps']:,.0f}"]
+        row += [cell(at["area"]), cell(at["seconds"]), f"{at['total_env_steps']:,.0f}"]
         if found.threshold is not None:
             row += [f"{at['reached']:.0%}".replace("%", " %"), _budget(at, "threshold_median")]
             row += [_budget(at, "threshold_mean")]
@@ -192,11 +193,7 @@ def _title(found: Comparison) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _number(value: float) -> str:
-    return "–" if value != value else f"{value:.4g}"
+    return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
 
 
 def _budget(at: Mapping[Any, Any], name: str) -> str:
@@ -208,4 +205,4 @@ def _budget(at: Mapping[Any, Any], name: str) -> str:
 def _steps(value: float) -> str:
     if value == float("inf"):
         return "never"
-    return f"{value:,.0f}" if value >= 100 else _number(value)
+    return f"{value:,.0f}" if value >= 100 else cell(value)

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
+from analysis.numbers import cell, clock
 from experiments.fitted_columns import Column, fitting, short_names
-from experiments.monitor.progress_text import cell, clock
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
+from analysis.numbers import cell
 from analysis.ranking.held_out import Candidate, winner_caution
 from analysis.statistics import interval_caution
 from experiments.spec.schema import SweepSpec
@@ -46,11 +46,11 @@ def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
         won = candidate is final.winner
         table.add_row(
             candidate.trial_id,
-            _number(candidate.search_last),
-            _number(candidate.search_best),
-            _number(candidate.held_out),
-            f"{_number(low)} … {_number(high)}",
-            _number(candidate.optimism(spec.objective.mode), signed=True),
+            cell(candidate.search_last),
+            cell(candidate.search_best),
+            cell(candidate.held_out),
+            f"{cell(low)} … {cell(high)}",
+            cell(candidate.optimism(spec.objective.mode), signed=True),
             _remark(candidate, final),
             style="bold" if won else None,
         )
@@ -76,9 +76,3 @@ def _remark(candidate: Candidate, final: Final) -> str:
     if len(candidate.values) < len(final.seeds):
         remarks.append(f"{len(candidate.values)} of {len(final.seeds)} runs")
     return ", ".join(remarks)
-
-
-def _number(value: float, *, signed: bool = False) -> str:
-    if not math.isfinite(value):
-        return "–"
-    return f"{value:+.4g}" if signed else f"{value:.4g}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from analysis.numbers import cell
 from experiments.commands.results.leaderboard_table import LeaderboardTable
 from experiments.commands.results.seed_summary import show_final, show_seeds
-from experiments.monitor.progress_text import cell
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.paths import command_line, shown_path
 from experiments.spec.schema import SweepSpec

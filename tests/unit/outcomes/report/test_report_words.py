@@ -15,9 +15,9 @@ from settings_sweeps import trial
 
 from analysis import write_report
 from analysis.figures import theme
+from analysis.numbers import count, duration, listed, number, share, steps
 from analysis.overview.groups import groups
 from analysis.overview.overview import ReportData
-from analysis.report.numbers import count, duration, listed, number, share, steps
 from analysis.report.sections import SECTIONS, draw
 from analysis.report.tables import final_table, groups_table, leaderboard_table
 from analysis.report.together import comparison_block

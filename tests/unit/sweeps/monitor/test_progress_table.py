@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from analysis.numbers import short
 from experiments.fitted_columns import fold, short_names
 from experiments.monitor.progress_table import TrialRow, TrialTable
-from experiments.monitor.progress_text import short
 
 METRIC = "evaluation/env_runners/episode_return_mean"
 SETTINGS: dict[str, Any] = {

@@ -1,8 +1,13 @@
-"""Numbers as a report writes them."""
+"""How numbers and durations are written: on a report's page, in the terminal and in notes.
+
+A page has `number` and `duration`; a table of plain text `cell`, which keeps the digits of what may
+be copied; a line that is written anew all the time `large` and `clock`, which keep their width.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 NONE = "–"
@@ -62,3 +67,55 @@ def listed(parts: list[str]) -> str:
 def is_number(value: Any) -> bool:
     """Whether it is a number, numpy's too; booleans are not."""
     return hasattr(value, "__float__") and not isinstance(value, bool | str)
+
+
+def cell(value: Any, *, signed: bool = False) -> str:
+    """Write a value for a table: four digits, thousands apart, a dash for none.
+
+    Args:
+        value: Any value; what is no number is written as it is.
+        signed: Whether a positive number has its sign, too.
+    """
+    sign = "+" if signed else ""
+    if value is None or str(value) in ("nan", "<NA>"):
+        return NONE
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:{sign}.4g}" if abs(value) < 1e4 else f"{value:{sign},.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:{sign},}"
+    return str(value)
+
+
+def short(value: Any, digits: int = 4) -> str:
+    """Write a value for a narrow table: so many significant digits, nothing for None.
+
+    Whole digits are kept up to ten million: 12346 rather than 1.235e+04.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.0f}" if 10.0**digits <= abs(value) < 1e7 else f"{value:.{digits}g}"
+    if isinstance(value, Mapping) or callable(value):
+        return getattr(value, "__name__", "...")
+    text = str(value)
+    return text if len(text) <= 16 else f"{text[:9]}…{text[-6:]}"  # an end may be all that differs
+
+
+def whole(value: Any) -> str:
+    """Write a whole number with separators, nothing for None."""
+    return "" if value is None else f"{int(value):,}"
+
+
+def large(value: float) -> str:
+    """Write a large number in short: 950, 12.5k, 3.2M."""
+    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{suffix}"
+    return f"{value:.4g}"
+
+
+def clock(seconds: float) -> str:
+    """Write a duration as `m:ss` or `h:mm:ss`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
