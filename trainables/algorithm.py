@@ -29,6 +29,7 @@ from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
+from trainables.core.learning.learner_class import learner_type
 from trainables.core.learning.schedules import Schedule
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
@@ -233,7 +234,7 @@ class Algorithm(Checkpointing, tune.Trainable):
             module: Of a policy of that process.
         """
         resolved, options = config.resolve(), cls.learner_options(config, module)
-        return resolved.learner_type(
+        return learner_type(config.learner_class)(
             module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options
         )
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from trainables.core.config.default_config import default_config_of
+from trainables.core.config.exact_numbers import exact
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import all_rows, explained_by_values
-from trainables.core.learning.clock import exact
 from trainables.core.learning.impact import APPOCoefficients, appo_loss, impact_batch
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.minibatches import consecutive_ids

@@ -15,11 +15,12 @@ from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import MAX_WIDTH, OptimizerConfig
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.config.per_worker import mean_value
+from trainables.core.config.sequence_shape import SequenceShape
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.q_sequences import QLogits, SequenceShape, sequence_logits
+from trainables.core.learning.q_sequences import QLogits, sequence_logits
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.off_policy import OffPolicy

@@ -11,7 +11,7 @@ from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from analysis.statistics import interval_caution
 
 if TYPE_CHECKING:
-    from analysis.comparison.comparison import Comparison
+    from analysis.comparison.outcome import Comparison
 
 UNITS_OF = {ENV_STEPS: "environment steps", SECONDS: "seconds of training"}
 _COARSE = 0.2

@@ -26,7 +26,8 @@ from analysis.comparison.contenders import tasks_of
 from analysis.curves.run_curves import RunCurve, run_curves
 from analysis.names import sign_of
 from analysis.ranking.order import Course, of_runs
-from analysis.results.records import Sweep, TrialRecord, is_sweep_folder, load_sweep
+from analysis.results.load import is_sweep_folder, load_sweep
+from analysis.results.records import Sweep, TrialRecord
 from analysis.results.rows import ResultsError
 from analysis.results.searches import learning_search
 from analysis.statistics import iqm

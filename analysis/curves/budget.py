@@ -11,7 +11,8 @@ import pandas as pd
 
 from analysis.curves.run_curves import RunCurve, run_curves
 from analysis.names import ENV_STEPS, ITERATION, SECONDS, sign_of
-from analysis.results.records import Sweep, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 from analysis.statistics.censored import Reached, reached_summary
 

@@ -44,7 +44,7 @@ def draw_compared_curves(
 
     Args:
         curves: ``algorithm``, ``share``, ``budget``, ``iqm``, ``low``, ``high``, as of
-            `analysis.comparison.comparison.Comparison`.
+            `analysis.comparison.outcome.Comparison`.
         metric: On the y axis.
         x: What the budget is counted in; None where the tasks have different budgets: then the
             share of each task's is across.

@@ -18,7 +18,7 @@ from analysis.names import metric_label
 from analysis.statistics.profiles import performance_profile
 
 if TYPE_CHECKING:
-    from analysis.comparison.comparison import Comparison
+    from analysis.comparison.outcome import Comparison
 
 _STATISTICS = ("iqm",)
 """Of a few runs mean and median say less, and are in the table."""

@@ -17,9 +17,9 @@ from analysis.figures.common import (
     plural,
     small,
 )
-from analysis.frames.lineage import Exploit, ancestry, line_of_descent, segments
 from analysis.importance.scales import label, number
 from analysis.names import finite
+from analysis.overview.lineage import Exploit, ancestry, line_of_descent, segments
 from analysis.results.schedulers import POPULATION
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 
 from analysis.figures import theme
 from analysis.figures.common import base_figure, budget_axis, plural, setting_axis, small
-from analysis.frames.lineage import ancestry, schedule
 from analysis.importance.scales import Scale, label, scales_of
 from analysis.names import finite
+from analysis.overview.lineage import ancestry, schedule
 from analysis.results.schedulers import POPULATION
 
 if TYPE_CHECKING:

@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-BLUE = "#1f7fd0"
-ORANGE = "#d9650b"
-GREEN = "#0e8f7c"
-PURPLE = "#8a63d2"
-RED = "#d6402f"
-GREY = "#8a8f98"
+from analysis.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 """The best or first is blue, the failed red, all others grey."""

@@ -22,7 +22,8 @@ import pandas as pd
 
 from analysis.frames.frames import varying
 from analysis.names import ENV_STEPS, ITERATION, finite, sign_of
-from analysis.results.records import Sweep, TrialRecord, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep, TrialRecord
 from analysis.results.rows import ResultsError, flatten
 
 if TYPE_CHECKING:

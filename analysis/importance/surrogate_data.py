@@ -19,7 +19,8 @@ from analysis.frames.frames import varying
 from analysis.importance.fanova import Axis
 from analysis.importance.scales import Scale, label, scales_of
 from analysis.names import ENV_STEPS, ITERATION, finite, sign_of
-from analysis.results.records import TrialRecord, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import TrialRecord
 from analysis.results.rows import ResultsError, flatten
 from analysis.results.spec_file import read_spec_file
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from analysis.curves.run_curves import trial_seeds
 from analysis.frames.frames import trials_frame
-from analysis.frames.lineage import Exploit, read_lineage
 from analysis.importance.effects import effects_frame, level_label
 from analysis.importance.importance import (
     importance_frame,
@@ -21,10 +20,12 @@ from analysis.importance.importance import (
 )
 from analysis.importance.surrogate import Surrogate, fit_surrogate
 from analysis.names import ENV_STEPS, ITERATION, SECONDS, finite, sign_of
+from analysis.overview.lineage import Exploit, read_lineage
 from analysis.ranking.fronts import pareto_front
 from analysis.ranking.leaderboard import Score, leaderboard, ranked
 from analysis.results.failures import Failure, failures
-from analysis.results.records import Sweep, TrialRecord, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep, TrialRecord
 from analysis.results.rows import ResultsError, flatten, read_json
 from analysis.results.schedulers import compares_settings, section
 from analysis.results.spec_file import read_spec_file

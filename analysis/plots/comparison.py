@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.comparison.comparison import Comparison
-from analysis.figures.theme import BLUE, GREEN, GREY, ORANGE, PURPLE
+from analysis.comparison.outcome import Comparison
 from analysis.names import ENV_STEPS, SECONDS, metric_label
+from analysis.palette import BLUE, GREEN, GREY, ORANGE, PURPLE
 from analysis.plots.curves import new_figure, save
 
 if TYPE_CHECKING:

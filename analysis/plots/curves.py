@@ -12,7 +12,8 @@ from analysis.curves.thinning import Curve, curve_quantiles
 from analysis.home import expanded
 from analysis.names import ENV_STEPS, ITERATION, metric_label
 from analysis.ranking.leaderboard import ranked
-from analysis.results.records import Sweep, TrialRecord, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep, TrialRecord
 from analysis.results.rows import ResultsError
 from analysis.statistics import interval_label
 

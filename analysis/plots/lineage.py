@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.frames.lineage import (
+from analysis.names import metric_label
+from analysis.overview.lineage import (
     Exploit,
     ancestry,
     line_of_descent,
@@ -15,9 +16,9 @@ from analysis.frames.lineage import (
     segments,
     winner,
 )
-from analysis.names import metric_label
 from analysis.plots.curves import new_figure, save
-from analysis.results.records import Sweep, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from analysis.names import SECONDS
 from analysis.overview.overview import ReportData
 from analysis.plots.curves import plot_learning_curves
 from analysis.plots.effects import plot_effects
+from analysis.plots.fronts import plot_pareto
 from analysis.plots.lineage import plot_lineage
-from analysis.ranking.fronts import plot_pareto
 
 FORMATS = ("png", "pdf")
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from analysis.names import sign_of
 from analysis.ranking.leaderboard import ranked
 from analysis.ranking.order import number
-from analysis.results.records import Sweep, TrialRecord, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep, TrialRecord
 from analysis.results.rows import ResultsError
 
 if TYPE_CHECKING:

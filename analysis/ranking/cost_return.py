@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +11,7 @@ import pandas as pd
 from analysis.frames.cost import cost_frame
 from analysis.frames.frames import named_trials
 from analysis.names import finite, sign_of
-from analysis.plots.curves import save
-from analysis.ranking.fronts import draw_front, optimal_rows
+from analysis.ranking.fronts import optimal_rows
 from analysis.results.rows import ResultsError
 from analysis.results.sources import are_several, load_sweeps
 
@@ -81,32 +79,3 @@ def cost_front(
     frame = frame.reset_index(drop=True)
     frame.attrs.update(metric=metric, mode=mode, cost=cost)
     return frame
-
-
-def plot_cost_front(
-    results: Source | Sequence[Source],
-    metric: str = "episode_return_mean",
-    mode: str = "max",
-    out: str | Path = "cost.png",
-    *,
-    cost: str = "env_steps",
-) -> Path:
-    """Draws the trials by cost and metric, with the front.
-
-    Args:
-        results: See `cost_front`.
-        metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
-        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
-        cost: One of `COSTS`.
-
-    Returns:
-        The absolute path of the file.
-
-    Raises:
-        ResultsError: See `cost_front`; or the file cannot be written.
-    """
-    frame = cost_front(results, metric, mode, cost=cost, whole=True)
-    if "sweep" in frame:
-        frame["trial_id"] = frame["sweep"] + "/" + frame["trial_id"]
-    return save(draw_front(frame, [(cost, "min"), (metric, mode)], f"{len(frame)} trials"), out)

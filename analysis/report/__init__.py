@@ -113,7 +113,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _default(sweeps: list[ReportData]) -> Path:
-    from analysis.results.records import is_mlflow
+    from analysis.results.load import is_mlflow
 
     if any(is_mlflow(data.folder) for data in sweeps):  # they have no folder
         return Path.cwd() / FILE_NAME

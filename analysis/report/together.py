@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.comparison.comparison import Comparison, compare
+from analysis.comparison.comparison import compare
+from analysis.comparison.outcome import Comparison
 from analysis.figures.comparison import comparison_figures
 from analysis.names import metric_label
 from analysis.numbers import duration, is_number, number, steps

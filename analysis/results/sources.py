@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.home import expanded
-from analysis.results.records import Sweep, is_mlflow, is_sweep_folder, load_sweep
+from analysis.results.load import is_mlflow, is_sweep_folder, load_sweep
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 
 if TYPE_CHECKING:

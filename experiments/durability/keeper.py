@@ -24,7 +24,6 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
 from experiments.durability import checkpoint_journal
-from experiments.durability.actor_reuse import replace_failed_resets
 from experiments.durability.resuming import Resume
 from experiments.durability.scheduler import durable_copy
 from experiments.durability.snapshot import SnapshotSyncer
@@ -33,6 +32,7 @@ from experiments.internals.tune import copy_saves_with, storage_of_saves
 from experiments.monitor.failure_guard import FailureGuard
 from experiments.schedulers.acting_scheduler import ActingScheduler, acting
 from experiments.schedulers.state import dump_state
+from experiments.sweep.actor_reuse import replace_failed_resets
 from experiments.trial_info import PRUNED, folder_name
 
 if TYPE_CHECKING:

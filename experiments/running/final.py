@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from analysis.ranking.held_out import Candidate, add_runs, candidates, winner, winner_caution
+from analysis.results.load import load_sweep
 from analysis.results.mlflow_tags import FINAL_OF_TAG
-from analysis.results.records import load_sweep
 from analysis.statistics import interval_caution
-from experiments.durability.actor_reuse import has_own_reset
 from experiments.errors import DoomedError
 from experiments.spec.paths import FINAL_FILE, SPEC_FILE
 from experiments.spec.scheduler_schema import FifoScheduler
 from experiments.spec.schema import Objective, SweepSpec
 from experiments.spec.search_schema import RandomSearch
 from experiments.spec.trainable import resolve_trainable
+from experiments.sweep.actor_reuse import has_own_reset
 from experiments.sweep.load import read_spec
 from experiments.sweep.sweep import Sweep
 

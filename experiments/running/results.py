@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.results.records import load_sweep
+from analysis.results.load import load_sweep
 from analysis.results.rows import ResultsError
 from analysis.results.schedulers import POPULATION, compares_settings
 from experiments.monitor.progress_text import value_of
@@ -258,7 +258,8 @@ def _write_pareto(sweep: Sweep, outcome: Outcome) -> None:
     """With several objectives: the trials that no other one dominates."""
     if len(sweep.spec.objectives) < 2:
         return
-    from analysis.ranking.fronts import pareto_front, plot_pareto
+    from analysis.plots.fronts import plot_pareto
+    from analysis.ranking.fronts import pareto_front
 
     objectives = [(o.metric, o.mode) for o in sweep.spec.objectives]
     file = outcome.folder / PARETO_TABLE

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from experiments.errors import SweepError
-
-LOCK_FILE = ".driver"
+from experiments.spec.paths import LOCK_FILE
 
 
 @contextmanager

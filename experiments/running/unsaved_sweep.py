@@ -8,8 +8,7 @@ from pathlib import Path
 
 from experiments.environment_file import ENVIRONMENT_FILE
 from experiments.errors import SweepError
-from experiments.running.sweep_lock import LOCK_FILE
-from experiments.spec.paths import SPEC_FILE
+from experiments.spec.paths import LOCK_FILE, SPEC_FILE
 from experiments.sweep.load import dump_spec, read_spec
 
 # What a sweep writes before Tune's first snapshot. Trials have folders with their settings.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.frames.lineage import LINEAGE_FILE
+from analysis.overview.lineage import LINEAGE_FILE
 from experiments.internals.tune import RESULT_ENCODER, storage_of
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ class PbtReplay(SchedulerKind[PbtReplayScheduler]):
         return max_concurrent
 
     def _read_sweep(self, document: Document) -> None:
-        from analysis.frames.lineage import read_lineage, schedule, winner
+        from analysis.overview.lineage import read_lineage, schedule, winner
         from analysis.results.rows import ResultsError
 
         options = self.options

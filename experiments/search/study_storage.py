@@ -24,10 +24,10 @@ from analysis.reachable import why_unreachable
 from analysis.results.store_files import sqlite_file
 from experiments.errors import PreflightError
 from experiments.internals.optuna import id_of, storage_of
+from experiments.search.study_file import check_study_file
 from experiments.spec.paths import absolute_location
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import OptunaSection
-from experiments.sweep.preflight import check_study_file
 
 logger = logging.getLogger(__name__)
 

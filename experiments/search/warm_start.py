@@ -109,7 +109,7 @@ def _read(source: WarmStart, sweep: Sweep) -> tuple[str, list[PastTrial]]:
 
 
 def _from_folder(folder: str, metrics: list[str], space: SearchSpace) -> Iterator[PastTrial]:
-    from analysis.results.records import load_sweep
+    from analysis.results.load import load_sweep
     from analysis.results.rows import flatten
 
     try:

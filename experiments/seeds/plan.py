@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.cluster.session import available_nodes
 from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.schema import SweepSpec
-from experiments.sweep.trial_resources import needed_resources
+from experiments.spec.trial_resources import needed_resources
 from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:

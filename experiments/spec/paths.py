@@ -13,6 +13,7 @@ from experiments.errors import SpecError
 from experiments.spec.schema import SweepSpec
 
 SPEC_FILE = "spec.yaml"
+LOCK_FILE = ".driver"
 BEST_FOLDER = "best"
 CURVES_FILE = "learning_curves.png"
 EFFECTS_FILE = "effects.png"

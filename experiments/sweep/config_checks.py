@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from analysis.names import ITERATION
 from analysis.results.store_files import why_no_tracking_uri
+from experiments.spec.merging import deep_merge
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.references import writes_secret
 from experiments.spec.schema import SweepSpec
@@ -184,16 +185,6 @@ def _code_check(config_class: Any) -> Callable[[Any], None]:
     from trainables.runtime.named_code import check_named_code
 
     return check_named_code
-
-
-def deep_merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """One nested config with another's settings put in."""
-    result = dict(base)
-    for key, value in other.items():
-        mine = result.get(key)
-        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
-        result[key] = deep_merge(mine, value) if both else value  # type: ignore[arg-type]
-    return result
 
 
 def rename_metrics(document: Document, trainable: type) -> None:

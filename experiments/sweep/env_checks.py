@@ -88,7 +88,7 @@ def environments(spec: SweepSpec, space: SearchSpace) -> list[tuple[KeyPath, dic
 
 
 def _candidates(spec: SweepSpec, space: SearchSpace) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-    from experiments.sweep.config_checks import deep_merge
+    from experiments.spec.merging import deep_merge
 
     searched = [p for p in space.parameters if p.path[0] in _SEARCHED]
     if not searched:

@@ -7,19 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.results.store_files import (
-    OPTUNA_TABLES,
-    sqlite_file,
-    why_not_database,
-    why_not_journal,
-)
 from experiments.cluster.shared_storage import nodes_without
 from experiments.errors import PreflightError
 from experiments.output_files import why_not_writable
-from experiments.running.sweep_lock import LOCK_FILE
-from experiments.spec.paths import absolute_location, command_line
+from experiments.search.study_file import check_study_file
+from experiments.spec.paths import LOCK_FILE, command_line
 from experiments.spec.search_schema import OptunaSection
-from experiments.sweep.trial_resources import trial_configs
+from experiments.spec.trial_resources import trial_configs
 from experiments.tracking.store import check_store
 from trainables.runtime.actors.feasibility import InfeasibleError, check_cluster, check_nodes
 
@@ -43,22 +37,6 @@ def check_places(sweep: Sweep) -> None:
     search = sweep.spec.search
     if isinstance(search, OptunaSection) and search.study_storage is not None:
         check_study_file(search.study_storage)
-
-
-def check_study_file(storage: str) -> None:
-    """See that a study storage on this machine is Optuna's, or is not there. Writes nothing.
-
-    Raises:
-        PreflightError: Its file holds something else.
-    """
-    location = absolute_location(storage)
-    path = sqlite_file(location)
-    if path is not None:
-        problem = why_not_database(path, OPTUNA_TABLES, "Optuna")
-    else:
-        problem = why_not_journal(Path(location)) if "://" not in location else None
-    if problem is not None:
-        raise PreflightError(f"search.study_storage: {problem}; it is left as it is")
 
 
 def check_storage(storage: Path, folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from analysis.results.schedulers import CHANGING
 from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.schema import SweepSpec
-from experiments.sweep.trial_resources import trial_configs
+from experiments.spec.trial_resources import trial_configs
 from search_spaces.documents import Document, KeyPath
 from search_spaces.space import SearchSpace
 

@@ -13,8 +13,8 @@ from experiments.seeds.plan import over_seeds
 from experiments.spec.paths import storage_dir, sweep_dir, tracking_uri
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import resolve_trainable, with_trial_resources
+from experiments.spec.trial_resources import TrialResources, needed_resources
 from experiments.sweep.load import spec_space
-from experiments.sweep.trial_resources import TrialResources, needed_resources
 from search_spaces.space import SearchSpace
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.durability.actor_reuse import has_own, has_own_reset
 from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import is_own, with_trial_resources
+from experiments.sweep.actor_reuse import has_own, has_own_reset
 from search_spaces.documents import Document
 
 

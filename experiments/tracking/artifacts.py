@@ -9,37 +9,27 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.credentials import scrubbed
-from analysis.frames.lineage import LINEAGE_FILE
-from analysis.home import expanded
-from analysis.reachable import check_tracking
+from analysis.overview.lineage import LINEAGE_FILE
 from analysis.results.mlflow_tags import (
     BEST_POLICY_TAG,
     BEST_TRIAL_TAG,
     MODEL_TAG,
     NAME_TAG,
     NOTE_TAG,
-    PARENT_TAG,
     SWEEP_TAG,
-    TRIAL_TAG,
 )
-from analysis.results.records import Sweep, is_mlflow, load_sweep
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 from experiments.environment_file import ENVIRONMENT_FILE
-from experiments.errors import ExperimentError
 from experiments.spec.paths import (
     BEST_FOLDER,
     FINAL_FILE,
     REPORT_FILE,
     SPEC_FILE,
-    tracking_uri,
 )
 from experiments.tracking.names import BEST_ARTIFACT
 from experiments.tracking.note import sweep_note
 from experiments.tracking.store import (
-    connect,
-    find_runs,
-    first_line,
     is_connection_error,
     log_batch,
 )
@@ -49,7 +39,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
     from mlflow.tracking import MlflowClient
 
-    from experiments.spec.schema import SweepSpec
 
 PLOTS_ARTIFACT = "plots"
 _PICTURES = frozenset({".png", ".svg", ".pdf"})
@@ -179,83 +168,3 @@ def _commands(folder: Path) -> list[str]:
         place = Path(*best.parts[-3:])
         lines.append(f"{shlex.join(['tunescape', 'evaluate', str(place)])}  # the best policy")
     return lines
-
-
-def check_log_of_sweep(folder: Path) -> SweepSpec:
-    """Sees, before anything is written, that a sweep's results can be logged.
-
-    Args:
-        folder: the sweep's.
-
-    Returns:
-        Its spec.
-
-    Raises:
-        ExperimentError: it is no sweep's folder, MLflow was off, or does not answer.
-    """
-    from experiments.sweep.folder import load_sweep_spec
-
-    if is_mlflow(folder):
-        raise ExperimentError(f"{folder} is in MLflow: give the sweep's folder, e.g. runs/<name>")
-    spec = load_sweep_spec(folder)
-    if not spec.mlflow.enabled:
-        folder = expanded(folder).absolute()
-        raise ExperimentError(f"{folder}: mlflow.enabled is false in its {SPEC_FILE}")
-    if problem := check_tracking(tracking_uri(spec)):
-        raise ExperimentError(problem)
-    return spec
-
-
-def log_artifacts_of_sweep(folder: Path) -> str:
-    """Logs a sweep's report, pictures, tables and best policy to its run, at any time after it.
-
-    Args:
-        folder: the sweep's; the run is found by its trials.
-
-    Returns:
-        What was logged where, in a line.
-
-    Raises:
-        ExperimentError: it is no sweep's folder, MLflow was off, does not answer, or has no run of
-            this sweep.
-    """
-    spec = check_log_of_sweep(folder)
-    folder = expanded(folder).absolute()
-    uri = tracking_uri(spec)
-    client = connect(uri)
-    shown = f"MLflow experiment {spec.mlflow.experiment_name!r} at {scrubbed(uri)}"
-    try:
-        experiment = client.get_experiment_by_name(spec.mlflow.experiment_name)
-        if experiment is None:
-            raise ExperimentError(f"there is no {shown}")
-        sweep = load_sweep(folder)
-        run_id = parent_of(client, experiment.experiment_id, sweep)
-        if run_id is None:
-            raise ExperimentError(f"{shown} has no run of the sweep {folder}")
-        paths = log_results(
-            client,
-            experiment.experiment_id,
-            run_id,
-            sweep,
-            spec.objective.metric,
-            spec.objective.mode,
-        )
-        if (folder / BEST_FOLDER).is_dir():
-            client.log_artifacts(run_id, str(folder / BEST_FOLDER), artifact_path=BEST_ARTIFACT)
-            paths.append(BEST_ARTIFACT)
-    except ResultsError as error:
-        raise ExperimentError(str(error)) from None
-    except ExperimentError:
-        raise
-    except Exception as error:  # whatever a store raises
-        raise ExperimentError(f"{shown} refused the artifacts: {first_line(error)}") from error
-    return f"Logged to {shown}, run {run_id}: {', '.join(paths)}"
-
-
-def parent_of(client: MlflowClient, experiment_id: str, sweep: Sweep) -> str | None:
-    """Id of the run whose children are a sweep's trials; None if the experiment has none."""
-    for trial in sweep.trials:
-        for run in find_runs(client, experiment_id, TRIAL_TAG, trial.trial_id):
-            if PARENT_TAG in run.data.tags:
-                return str(run.data.tags[PARENT_TAG])
-    return None

@@ -166,7 +166,7 @@ class MLflowCallback(MLflowLogger):
     def _log_outcome(self, trials: list[Trial]) -> None:
         """Marks the best trial, keeps its policy, and describes what came out."""
         from analysis.ranking.best import best_trial
-        from analysis.results.records import load_sweep
+        from analysis.results.load import load_sweep
 
         folder = self._folder
         if folder is None or not folder.is_dir():

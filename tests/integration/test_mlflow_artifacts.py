@@ -20,10 +20,11 @@ from rich.console import Console
 from analysis import load_sweep
 from analysis.results.mlflow_tags import PARENT_TAG
 from experiments.commands.results.report import make_report
+from experiments.commands.results.sweep_artifacts import log_artifacts_of_sweep
 from experiments.commands.results.tracking_page import page_line
 from experiments.errors import ExperimentError
 from experiments.running.results import Outcome, write_page
-from experiments.tracking.artifacts import log_artifacts_of_sweep, result_files
+from experiments.tracking.artifacts import result_files
 from experiments.tracking.logger import MLflowLogger
 from experiments.tracking.names import run_name
 from experiments.tracking.note import sweep_note

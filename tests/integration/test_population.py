@@ -14,7 +14,7 @@ from forked_drivers import COMMAND, Driver
 from mlflow import MlflowClient
 from sweep_dummy import NAME, STEPS
 
-from analysis.frames.lineage import Exploit, read_lineage, schedule, winner
+from analysis.overview.lineage import Exploit, read_lineage, schedule, winner
 from experiments.running.results import Outcome
 from experiments.running.runner import resume_sweep, run_sweep
 from experiments.sweep.load import make_spec

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sweep_dummy import NAME, STEPS
 
-from analysis.frames.lineage import read_lineage
+from analysis.overview.lineage import read_lineage
 from analysis.results.schedulers import STOPPING
 from experiments.running.results import Outcome
 from experiments.running.runner import run_sweep

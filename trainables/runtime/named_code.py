@@ -9,9 +9,11 @@ from typing import Any
 from torch import nn
 
 from trainables.core.callables import resolve_callable
-from trainables.core.config.callbacks import HOOKS, entries
+from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
+from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
+from trainables.core.learning.learner_class import learner_type
 from trainables.runtime.callbacks.callbacks import callbacks_type, hook_call
 from trainables.runtime.sampling.actor import check_runner_class
 
@@ -30,6 +32,7 @@ def check_named_code(config: AlgorithmConfig) -> None:
         for entry in entries(config[hook]):
             hook_call(hook, entry)
     check_runner_class(config)
+    learner_type(config.learner_class)
     model: Any = config.resolve().model.custom_model
     if model is not None:
         found = _found(model)

@@ -57,7 +57,7 @@ def export_policy(
         ConfigError: The policy cannot be written in this format, or a library is missing.
     """
     from analysis.export import export_best, export_folder, writer_of
-    from analysis.results.records import is_sweep_folder
+    from analysis.results.load import is_sweep_folder
     from experiments.commands.evaluation.policy_sources import find_policy, objective_of
     from experiments.spec.metrics import canonical_metric
     from trainables.core.export.exported_policy import is_exported

@@ -114,7 +114,8 @@ def _of_trial(folder: Path) -> PolicySource:
     """The best checkpoint of a trial by what it reported, or the latest where it says nothing."""
     from analysis.ranking.best import best_checkpoint
     from analysis.results.checkpoints import POLICY, is_of_policy
-    from analysis.results.records import ResultsError, load_sweep
+    from analysis.results.load import load_sweep
+    from analysis.results.records import ResultsError
 
     sweep = load_sweep(folder.resolve().parent)
     sweep.trials = [trial for trial in sweep.trials if trial.path.resolve() == folder.resolve()]

@@ -33,8 +33,8 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
     """
     from analysis.frames.cost import cost_frame
     from analysis.frames.frames import curves_frame, trials_frame
-    from analysis.frames.lineage import lineage_frame
     from analysis.frames.seeds import seeds_frame
+    from analysis.overview.lineage import lineage_frame
 
     if what not in WHAT:
         raise SweepError(

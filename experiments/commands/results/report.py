@@ -52,7 +52,7 @@ def make_report(
     size = page.stat().st_size / 1e6
     _say(f"Report: {shown_path(page)} ({size:.1f} MB)", console)
     if log_to_mlflow:
-        from experiments.tracking.artifacts import log_artifacts_of_sweep
+        from experiments.commands.results.sweep_artifacts import log_artifacts_of_sweep
 
         _say(log_artifacts_of_sweep(folders[0]), console)
     if figures is not None:
@@ -62,7 +62,7 @@ def make_report(
 
 def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
     """The page that a sweep's run shows: the one in its folder."""
-    from experiments.tracking.artifacts import check_log_of_sweep
+    from experiments.commands.results.sweep_artifacts import check_log_of_sweep
 
     if len(folders) != 1:
         raise ExperimentError(

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.home import expanded
+from analysis.results.load import is_sweep_folder
 from analysis.results.mlflow_tags import OBJECTIVE_TAG
-from analysis.results.records import is_sweep_folder
 from analysis.results.rows import ResultsError
 from experiments.errors import ExperimentError
 from experiments.spec.paths import SPEC_FILE
@@ -51,7 +51,7 @@ def page_line(folder: Path, uri: str, address: str) -> str:
 
 def _sweep_path(client: MlflowClient, folder: Path) -> str:
     """The page of a sweep's trials; "" if the folder is no sweep's, or MLflow has no run of it."""
-    from analysis.results.records import load_sweep
+    from analysis.results.load import load_sweep
     from experiments.tracking.artifacts import share_view_of
 
     if not is_sweep_folder(folder):
@@ -79,7 +79,7 @@ def _sweep_path(client: MlflowClient, folder: Path) -> str:
 
 def _run_of(client: MlflowClient, sweep: Sweep, experiment_name: str | None) -> Run | None:
     """The sweep's run, in the experiment of that name or in any."""
-    from experiments.tracking.artifacts import parent_of
+    from experiments.commands.results.sweep_artifacts import parent_of
 
     experiments = client.search_experiments()
     for experiment in experiments:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from analysis.credentials import scrubbed, without_credentials
 from analysis.home import expanded
-from analysis.results.records import is_sweep_folder
+from analysis.results.load import is_sweep_folder
 from experiments.commands.results.tracking_page import page_line
 from experiments.errors import ExperimentError
 from experiments.running.matrix_state import is_matrix, load_matrix

@@ -11,7 +11,7 @@ import torch
 from fakes import EndlessEnv
 
 from trainables import DQN, SAC, DQNConfig
-from trainables.core.learning.clock import exact
+from trainables.core.config.exact_numbers import exact
 
 TINY: dict[str, Any] = {
     "env": EndlessEnv,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trainables.core.config.entries import entries
 from trainables.core.config.reporting import ReportingSettings
 from trainables.core.config.settings import CODE, setting
 from trainables.core.errors import ConfigError
@@ -75,13 +76,6 @@ class CallbackSettings(ReportingSettings):
 
 HOOKS = tuple(name for name in CallbackSettings.settings() if name.startswith("on_"))
 CALLBACK_SETTINGS = ("callbacks_class", *HOOKS)
-
-
-def entries(given: Any) -> list[Any]:
-    """What a setting of callbacks gives, in order."""
-    if given is None:
-        return []
-    return given if isinstance(given, list) else [given]
 
 
 def check_callbacks(name: str, given: Any) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from trainables.core.callables import resolve_callable
 from trainables.core.config.algorithm_traits import AlgorithmTraits
 from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.exploration import ExplorationConfig
@@ -21,7 +20,6 @@ from trainables.core.config.per_worker import is_per_worker, plain_type
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.uncalled_hooks import (
     CONFIG,
-    LEARNER,
     check_given,
     refuse_uncalled,
 )
@@ -30,7 +28,6 @@ from trainables.core.config.resources import check_gpus_per_learner
 from trainables.core.config.sections import HasSections, home_section
 from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
 from trainables.core.errors import ConfigError
-from trainables.core.learning.learner import Learner
 
 DEFAULT_MODULE_ID = "default_policy"
 R = TypeVar("R", bound=Resolved)
@@ -168,22 +165,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             "num_frames": self._num_frames,
             "reward_bound": self._reward_bound,
             "state_stride": model.max_seq_len if model.memory else 0,
-            "learner_type": self._learner_type(),
         }
-
-    def _learner_type(self) -> type[Learner]:
-        """`learner_class`, found by its name if need be."""
-        given = self.learner_class
-        if given is None:
-            return Learner
-        found = resolve_callable(given) if isinstance(given, str) else given
-        if not (isinstance(found, type) and issubclass(found, Learner)):
-            raise ConfigError(
-                f"learner_class = {given!r} is not allowed; allowed: a subclass of "
-                "trainables.core.learning.learner.Learner, or its name as 'module:Name'"
-            )
-        refuse_uncalled(found, LEARNER)
-        return found
 
     def validate_train_batch_size_vs_rollout_fragment_length(self) -> None:
         """Raise unless fragment length x slots is within 10% of the train batch."""

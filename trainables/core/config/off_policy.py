@@ -7,14 +7,14 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, ClassVar
 
+from trainables.core.config.compiling import CompileOptions
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.exact_numbers import exact
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.config.resolved import Resolved
+from trainables.core.config.sequence_shape import SequenceShape
 from trainables.core.config.settings import Settings, setting
 from trainables.core.errors import ConfigError
-from trainables.core.learning.clock import exact
-from trainables.core.learning.learner import CompileOptions
-from trainables.core.learning.q_sequences import SequenceShape
 
 _COMPILER = "a compiler that would be started"
 

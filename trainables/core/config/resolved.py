@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import ModelConfig, OptimizerConfig
-from trainables.core.learning.learner import Learner
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,6 @@ class Resolved:
         num_frames: How many observations a policy sees as one.
         reward_bound: What the learner sees of a reward, see `clip_rewards`.
         state_stride: Rows from one stored recurrent state to the next; 0 without a memory.
-        learner_type: The class of the learner.
     """
 
     model: ModelConfig
@@ -37,4 +35,3 @@ class Resolved:
     num_frames: int
     reward_bound: bool | float | list[float]
     state_stride: int
-    learner_type: type[Learner]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trainables.core.config.connectors import check_connectors
 from trainables.core.config.environment import EnvironmentSettings
 from trainables.core.config.settings import (
     CODE,
@@ -18,7 +19,6 @@ from trainables.core.config.settings import (
     setting,
 )
 from trainables.core.errors import ConfigError
-from trainables.core.policy.connectors.given import check_connectors
 
 
 @dataclass(kw_only=True)

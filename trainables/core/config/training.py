@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trainables.core.config.connectors import check_connectors
 from trainables.core.config.sampling import SamplingSettings
 from trainables.core.config.settings import CODE, MEMORY, MOST_ROWS, setting
-from trainables.core.policy.connectors.given import check_connectors
 
 
 @dataclass(kw_only=True)

@@ -37,8 +37,3 @@ class Clock:
     def set_state(self, state: list[Any]) -> None:
         """Take over `get_state`'s, also of a clock with another rate."""
         self._owed = int(Fraction(int(state[0]), int(state[1])) * self._denominator)
-
-
-def exact(number: float) -> Fraction:
-    """A number as people write it: 0.1 is a tenth, not the nearest binary fraction."""
-    return Fraction(str(number))

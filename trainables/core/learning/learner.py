@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainables.core.config.compiling import CompileOptions
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
@@ -35,14 +35,6 @@ A loss over replayed rows also gives their new `priorities`, `[B]`.
 
 
 Reduction = Literal["mean", "sum"]  # over the rows of a loss
-
-
-@dataclass(frozen=True)
-class CompileOptions:
-    """How `torch.compile` compiles a loss: its backend and mode."""
-
-    backend: str = "inductor"
-    mode: str | None = None
 
 
 class Learner:

@@ -11,28 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from trainables.core.config.sequence_shape import SequenceShape
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.networks.q_network import QNetwork
-
-
-class SequenceShape(NamedTuple):
-    """How many rows a sequence has of each kind.
-
-    Attributes:
-        burn_in: Unrolled without a gradient first.
-        length: Trained on.
-        n_step: Steps of the return at most.
-    """
-
-    burn_in: int
-    length: int
-    n_step: int
-
-    @property
-    def num_rows(self) -> int:
-        """Rows to draw; the observation after the last of them is drawn, too."""
-        return self.burn_in + self.length + self.n_step - 1
 
 
 class QLogits(NamedTuple):

@@ -12,17 +12,13 @@ from torch import Tensor
 
 from trainables import DQN, DQNConfig
 from trainables.core.config.replay import ReplayBufferConfig
+from trainables.core.config.sequence_shape import SequenceShape
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import FeatureSpec
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
-from trainables.core.learning.q_sequences import (
-    SequenceShape,
-    q_sequences,
-    sequence_logits,
-    windows,
-)
+from trainables.core.learning.q_sequences import q_sequences, sequence_logits, windows
 from trainables.core.networks.q_network import QNetwork
 from trainables.dqn import DQNOptions, dqn_loss
 from trainables.runtime.replay.buffer import ReplayBuffer

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.core.learning.clock import Clock, exact
+from trainables.core.config.exact_numbers import exact
+from trainables.core.learning.clock import Clock
 from trainables.core.learning.learner import Learner
 
 

@@ -11,7 +11,7 @@ from analysis_sweeps import make_sweep, row
 
 from analysis.figures.common import spread
 from analysis.figures.curves import Line, draw_curves, line_of
-from analysis.results.records import load_sweep
+from analysis.results.load import load_sweep
 
 METRIC = "episode_return_mean"
 

@@ -22,11 +22,11 @@ from analysis.figures.rungs import (
     rungs,
 )
 from analysis.figures.schedule import draw_schedule
-from analysis.frames.lineage import Exploit
 from analysis.importance.scales import Scale
 from analysis.names import ENV_STEPS
+from analysis.overview.lineage import Exploit
 from analysis.overview.overview import ReportData
-from analysis.results.records import load_sweep
+from analysis.results.load import load_sweep
 
 METRIC = "episode_return_mean"
 ASHA = {"algorithm": "asha", "max_t": 400, "grace_period": 100, "reduction_factor": 2.0}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.frames.lineage import ancestry, read_lineage, schedule, schedule_frame, winner
+from analysis.overview.lineage import ancestry, read_lineage, schedule, schedule_frame, winner
 from analysis.plots.lineage import plot_lineage
 from analysis.results.rows import ResultsError
 

@@ -11,7 +11,8 @@ import pytest
 from analysis.export import export_checkpoint
 from analysis.plots.held_out import plot_held_out
 from analysis.ranking.held_out import add_runs, candidates, winner, winner_caution
-from analysis.results.records import Sweep, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 from analysis.statistics import iqm, iqm_interval
 from experiments.running.final import held_out_seeds

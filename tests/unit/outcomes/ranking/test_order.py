@@ -14,11 +14,11 @@ from analysis_sweeps import add_checkpoint, make_sweep, row
 from rich.console import Console
 
 from analysis import best_checkpoint, best_trial, export_best, leaderboard
-from analysis.frames.lineage import winner
+from analysis.overview.lineage import winner
 from analysis.overview.overview import ReportData
 from analysis.ranking.order import Course, best_first, of_runs
 from analysis.report.words import summary
-from analysis.results.records import load_sweep
+from analysis.results.load import load_sweep
 from experiments.monitor.live_order import LiveOrder
 from experiments.monitor.progress import Progress
 from experiments.tracking.note import sweep_note

@@ -12,7 +12,8 @@ from analysis_sweeps import row
 from stages import without_stages
 
 from analysis.frames.frames import curves_frame, trials_frame
-from analysis.results.records import ResultsError, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import ResultsError
 from analysis.results.rows import read_rows
 from analysis.results.spec_file import read_spec_file
 from experiments import cli

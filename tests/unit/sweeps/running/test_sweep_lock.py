@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import PreflightError, SweepError
-from experiments.running.sweep_lock import LOCK_FILE, sweep_lock
+from experiments.running.sweep_lock import sweep_lock
+from experiments.spec.paths import LOCK_FILE
 from experiments.sweep.preflight import check_storage
 
 

@@ -12,8 +12,8 @@ from experiments.errors import PreflightError, SweepError
 from experiments.running import matrix as matrix_runner
 from experiments.running.matrix_state import MATRIX_FILE, Matrix, Row, load_matrix, save_matrix
 from experiments.running.runner import run_sweep
-from experiments.running.sweep_lock import LOCK_FILE, sweep_lock
-from experiments.spec.paths import sweep_dir
+from experiments.running.sweep_lock import sweep_lock
+from experiments.spec.paths import LOCK_FILE, sweep_dir
 from experiments.sweep.load import load_specs
 from experiments.sweep.sweep import Sweep
 

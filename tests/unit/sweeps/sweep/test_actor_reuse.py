@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from experiments.durability.actor_reuse import replace_failed_resets
+from experiments.sweep.actor_reuse import replace_failed_resets
 
 
 class Controller:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sweep_dummy import NAME
 
-from experiments.durability.actor_reuse import has_own, has_own_reset
 from experiments.errors import SpecError
 from experiments.spec.trainable import is_own, resolve_trainable
+from experiments.sweep.actor_reuse import has_own, has_own_reset
 from experiments.sweep.load import dump_spec, load_spec, make_spec
 from experiments.sweep.sweep import Sweep
 

@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.config.connectors import check_connectors
+from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.signatures import EnvSpaces, Signature
 
-__all__ = ["Connector", "EnvSpaces", "check_connectors", "make_connectors"]
-
-ALLOWED = (
-    "a function, a class or 'module:name' of one; {'type': one of these, **its arguments}; or a "
-    "list of them"
-)
+__all__ = ["Connector", "EnvSpaces", "make_connectors"]
 
 
 class Connector(NamedTuple):
@@ -63,18 +60,6 @@ def _named(setting: str, name: str, function: Callable[..., Any], *inputs: Any) 
         raise ConfigError(f"{setting}: {name} raised {type(error).__name__}: {error}") from error
 
 
-def check_connectors(given: Any, setting: str) -> None:
-    """Check the form of a setting that gives connectors. Nothing is imported.
-
-    Raises:
-        ConfigError: naming the entry that is none.
-    """
-    for entry in _entries(given):
-        kind = entry.get("type") if isinstance(entry, dict) else entry
-        if not (callable(kind) or (isinstance(kind, str) and ":" in kind)):
-            raise ConfigError(f"{setting} = {entry!r} is not allowed; allowed: {ALLOWED}")
-
-
 def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None) -> list[Connector]:
     """The connectors that a setting gives, in order.
 
@@ -88,19 +73,13 @@ def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None) -> list[
     """
     check_connectors(given, setting)
     made: list[Connector] = []
-    for entry in _entries(given):
+    for entry in entries(given):
         options = dict(entry) if isinstance(entry, dict) else {}
         kind = options.pop("type", None) if isinstance(entry, dict) else entry
         found = resolve_callable(kind) if isinstance(kind, str) else kind
         name = kind if isinstance(kind, str) else callable_name(kind)
         made += _make(found, options, setting, name, spaces)
     return made
-
-
-def _entries(given: Any) -> list[Any]:
-    if given is None:
-        return []
-    return given if isinstance(given, list) else [given]
 
 
 def _make(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.spec.merging import deep_merge
 from experiments.spec.schema import SweepSpec
-from experiments.sweep.config_checks import deep_merge
 from search_spaces.space import SearchSpace
 from trainables.runtime.actors.feasibility import total
 

@@ -13,7 +13,8 @@ import pandas as pd
 
 from analysis.names import finite
 from analysis.ranking.leaderboard import ranked
-from analysis.results.records import Sweep, load_sweep
+from analysis.results.load import load_sweep
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 from analysis.results.sources import are_several, load_sweeps
 
