@@ -1,7 +1,7 @@
-"""The table in README.md of every setting and method of the reference, made from the code.
+"""The tables in settings.md of every setting and method of the reference, made from the code.
 
 Run `python -m trainables.reference_table --write` after a change of settings; without `--write`
-it prints the table.
+it prints the tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainables.core.config.reference.defaults import NOT_GIVEN, defaults_of, de
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.config.sections import HasSections
 from trainables.core.config.settings import Setting
-from trainables.core.generated_part import GeneratedPart, row, run_command
+from trainables.core.generated_part import GeneratedPart, anchor, row, run_command
 
 _HEADER = "| Name | Status | Allowed | Default | Meaning |\n|---|---|---|---|---|"
 _METHOD_HEADER = "| Name | Status | Meaning |\n|---|---|---|"
@@ -33,7 +33,7 @@ _DATA = (str, bool, tuple, frozenset, Mapping, type, type(None))
 
 
 def reference_table() -> str:
-    """The whole table as Markdown."""
+    """All tables as Markdown, after links to them."""
     blocks = [_section(section) for section in _sections()]
     blocks += [_algorithm(name) for name in registry.algorithm_names()]
     blocks.append(_model())
@@ -41,11 +41,13 @@ def reference_table() -> str:
     blocks.append(_nested("exploration_config", ExplorationConfig.settings()))
     blocks.append(_nested("replay_buffer_config", ReplayBufferConfig.settings()))
     blocks.append(_methods())
-    return "\n\n".join(blocks)
+    titles = (block.partition("\n")[0].removeprefix("## ") for block in blocks)
+    links = " · ".join(f"[{title}](#{anchor(title)})" for title in titles)
+    return "\n\n".join([links, *blocks])
 
 
-README = Path(__file__).with_name("README.md")
-PART = GeneratedPart(README, "reference table", "trainables.reference_table", reference_table)
+PAGE = Path(__file__).with_name("settings.md")
+PART = GeneratedPart(PAGE, "reference table", "trainables.reference_table", reference_table)
 
 
 def _sections() -> list[str]:
@@ -74,7 +76,7 @@ def _section(section: str) -> str:
     planned = {n: p.feature for n, p in compatibility.PLANNED.items() if p.section == section}
     refused = {n: r.why for n, r in compatibility.REFUSED.items() if r.section == section}
     rows += _grouped("planned", planned, defaults_of) + _grouped("refused", refused, defaults_of)
-    return _table(f"### `.{section}()`", _HEADER, rows)
+    return _table(f"## `.{section}()`", _HEADER, rows)
 
 
 def _algorithm(name: str) -> str:
@@ -84,7 +86,7 @@ def _algorithm(name: str) -> str:
     rows += _aliases(set(own) - set(base))
     composites = registry.get_algorithm(name).config_class.composites
     rows += [row(f"`{old}`", f"alias of `{new}`", "", "", "") for old, new in composites.items()]
-    return _table(f"### {name}: `.training()`", _HEADER, rows)
+    return _table(f"## {name}: `.training()`", _HEADER, rows)
 
 
 def _model() -> str:
@@ -99,7 +101,7 @@ def _code(names: Iterable[str]) -> str:
 
 def _nested(name: str, known: Mapping[str, Setting], more: Iterable[str] = ()) -> str:
     rows = [*(_setting(declared) for declared in known.values()), *more]
-    return _table(f"### the dict `{name}`", _HEADER, rows)
+    return _table(f"## the dict `{name}`", _HEADER, rows)
 
 
 def _methods() -> str:
@@ -113,7 +115,7 @@ def _methods() -> str:
     rows.append(row(", ".join(tunes), "supported", "of `tune.Trainable`"))
     rows += [row(*cells) for cells in _grouped_names("planned", compatibility.METHODS_PLANNED)]
     rows += [row(*cells) for cells in _grouped_names("refused", compatibility.METHODS_REFUSED)]
-    return _table("### methods of `Algorithm` and `AlgorithmConfig`", _METHOD_HEADER, rows)
+    return _table("## methods of `Algorithm` and `AlgorithmConfig`", _METHOD_HEADER, rows)
 
 
 def _own(owner: type) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Which search goes with which scheduler, and why others do not: the one table.
 
-`experiments/README.md` shows it, a test runs every allowed pair, and the check of a spec refuses
-the others with the reason that is written here.
+`experiments/guides/schedulers.md` shows it, a test runs every allowed pair, and the check of a
+spec refuses the others with the reason that is written here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _schedulers_for(search: str) -> str:
 
 
 def table() -> list[list[str]]:
-    """The README's table: a row for each search, "yes" or "no" for each scheduler."""
+    """The guide's table: a row for each search, "yes" or "no" for each scheduler."""
     head = ["search \\ scheduler", *SCHEDULERS]
     rows = [
         [search, *("no" if why_not(search, scheduler) else "yes" for scheduler in SCHEDULERS)]

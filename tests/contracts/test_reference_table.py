@@ -1,4 +1,4 @@
-"""Every name of the reference is accounted for, by the code and by the README's table."""
+"""Every name of the reference is accounted for, by the code and by the page of settings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from page_blocks import blocks
 
 from trainables import PPO, PPOConfig, reference_table
 from trainables.core.config.callbacks import HOOKS
@@ -224,23 +225,23 @@ def test_refused_model_setting_raises(name: str) -> None:
         PPOConfig.from_dict({"model": {name: 1}})
 
 
-# ------------------------------------------------------------------ the README
+# ------------------------------------------------------------------ the pages
 
 
-def test_readme_is_what_the_generator_gives() -> None:
+def test_settings_are_what_the_generator_gives() -> None:
     part = reference_table.PART
     assert part.current() == part.make(), f"run python -m {part.command} --write"
 
 
 def test_methods_are_told_in_words_of_their_own() -> None:
-    table = reference_table.reference_table().split("### methods of")[1]
+    table = reference_table.reference_table().split("\n## methods of")[1]
     lines = [line for line in table.splitlines() if line.startswith("| `Algorithm")]
     meanings = [line.split(" | ")[2].rstrip(" |") for line in lines]
     assert len(meanings) > 100
     assert not [text for text in meanings if not text or "(x)" in text or "dict()" in text]
 
 
-def test_readme_shows_every_name() -> None:
+def test_settings_show_every_name() -> None:
     table = reference_table.PART.current()
     names = {name for _, name in SETTINGS + TRAINING} | {
         f"{owner}.{name}" if f"`{owner}.{name}`" in table else name
@@ -253,16 +254,8 @@ def test_readme_shows_every_name() -> None:
         assert all(f"`{name}`" in table for name in title)
 
 
-def test_readme_names_every_file() -> None:
-    package = reference_table.README.parent
-    text = reference_table.README.read_text().split("Imports run one way")[0]
-    named = {word for word in text.replace("`", " ").split() if word.endswith(".py")}
-    files = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
-    assert named == {path for path in files if not path.endswith("__init__.py")}
-
-
 def test_readme_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    example = reference_table.README.read_text().split("```python\n")[1].split("```")[0]
+    [example] = blocks("trainables/README.md", "python")
     exec(compile(example, "README.md", "exec"), {})
     assert (tmp_path / "runs/cartpole/checkpoint.json").is_file()

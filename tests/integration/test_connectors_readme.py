@@ -1,24 +1,22 @@
-"""The example of trainables/README.md's section on connectors runs as it stands."""
+"""The example of the guide to connectors runs as it stands."""
 
-import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from page_blocks import blocks, write_modules
 
 from trainables import Policy
 
-README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
+PAGE = "trainables/guides/connectors.md"
 
 
 def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = README.partition("## Connectors")[2].partition("\n## ")[0]
-    module, use = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    (tmp_path / "my_connectors.py").write_text(module, encoding="utf-8")
+    [module] = write_modules(PAGE, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, object] = {}
-    exec(use, names)
+    exec(blocks(PAGE, "python")[1], names)
     config = names["config"].training(train_batch_size_per_learner=256)  # type: ignore[attr-defined]
     with config.env_runners(num_envs_per_env_runner=4).debugging(seed=0).build() as algorithm:
         rollout = algorithm.sample()["default_policy"]
@@ -33,4 +31,4 @@ def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trust = ["my_connectors:without_velocities", "my_connectors:Periodic"]
     policy = Policy.load(tmp_path / "checkpoint", trust=trust)
     np.testing.assert_array_equal(policy.compute_actions(obs, explore=False), actions)
-    del sys.modules["my_connectors"]
+    del sys.modules[module]

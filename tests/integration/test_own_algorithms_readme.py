@@ -1,6 +1,5 @@
-"""The example of trainables/README.md's section on algorithms of one's own, also under Tune."""
+"""The example of the guide to algorithms of one's own, also under Tune."""
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,20 +7,19 @@ from typing import Any
 
 import pytest
 from own_algorithms import SMALL
+from page_blocks import block_with
 from ray import tune
 from small_ray import small_ray
 
 from trainables import Algorithm
 from trainables.core.checkpoint import CheckpointError
 
-README = (Path(__file__).parents[2] / "trainables" / "README.md").read_text(encoding="utf-8")
 NAME = "my_ppo:MyPPO"
 
 
 @pytest.fixture
 def my_ppo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    section = README.partition("## Algorithms of your own")[2].partition("\n## ")[0]
-    (module,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    module = block_with("trainables/guides/your_own.md", "class MyPPO")
     (tmp_path / "my_ppo.py").write_text(module, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     import my_ppo  # type: ignore[import-not-found]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import io
-import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 import ray
-from forked_drivers import ROOT
+from page_blocks import blocks
 from rich.console import Console
 from sweep_processes import finish, rows, spec_file, start, wait_until
 
@@ -204,11 +203,9 @@ def test_a_function_that_is_cut_off_goes_on_from_its_checkpoint(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("ray_here")
-def test_the_readmes_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "experiments" / "README.md").read_text(encoding="utf-8")
-    section = text.partition("## Trainables of your own")[2].partition("\n## ")[0]
-    [code] = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
-    [spec] = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
+def test_the_guides_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "experiments/guides/your_own.md"
+    [code], [spec] = blocks(page, "python"), blocks(page, "yaml")
     monkeypatch.chdir(tmp_path)
     # Ray's workers were started with the tests' path: there the module would not be found.
     (tmp_path / "train_quadratic.py").write_text(code)

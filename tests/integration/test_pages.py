@@ -31,8 +31,8 @@ PAGES = {
     for name, path in {
         "faq": "experiments/faq.md",
         "gallery": "experiments/gallery.md",
-        "rllib": "trainables/from_rllib.md",
-        "sb3": "trainables/from_stable_baselines3.md",
+        "rllib": "trainables/guides/from_rllib.md",
+        "sb3": "trainables/guides/from_stable_baselines3.md",
     }.items()
 }
 

@@ -1,4 +1,4 @@
-"""Links between the pages lead somewhere: to a file that is there, and to a heading in it."""
+"""Links, files and folders that the pages name are there, and pages are short enough to read."""
 
 from __future__ import annotations
 
@@ -41,6 +41,33 @@ def broken(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken(page) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    """By their path from the root, or from the page's package."""
+    if page.name == "CHANGELOG.md":  # it tells of files as they were
+        return
+    package = ROOT / page.relative_to(ROOT).parts[0]
+    named = re.findall(r"`([\w/]+/[\w.]+\.(?:py|yaml|md))`", page.read_text(encoding="utf-8"))
+    assert [n for n in named if not (ROOT / n).is_file() and not (package / n).is_file()] == []
+
+
+@pytest.mark.parametrize("package", ["trainables", "experiments", "analysis"])
+def test_a_package_names_its_folders(package: str) -> None:
+    table = (ROOT / package / "README.md").read_text(encoding="utf-8").partition("## What is where")
+    named = {name.rstrip("/") for name in re.findall(r"`([\w/]+/)`", table[2])}
+    modules = (ROOT / package).rglob("*/__init__.py")
+    folders = {file.parent.relative_to(ROOT / package).as_posix() for file in modules}
+    assert folders <= named and all((ROOT / package / name).is_dir() for name in named)
+
+
+def test_pages_are_short() -> None:
+    """What is written by hand has at most 300 lines."""
+    made = {"CHANGELOG.md", "settings.md", "promises.md"}
+    lines = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in PAGES}
+    assert [page for page, n in lines.items() if page.name not in made and n > 300] == []
+    assert lines[ROOT / "trainables/README.md"] <= 200 >= lines[ROOT / "experiments/README.md"]
 
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:

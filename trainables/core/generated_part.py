@@ -6,6 +6,7 @@ The module that makes one is a command: it prints the part, or writes it with `-
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,11 @@ class GeneratedPart:
         return before, part, after
 
 
+def anchor(heading: str) -> str:
+    """The name under which links find a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 def row(*cells: str) -> str:
     """A table's row."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -60,7 +66,7 @@ def row(*cells: str) -> str:
 
 def run_command(parts: Sequence[GeneratedPart]) -> None:
     """Print the parts that a module makes, or write them into their pages."""
-    pages = " and ".join(part.page.name for part in parts)
+    pages = " and ".join(dict.fromkeys(part.page.name for part in parts))
     parser = argparse.ArgumentParser(prog=f"python -m {parts[0].command}")
     parser.add_argument("--write", action="store_true", help=f"write into {pages}")
     write = parser.parse_args().write

@@ -63,7 +63,7 @@ class TrainingSettings(SamplingSettings):
         None,
         "training",
         "a subclass of core.learning.learner.Learner that takes the gradient steps, as a class or "
-        "'module:Name'; an example is in the README, 'Learners of your own'",
+        "'module:Name'; an example is in trainables/guides/your_own.md",
         fixed="it is code, not a number",
         risk=CODE,
     )

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from page_blocks import blocks, write_modules
 
-from trainables import DQNConfig, Policy, PPOConfig, SACConfig, reference_table
+from trainables import DQNConfig, Policy, PPOConfig, SACConfig
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.model import ModelConfig
 from trainables.core.errors import ConfigError
@@ -88,13 +89,12 @@ def test_soft_actor_critic_has_no_memory(name: str) -> None:
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The config of the README's example, whose module can be imported."""
-    text = reference_table.README.read_text().split("## Networks")[1]
-    module, script = (block.split("```")[0] for block in text.split("```python\n")[1:3])
-    (tmp_path / "my_models.py").write_text(module)
+    """The config of the guide's example, whose module can be imported."""
+    page = "trainables/guides/networks.md"
+    write_modules(page, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, Any] = {}
-    exec(compile(script, "README.md", "exec"), names)
+    exec(compile(blocks(page, "python")[1], page, "exec"), names)
     yield names["config"]
     sys.modules.pop("my_models", None)  # the next test's is another file
 

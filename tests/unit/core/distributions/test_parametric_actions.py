@@ -1,6 +1,5 @@
-"""A module of the user's: actions that are offered as vectors, by the example of the README."""
+"""A module of the user's: actions that are offered as vectors, by the example of the guide."""
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -8,22 +7,21 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete
+from page_blocks import block_with
 
-import trainables
 from trainables import Algorithm, Policy, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic
 
 NUM_OFFERS, WIDTH = 5, 3
-README = Path(trainables.__file__).parent / "README.md"
+PAGE = "trainables/guides/networks.md"
 
 
 def example() -> type[ActorCritic]:
-    """The class in the README."""
-    blocks = README.read_text().split("```python\n")[1:]
-    code = next(b.split("```")[0] for b in blocks if "class Offers" in b)
+    """The class in the guide."""
+    code = block_with(PAGE, "class Offers")
     names: dict[str, Any] = {"__name__": __name__}
-    exec(compile(code, str(README), "exec"), names)
+    exec(compile(code, PAGE, "exec"), names)
     return names["Offers"]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from page_blocks import block_with
 from torch import Tensor, nn
 
 from trainables import PPOConfig
@@ -17,7 +16,7 @@ from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, LossFn, Metrics
 
-README = (Path(__file__).parents[4] / "trainables" / "README.md").read_text(encoding="utf-8")
+PAGE = "trainables/guides/your_own.md"
 
 
 def optimizer_zero_grad(learner: Learner, loss: Callable[[], Tensor]) -> None:
@@ -181,10 +180,10 @@ def test_a_network_that_was_moved_is_refused(how: str) -> None:
         learner.update_step({"x": x}, mean_square)
 
 
-def test_the_example_of_the_readme_learns() -> None:
-    code = next(b for b in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "Learner)" in b)
+def test_the_example_of_the_guide_learns() -> None:
+    code = block_with(PAGE, "class NoisyGradients")
     names: dict[str, Any] = {"__name__": __name__}
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(code, PAGE, "exec"), names)
     config = PPOConfig().environment("CartPole-v1").debugging(seed=0)
     config.training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=2)
     weights = {}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from page_blocks import block_with
 from small_runs import settings_of
 from torch import Tensor, nn
 
@@ -18,8 +18,6 @@ from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, Metrics
 from trainables.registry import get_algorithm
-
-README = (Path(__file__).parents[4] / "trainables" / "README.md").read_text(encoding="utf-8")
 
 
 class ByNAdam(Learner):
@@ -152,10 +150,9 @@ def test_a_state_that_cannot_be_stored_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["PPO", "SAC"])
-def test_the_example_of_the_readme_learns(name: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_example_of_the_guide_learns(name: str) -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    exec(next(b for b in blocks if "class SlowMoments(Learner)" in b), names)
+    exec(block_with("trainables/guides/your_own.md", "class SlowMoments"), names)
     settings = settings_of(name, learner_class=names["SlowMoments"], seed=1)
     with get_algorithm(name)(config=settings) as algo:
         before = weights(algo)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from page_blocks import text_of
 from ray.tune.experiment import Trial
 from sweep_dummy import NAME
 
@@ -154,9 +154,8 @@ def test_what_shares_cpus_stops_no_trial_that_the_search_must_see_end(search: st
     make_spec(data({**keys, "base": "fifo"}, search=search))
 
 
-def test_the_table_in_the_readme_is_the_one_in_the_code() -> None:
-    readme = Path(__file__).parents[4] / "experiments" / "README.md"
-    assert markdown() in readme.read_text(encoding="utf-8")
+def test_the_table_in_the_guide_is_the_one_in_the_code() -> None:
+    assert markdown() in text_of("experiments/guides/schedulers.md")
     assert len(table()) == len(SEARCHES) + 1 and len(table()[0]) == len(SCHEDULERS) + 1
 
 

@@ -7,7 +7,7 @@
 
 A value that the reference has by default uses nothing: `core.config.reference.defaults` has those.
 
-The table in `trainables/README.md` is generated from this module and the config classes.
+The table in `trainables/settings.md` is generated from this module and the config classes.
 """
 
 from __future__ import annotations

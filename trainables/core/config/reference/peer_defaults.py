@@ -11,6 +11,88 @@ from typing import Any
 SB3_VERSION = "2.9.2"
 RLLIB_VERSION = "2.60.0"
 
+RLLIB_ALGORITHMS = [
+    "PPO",
+    "A2C",
+    "IMPALA",
+    "APPO",
+    "DQN",
+    "SAC",
+    "BC",
+    "MARWIL",
+    "CQL",
+    "IQL",
+    "DreamerV3",
+    "TQC",
+    "A3C",
+    "PG",
+    "DDPPO",
+    "SimpleQ",
+    "ApexDQN",
+    "R2D2",
+    "DDPG",
+    "TD3",
+    "ApexDDPG",
+    "ES",
+    "ARS",
+    "QMIX",
+    "MADDPG",
+    "AlphaStar",
+    "Dreamer",
+    "CRR",
+    "DT",
+    "AlphaZero",
+    "LeelaChessZero",
+    "MAML",
+    "MBMPO",
+    "BanditLinUCB",
+    "BanditLinTS",
+    "SlateQ",
+]
+"""RLlib's algorithms, those of older releases too."""
+
+SB3_ALGORITHMS = [
+    "PPO",
+    "A2C",
+    "DQN",
+    "SAC",
+    "TD3",
+    "DDPG",
+    "RecurrentPPO",
+    "MaskablePPO",
+    "TRPO",
+    "QRDQN",
+    "TQC",
+    "CrossQ",
+    "ARS",
+]
+"""Algorithms of Stable-Baselines3 and of its contributed package."""
+
+CLEANRL = [
+    "env_id",
+    "total_timesteps",
+    "seed",
+    "learning_rate",
+    "anneal_lr",
+    "num_envs",
+    "num_steps",
+    "num_minibatches",
+    "update_epochs",
+    "gamma",
+    "gae_lambda",
+    "norm_adv",
+    "clip_coef",
+    "clip_vloss",
+    "ent_coef",
+    "vf_coef",
+    "max_grad_norm",
+    "target_kl",
+    "cuda",
+    "capture_video",
+    "track",
+]
+"""Arguments of CleanRL's `ppo.py`."""
+
 _SDE = {"use_sde": False, "sde_sample_freq": -1}
 _LAST = {
     "stats_window_size": 100,
