@@ -1,6 +1,6 @@
 """What came out of a sweep: frames, leaderboard, effects, best checkpoint, export and plots.
 
-Every function takes a ``ResultGrid`` or the path of a sweep folder (``runs/<name>``). A folder is
+Every function takes a `ResultGrid` or the path of a sweep folder (`runs/<name>`). A folder is
 read from its JSON files alone: no Ray, no pickle, finished or not.
 """
 

@@ -10,7 +10,7 @@ _SECRET_QUERY = re.compile(r"(?i)([?&][\w-]*(?:password|passwd|pwd|token|secret)
 
 
 def scrubbed(text: str) -> str:
-    """Returns a text, such as an error message, with the credentials of every URI in it hidden.
+    """Return a text, such as an error message, with the credentials of every URI in it hidden.
 
     Example:
         >>> scrubbed("no answer from https://ada:pa55@host/api?token=x&a=1")
@@ -20,7 +20,7 @@ def scrubbed(text: str) -> str:
 
 
 def without_credentials(uri: str) -> str:
-    """Returns a URI without user name, password and secret query parameters.
+    """Return a URI without user name, password and secret query parameters.
 
     Example:
         >>> without_credentials("postgresql://ada:pa55@host:5432/runs?sslmode=require&password=x")
@@ -39,7 +39,7 @@ def without_credentials(uri: str) -> str:
 
 
 def has_secret(uri: str, *, blank: bool = True) -> bool:
-    """Tells whether a URI holds a password or a token.
+    """Tell whether a URI holds a password or a token.
 
     The user name of a database alone is none; of a web address it may be a token.
 

@@ -41,30 +41,30 @@ def export_best(
     opset: int | None = None,
     trust: Collection[str] = (),
 ) -> Path:
-    """Writes the policy of the best checkpoint (see `best_checkpoint`) to ``out_dir``.
+    """Write the policy of the best checkpoint (see `best_checkpoint`) to `out_dir`.
 
-    The folder can be moved anywhere. ``export.json`` in it says where it comes from: sweep, trial,
+    The folder can be moved anywhere. `export.json` in it says where it comes from: sweep, trial,
     metric, value, iteration, steps and config. The folder is there whole or not at all; an exported
     policy of the same format that is there already is replaced, anything else never.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         out_dir: The folder to create.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
-        format: ``"policy"``, a folder for ``Policy.load``, which needs neither Ray nor the
-            environment; ``"torch"``, a ``torch.export`` program, or ``"onnx"``: a graph from raw
+        mode: `"max"` or `"min"`.
+        format: `"policy"`, a folder for `Policy.load`, which needs neither Ray nor the
+            environment; `"torch"`, a `torch.export` program, or `"onnx"`: a graph from raw
             observations to actions, compared with the policy first. For MLflow give
-            ``experiments.tracking.model.export_mlflow``, or another function of that kind.
+            `experiments.tracking.model.export_mlflow`, or another function of that kind.
         opset: Version of ONNX's operators.
-        trust: Code that the policy names and that may be imported, for ``"torch"`` and ``"onnx"``;
+        trust: Code that the policy names and that may be imported, for `"torch"` and `"onnx"`;
             other formats import none, and refuse it.
 
     Returns:
         The absolute path of the folder.
 
     Raises:
-        ResultsError: There is no checkpoint to choose, it holds no policy, or ``out_dir`` is
+        ResultsError: There is no checkpoint to choose, it holds no policy, or `out_dir` is
             something else.
         ConfigError: The policy cannot be written in this format, or a library is missing.
 
@@ -96,8 +96,8 @@ def export_checkpoint(
         best: The checkpoint.
         out_dir: The folder to create.
         metric: What it was chosen by.
-        mode: ``"max"`` or ``"min"``.
-        said: More that ``export.json`` is to say of it.
+        mode: `"max"` or `"min"`.
+        said: More that `export.json` is to say of it.
         format: See `export_best`.
         opset: See `export_best`.
         trust: See `export_best`.
@@ -113,9 +113,9 @@ def export_folder(
     """Like `export_best`, of the folder of a policy.
 
     Args:
-        policy_folder: With a ``policy.json``.
+        policy_folder: With a `policy.json`.
         out_dir: The folder to create.
-        whence: What ``export.json`` is to say.
+        whence: What `export.json` is to say.
         write: See `writer_of`.
     """
     target = expanded(out_dir).resolve()
@@ -159,7 +159,7 @@ def export_folder(
 def writer_of(
     format: str | Writer, *, opset: int | None = None, trust: Collection[str] = ()
 ) -> Writer | None:
-    """What writes a format; None copies the policy as it is.
+    """Return what writes a format; None copies the policy as it is.
 
     Raises:
         ResultsError: It is unknown, or an option has no effect on it.
@@ -192,7 +192,7 @@ def writer_of(
 def _staged(
     policy_folder: Path, work: Path, whence: Mapping[str, Any], write: Writer | None
 ) -> Path:
-    """The folder that becomes the target."""
+    """Return the folder that becomes the target."""
     policy, new = work / "policy", work / "new"
     shutil.copytree(policy_folder, policy)
     provenance = json.dumps(whence, indent=2, allow_nan=False) + "\n"
@@ -205,7 +205,7 @@ def _staged(
 
 
 def _checkpoint_of(policy_folder: Path) -> Path:
-    """The checkpoint that a policy's folder lies in, or the folder itself."""
+    """Return the checkpoint that a policy's folder lies in, or the folder itself."""
     depth = len(Path(POLICY).parts)
     inside = policy_folder.parts[-depth:] == Path(POLICY).parts
     return policy_folder.parents[depth - 1] if inside else policy_folder
@@ -221,7 +221,7 @@ def _require_replaceable(target: Path) -> None:
 
 
 def _require_apart(target: Path, source: Path) -> None:
-    """Refuses to write over what is exported, or into a checkpoint, whose policy would be lost."""
+    """Refuse to write over what is exported, or into a checkpoint, whose policy would be lost."""
     if target == source or target in source.parents or source in target.parents:
         where = "is" if target == source else "holds" if target in source.parents else "lies in"
         raise ResultsError(
@@ -235,7 +235,7 @@ def _require_apart(target: Path, source: Path) -> None:
 
 
 def _require_same_format(target: Path, new: Path) -> None:
-    """Refuses to replace a policy by a graph of it, say: there would be no way back."""
+    """Refuse to replace a policy by a graph of it, say: there would be no way back."""
     lost = [m for m in _MARKS if (target / m).is_file() and not (new / m).is_file()]
     if lost:
         raise ResultsError(
@@ -261,7 +261,7 @@ def _provenance(best: BestCheckpoint, metric: str, mode: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """``value`` as strict JSON holds it: numpy scalars as numbers, NaN as null, else text."""
+    """`value` as strict JSON holds it: numpy scalars as numbers, NaN as null, else text."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from analysis.errors import ResultsError
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """The path with the home folder that `~` or `~user` stands for.
+    """Return the path with the home folder that `~` or `~user` stands for.
 
     Raises:
         ResultsError: There is no such user on this machine.

@@ -14,7 +14,7 @@ NONE = "–"
 
 
 def number(value: Any) -> str:
-    """Four digits and thousands separated: ``371.6``, ``0.001405``, ``49,152``; a dash for none."""
+    """Four digits and thousands separated: `371.6`, `0.001405`, `49,152`; a dash for none."""
     if not is_number(value):
         return NONE if value is None or value != value else str(value)
     value = float(value)
@@ -28,14 +28,14 @@ def number(value: Any) -> str:
 
 
 def steps(value: Any) -> str:
-    """A count of steps in words: ``49,152``, ``2.1 million``."""
+    """Return a count of steps in words: `49,152`, `2.1 million`."""
     if not is_number(value) or not math.isfinite(value):
         return NONE
     return f"{value / 1e6:.3g} million" if value >= 1e6 else f"{value:,.0f}"
 
 
 def duration(seconds: Any) -> str:
-    """Seconds in words: ``8.2 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``."""
+    """Seconds in words: `8.2 s`, `4 min 10 s`, `3 h 20 min`, `2 d 4 h`."""
     if not is_number(seconds) or not math.isfinite(seconds):
         return NONE
     if seconds < 60:
@@ -49,23 +49,23 @@ def duration(seconds: Any) -> str:
 
 
 def share(part: float) -> str:
-    """A share as a percentage: ``37 %``."""
+    """Return a share as a percentage: `37 %`."""
     return f"{100 * part:.0f} %" if part >= 0.01 or part == 0 else f"{100 * part:.1g} %"
 
 
 def count(amount: int, thing: str) -> str:
-    """``1 trial``, ``24 trials``."""
+    """`1 trial`, `24 trials`."""
     plural = thing if amount == 1 else thing[:-1] + "ies" if thing.endswith("y") else f"{thing}s"
     return f"{amount:,} {plural}"
 
 
 def listed(parts: list[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """`a`, `a and b`, `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number, numpy's too; booleans are not."""
+    """Tell whether it is a number, numpy's too; booleans are not."""
     return hasattr(value, "__float__") and not isinstance(value, bool | str)
 
 

@@ -54,7 +54,7 @@ def nothing_to_tell() -> None:
 
 
 def activity_console() -> Console | None:
-    """The console on which the activity is shown; what others print belongs on it, too."""
+    """Return the console on which the activity is shown; what others print belongs on it, too."""
     return _shown.console if _shown is not None else None
 
 

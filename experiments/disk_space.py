@@ -18,7 +18,7 @@ _PATH = re.compile(r"'(/[^']+)'")
 
 
 def is_full(cause: str) -> bool:
-    """Whether an error's text says that a disk is full."""
+    """Tell whether an error's text says that a disk is full."""
     return bool(_FULL.search(cause))
 
 
@@ -43,7 +43,7 @@ def full_disk(causes: Iterable[str], folder: Path) -> str | None:
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there."""
+    """Return the path, or the nearest folder above it that is there."""
     return next(place for place in (path, *path.parents) if place.exists())
 
 

@@ -65,7 +65,7 @@ def _this_start(cluster: dict[str, float]) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's model where the system tells it, else its architecture."""
+    """Return the processor's model where the system tells it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -39,13 +39,13 @@ class Column:
         return max(map(cell_len, (*(self.lines or [self.heading]), *self.cells)))
 
     def folded(self, most: int = 0) -> Column:
-        """The same with a heading of several lines, none wider than the cells or `most`."""
+        """Return the same with a heading of several lines, none wider than the cells or `most`."""
         room = max([most, *map(cell_len, self.cells)])
         return replace(self, lines=tuple(fold(self.heading, room)))
 
 
 def fitting(columns: Sequence[Column], width: int, gap: int = GAP) -> list[Column]:
-    """The columns that fit side by side, with folded headings if they have to be."""
+    """Return the columns that fit side by side, with folded headings if they have to be."""
     columns = list(columns)
     while _total(columns, gap) > width:
         gains = [column.width - column.folded().width for column in columns]
@@ -61,7 +61,7 @@ def fitting(columns: Sequence[Column], width: int, gap: int = GAP) -> list[Colum
 
 
 def fold(heading: str, width: int) -> list[str]:
-    """A heading in as many lines as it has at a width, at most three: then they are wider.
+    """Return a heading in as many lines as it has at a width, at most three: then they are wider.
 
     It is broken after spaces, slashes and underscores only, and not before the s of "steps/s".
     """
@@ -79,7 +79,7 @@ def fold(heading: str, width: int) -> list[str]:
 
 
 def short_names(keys: Sequence[str]) -> list[str]:
-    """The last part of each key, or as many parts as tell it from the others."""
+    """Return the last part of each key, or as many parts as tell it from the others."""
 
     def tail(key: str, parts: int) -> str:
         return "/".join(key.split("/")[-parts:])

@@ -30,7 +30,7 @@ def check_writable(path: Path, option: str) -> None:
 
 
 def why_not_writable(path: Path) -> str | None:
-    """Why a file or folder cannot be made in the nearest folder above it; None if it can."""
+    """Return why a file or folder cannot be made in the nearest folder above it; None if it can."""
     try:
         folder = next(above for above in path.parents if above.exists())
     except OSError as error:  # a name that is too long

@@ -12,7 +12,7 @@ _PACKAGES = ("tunescape", "ray", "torch", "gymnasium", "optuna")
 
 
 def package_versions() -> dict[str, str]:
-    """Returns the installed version of Python and of each package that shapes the results."""
+    """Return the installed version of Python and of each package that shapes the results."""
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -23,7 +23,7 @@ def package_versions() -> dict[str, str]:
 
 
 def git_commit(folder: str | Path = ".") -> str | None:
-    """Returns the commit of the working tree around `folder`, `-dirty` appended if it was edited.
+    """Return the commit of the working tree around `folder`, `-dirty` appended if it was edited.
 
     Returns:
         None where there is no repository, no commit yet, or no git.
@@ -35,7 +35,7 @@ def git_commit(folder: str | Path = ".") -> str | None:
 
 
 def user_name() -> str | None:
-    """Returns the name of the user who runs this process, None where the system has none."""
+    """Return the name of the user who runs this process, None where the system has none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):

@@ -39,7 +39,7 @@ class ResultRows(JsonLoggerCallback):
 
 
 def row_identity(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells a trial's row from its others, also where iterations repeat."""
+    """Return what tells a trial's row from its others, also where iterations repeat."""
     return {key: result.get(key) for key in _IDENTITY}
 
 

@@ -8,6 +8,6 @@ _LOG_WIDTH = 160
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A rich console on stdout or stderr."""
+    """Return a rich console on stdout or stderr."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=_LOG_WIDTH)

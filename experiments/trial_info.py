@@ -39,7 +39,7 @@ _BOOKKEEPING = frozenset(
 
 
 def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
-    """Returns the metrics of a Tune result and the keys whose values are not finite.
+    """Return the metrics of a Tune result and the keys whose values are not finite.
 
     Booleans, Tune's book-keeping (process ids, node addresses, time stamps), the config, and older
     names of metrics that are there under their newer ones are left out.
@@ -67,7 +67,7 @@ def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[s
 
 
 def was_pruned(trial: Trial) -> bool:
-    """Tells whether a terminated trial was ended early by a scheduler.
+    """Tell whether a terminated trial was ended early by a scheduler.
 
     `experiments.durability.keeper.durable` sees the scheduler's decision and writes it into the
     last result (key `pruned`). Without it the rule is: the trial has stop criteria and met none of
@@ -80,7 +80,7 @@ def was_pruned(trial: Trial) -> bool:
 
 
 def was_interrupted(trial: Trial) -> bool:
-    """Tells whether a terminated trial was cut off with its sweep, by Ctrl-C or a time budget.
+    """Tell whether a terminated trial was cut off with its sweep, by Ctrl-C or a time budget.
 
     Tune then calls it terminated, but its last result is like any other: no end.
     """
@@ -98,7 +98,7 @@ def _met_criterion(trial: Trial) -> bool:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the JSON objects of a file with one per line, e.g. a trial's `result.json`.
+    """Return the JSON objects of a file with one per line, e.g. a trial's `result.json`.
 
     A line that a kill cut short is left out; a missing file has none.
     """
@@ -118,7 +118,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def error_cause(trial: Trial) -> str:
-    """Returns the line of a failed trial's last traceback that names the exception."""
+    """Return the line of a failed trial's last traceback that names the exception."""
     try:
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -127,17 +127,17 @@ def error_cause(trial: Trial) -> str:
 
 
 def trial_folder(trial: Trial) -> Path:
-    """Returns the trial's folder in the sweep's folder (for remote storage: its path there)."""
+    """Return the trial's folder in the sweep's folder (for remote storage: its path there)."""
     assert trial.storage is not None, "Tune gives every trial of a sweep its storage"
     return Path(trial.storage.trial_fs_path)
 
 
 def folder_name(trial: Trial) -> str | None:
-    """The name of a trial's folder in the sweep's; None before its first start."""
+    """Return the name of a trial's folder in the sweep's; None before its first start."""
     name: Any = trial.relative_logdir  # Ray declares it as always None
     return name
 
 
 def error_path(trial: Trial) -> str:
-    """Returns where a failed trial's traceback is kept: `error.txt` in the trial's folder."""
+    """Return where a failed trial's traceback is kept: `error.txt` in the trial's folder."""
     return str(trial_folder(trial) / (trial.run_metadata.error_filename or "error.txt"))

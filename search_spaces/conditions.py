@@ -149,7 +149,7 @@ def _fixed(
     config: Mapping[str, Any],
     defaults: Mapping[str, Any],
 ) -> tuple[Any, str]:
-    """The value of a setting that is not searched, and where it comes from."""
+    """Return the value of a setting that is not searched, and where it comes from."""
     for settings, origin in ((config, "config fixes it to"), (defaults, "its default is")):
         found, value = look_up(settings, condition.path)
         if found:
@@ -164,7 +164,7 @@ def _fixed(
 
 
 def settings_of(config: Any) -> dict[str, Any]:
-    """The settings of a config object, those inside its dicts included.
+    """Return the settings of a config object, those inside its dicts included.
 
     `DQNConfig().to_dict()` has an empty `replay_buffer_config`, whose settings have defaults too.
     """
@@ -176,7 +176,7 @@ def settings_of(config: Any) -> dict[str, Any]:
 
 
 def look_up(settings: Mapping[str, Any], path: KeyPath) -> tuple[bool, Any]:
-    """Whether nested settings have a value at `path`, and the value."""
+    """Tell whether nested settings have a value at `path`, and the value."""
     node: Any = settings
     for key in path:
         if not isinstance(node, Mapping) or key not in node:

@@ -31,12 +31,12 @@ class Trial(Protocol):
     def suggest_int(
         self, name: str, low: int, high: int, *, step: int = 1, log: bool = False
     ) -> int:
-        """A whole number, both bounds included."""
+        """Return a whole number, both bounds included."""
 
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
-        """A number."""
+        """Return a number."""
 
 
 class DefineByRun:
@@ -66,7 +66,7 @@ class DefineByRun:
 
 
 def suggest(trial: Trial, name: str, domain: Domain) -> Any:
-    """The searched value of a domain that Optuna suggests.
+    """Return the searched value of a domain that Optuna suggests.
 
     A choice is suggested by its label. A step of a float range comes without the float noise of
     Optuna's arithmetic, so that it equals the value that a condition or another search writes.

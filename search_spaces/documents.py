@@ -101,7 +101,7 @@ class Document:
                 self.settings[(*target, *path[len(origin) :])] = text
 
     def error(self, path: KeyPath, message: str) -> SpecError:
-        """An error about the key at `path`, which names the file and the line."""
+        """Return an error about the key at `path`, which names the file and the line."""
         return SpecError(f"{self.where(path)}: {message}")
 
     def set(self, assignment: str) -> None:
@@ -236,7 +236,7 @@ def _build(
 
 
 def _scalar(loader: Loader, node: yaml.ScalarNode, source: str) -> Any:
-    """A text, a number, a truth value or None.
+    """Return a text, a number, a truth value or None.
 
     Raises:
         SpecError: The node's text is not what its tag says, or no value that anything here takes.

@@ -85,7 +85,7 @@ class Domain(ABC):
 
     @abstractmethod
     def arguments(self) -> list[Any]:
-        """The YAML list that `parse` reads."""
+        """Return the YAML list that `parse` reads."""
 
     @abstractmethod
     def probes(self) -> list[Any]:
@@ -97,11 +97,11 @@ class Domain(ABC):
         return None
 
     def value(self, searched: Any) -> Any:
-        """The setting's value for a searched value."""
+        """Return the setting's value for a searched value."""
         return self.transform.forward(searched) if self.transform else searched
 
     def to_dict(self) -> dict[str, Any]:
-        """The YAML form."""
+        """Return the YAML form."""
         entry: dict[str, Any] = {self.kind: self.arguments()}
         if self.transform:
             entry["transform"] = self.transform.name
@@ -195,7 +195,7 @@ class QUniform(Uniform):
         return self.at(int(rng.integers(self.count)))
 
     def at(self, index: int) -> float:
-        """The value at `index`, without the float noise of the multiplication."""
+        """Return the value at `index`, without the float noise of the multiplication."""
         value = self.low + self.step * index
         return value if self.whole else float(round(value, 12))
 
@@ -293,7 +293,7 @@ class Choice(Domain):
         return list(self.values)
 
     def labels(self) -> list[Any]:
-        """The values as Optuna takes them: scalars as they are, others as JSON text."""
+        """Return the values as Optuna takes them: scalars as they are, others as JSON text."""
         scalar = (bool, int, float, str, type(None))
         return [v if isinstance(v, scalar) else json.dumps(v) for v in self.values]
 
@@ -316,7 +316,7 @@ BESIDE = ("transform", "when")
 
 
 def is_domain(entry: Any) -> bool:
-    """Whether a YAML value is a domain, right or wrong inside."""
+    """Tell whether a YAML value is a domain, right or wrong inside."""
     return isinstance(entry, Mapping) and any(kind in entry for kind in KINDS)
 
 

@@ -48,12 +48,12 @@ def space_names() -> list[str]:
 
 
 def preset_names(name_or_path: str) -> list[str]:
-    """The presets of a search space, in the order of its file."""
+    """Return the presets of a search space, in the order of its file."""
     return list(_presets(_read(name_or_path)))
 
 
 def spaces_by_trainable() -> dict[str, str]:
-    """The space that ships for each algorithm: `{"PPO": "ppo", …}`."""
+    """Return the space that ships for each algorithm: `{"PPO": "ppo", …}`."""
     return {_read(name).data["trainable"]: name for name in space_names()}
 
 
@@ -111,7 +111,7 @@ def load_space(name_or_path: str) -> SearchSpace:
 
 
 def _split(name_or_path: str) -> tuple[str, str]:
-    """The space's name or path, and the preset's name."""
+    """Return the space's name or path, and the preset's name."""
     text = str(name_or_path)
     head, slash, tail = text.rpartition("/")
     if Path(text).suffix in _SUFFIXES or not slash:
@@ -120,7 +120,7 @@ def _split(name_or_path: str) -> tuple[str, str]:
 
 
 def _read(name_or_path: str) -> Document:
-    """The file of a space, with its outer keys checked."""
+    """Return the file of a space, with its outer keys checked."""
     path = Path(name_or_path)
     if path.suffix not in _SUFFIXES:
         names = space_names()
@@ -177,7 +177,7 @@ def _check_parameters(document: Document, path: tuple[str, ...]) -> None:
 
 
 def _presets(document: Document) -> dict[str, tuple[str, ...]]:
-    """Where each preset lies in the document."""
+    """Return where each preset lies in the document."""
     if "presets" not in document.data:
         return {DEFAULT: ()}
     return {name: ("presets", name) for name in document.data["presets"]}
@@ -186,13 +186,13 @@ def _presets(document: Document) -> dict[str, tuple[str, ...]]:
 def _place(
     document: Document, parameters: tuple[str, ...], setting: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The key of a setting: written with dots, or nested."""
+    """Return the key of a setting: written with dots, or nested."""
     dotted = (*parameters, ".".join(setting))
     return dotted if dotted in document.lines else (*parameters, *setting)
 
 
 def _comments(source: str) -> dict[int, str]:
-    """The comment at the end of each line of a YAML file, by line from 1."""
+    """Return the comment at the end of each line of a YAML file, by line from 1."""
     text = Path(source).read_text(encoding="utf-8")
     ends: dict[int, int] = {}
     for token in yaml.scan(text):

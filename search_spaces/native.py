@@ -77,7 +77,7 @@ def _conditional(
 
 
 def all_conditions(parameter: Parameter, parameters: Sequence[Parameter]) -> tuple[Condition, ...]:
-    """The conditions of a setting and of those that they are on.
+    """Return the conditions of a setting and of those that they are on.
 
     With Tune an inactive setting has its default, which must not count as chosen.
     """

@@ -33,7 +33,7 @@ class Condition:
         return self.path in settings and self.admits(settings[self.path])
 
     def admits(self, value: Any) -> bool:
-        """Whether the other setting may have this value."""
+        """Tell whether the other setting may have this value."""
         return any(same(value, mine) for mine in self.values)
 
     def __str__(self) -> str:
@@ -70,15 +70,15 @@ class Parameter:
         return ".".join((*self.path[:-1], transform.label.format(self.path[-1])))
 
     def given(self, conditions: tuple[Condition, ...]) -> Parameter:
-        """The same setting under these conditions instead."""
+        """Return the same setting under these conditions instead."""
         return replace(self, conditions=conditions)
 
     def active(self, settings: Mapping[KeyPath, Any]) -> bool:
-        """Whether it is searched, given the settings that its conditions are on."""
+        """Tell whether it is searched, given the settings that its conditions are on."""
         return all(condition.holds(settings) for condition in self.conditions)
 
     def to_dict(self) -> dict[str, Any]:
-        """The YAML form."""
+        """Return the YAML form."""
         entry = self.domain.to_dict()
         if self.conditions:
             entry["when"] = conditions_to_dict(self.conditions)
@@ -93,7 +93,7 @@ def assign(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def conditions_to_dict(conditions: tuple[Condition, ...]) -> dict[str, Any]:
-    """The YAML form, which `parse_conditions` reads."""
+    """Return the YAML form, which `parse_conditions` reads."""
     return {
         c.key: c.values[0]
         if len(c.values) == 1 and not isinstance(c.values[0], list | tuple)

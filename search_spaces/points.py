@@ -19,7 +19,7 @@ _TOLERANCE = (
 
 
 def searched_point(space: SearchSpace, point: Mapping[str, Any]) -> dict[str, Any]:
-    """The searched values of a point that is given in settings' values; it may be partial.
+    """Return the searched values of a point that is given in settings' values; it may be partial.
 
     Example:
         >>> space = SearchSpace.parse({"gamma": {"uniform": [0, 0.5], "transform": "one_minus"}})
@@ -58,7 +58,7 @@ def searched_point(space: SearchSpace, point: Mapping[str, Any]) -> dict[str, An
 
 
 def searched_config(space: SearchSpace, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The searched values of a trial's whole config, of the settings that are active in it.
+    """Return the searched values of a trial's whole config, of the settings that are active in it.
 
     Raises:
         SpaceKeyError: A setting is missing, or lies outside its domain.
@@ -80,7 +80,7 @@ def searched_config(space: SearchSpace, config: Mapping[str, Any]) -> dict[str, 
 
 
 def searched_value(domain: Domain, value: Any) -> Any:
-    """The searched value for a setting's value.
+    """Return the searched value for a setting's value.
 
     Raises:
         SpecError: The domain does not hold it; the message begins with the value.

@@ -129,7 +129,7 @@ class SearchSpace:
         return SearchSpace(parameters), never
 
     def config(self, searched: Mapping[str, Any]) -> dict[str, Any]:
-        """The nested config dict for searched values by parameter name.
+        """Return the nested config dict for searched values by parameter name.
 
         Inactive settings are left out of it, whether or not they have a value.
         """
@@ -217,7 +217,7 @@ class SearchSpace:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The YAML form, by setting."""
+        """Return the YAML form, by setting."""
         return {parameter.key: parameter.to_dict() for parameter in self.parameters}
 
     def to_tune(self, defaults: Any = None) -> dict[str, Any]:
@@ -301,7 +301,7 @@ def _combinations(
 def _canonical_path(
     config_class: type[ChecksSettings], path: KeyPath, probe: Mapping[str, Any], key: str
 ) -> KeyPath:
-    """The path with the outermost setting's canonical name; checks the probe's value."""
+    """Return the path with the outermost setting's canonical name; checks the probe's value."""
     try:
         checked = config_class.check(probe)
     except ValueError as error:

@@ -32,7 +32,7 @@ class LimitError(ValueError):
 
 
 def read_text(path: Path) -> str:
-    """The text of a regular file of at most `MAX_BYTES`.
+    """Return the text of a regular file of at most `MAX_BYTES`.
 
     Raises:
         LimitError: It is no regular file (a pipe would be waited for), or is larger.

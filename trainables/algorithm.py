@@ -206,13 +206,13 @@ class Algorithm(Checkpointing, tune.Trainable):
         return building.make_policy(self.config, env, module, draw_seed(seed), weights)
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
-        """What happens to the rollouts of a policy before anything is learned of them."""
+        """Return what happens to the rollouts of a policy before anything is learned of them."""
         return LearnerConnectors(
             self.config.learner_connector, self.config.resolve().reward_bound, policy
         )
 
     def module_options(self) -> dict[str, Any]:
-        """What policies are made of: a type in `core.networks.catalog` and its options."""
+        """Return what policies are made of: a type in `core.networks.catalog` and its options."""
         return {"type": "actor_critic"}
 
     def _set_up_learners(self, seed: int) -> None:
@@ -227,7 +227,7 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     @classmethod
     def make_learner(cls, config: Any, module: PolicyModule) -> Learner:
-        """The learner of a module, in whatever process it learns.
+        """Return the learner of a module, in whatever process it learns.
 
         Args:
             config: The algorithm's config.
@@ -240,7 +240,7 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
-        """What else a `Learner` is made with, e.g. groups of parameters and targets."""
+        """Return what else a `Learner` is made with, e.g. groups of parameters and targets."""
         return {}
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
@@ -355,7 +355,7 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: AlgorithmConfig | dict[str, Any]) -> Any:
-        """The trial's bundles: of the driver, env runners, evaluation, learners.
+        """Return the trial's bundles: of the driver, env runners, evaluation, learners.
 
         Tune calls this in its own process, before a trial begins.
 
@@ -373,7 +373,7 @@ class Algorithm(Checkpointing, tune.Trainable):
 
     @classmethod
     def resource_help(cls, config: AlgorithmConfig | dict[str, Any]) -> str:
-        """Which settings decide the resources of a trial."""
+        """Return which settings decide the resources of a trial."""
         return f"This config asks for {Bundles(cls._config_object(config)).help()}."
 
     @classmethod
@@ -400,7 +400,7 @@ class Algorithm(Checkpointing, tune.Trainable):
         )
 
     def iteration_metrics(self) -> dict[str, float]:
-        """What is reported once an iteration, however many training steps it has."""
+        """Return what is reported once an iteration, however many training steps it has."""
         return {}
 
     @running
@@ -466,7 +466,7 @@ class Algorithm(Checkpointing, tune.Trainable):
         self.callbacks.end_iteration(result)
 
     def iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
-        """Whether the minima are met, and the first result has waited for an episode.
+        """Tell whether the minima are met, and the first result has waited for an episode.
 
         Few tools do well with a return that is NaN, so the first result waits for an episode; not
         for long, since nobody sees a step, nor stops a trial, without a result.
@@ -534,7 +534,7 @@ class Algorithm(Checkpointing, tune.Trainable):
     restore_workers = restore_env_runners
 
     def scheduled(self, value: float | list[Any], num_env_steps: int | None = None) -> float:
-        """The value of a setting that may be a schedule over environment steps.
+        """Return the value of a setting that may be a schedule over environment steps.
 
         Args:
             value: Of the setting.

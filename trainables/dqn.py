@@ -181,7 +181,7 @@ class DQNConfig(OffPolicyConfig):
         return {**values, "epsilon": epsilon}
 
     def _own_epsilon(self, values: dict[str, Any]) -> float | list[Any]:
-        """The probability of a uniform action, by whichever setting says it."""
+        """Return the probability of a uniform action, by whichever setting says it."""
         exploring: ExplorationConfig = values["exploration"]
         if self.epsilon is not None:
             return self.epsilon
@@ -260,7 +260,7 @@ class DQNConfig(OffPolicyConfig):
 
 
 def _points(schedule: float | list[Any] | None) -> list[Any]:
-    """A schedule as points, however it is written."""
+    """Return a schedule as points, however it is written."""
     return schedule if isinstance(schedule, list) else [[0, schedule]]
 
 
@@ -374,7 +374,7 @@ def dqn_loss(
 
 
 def row_logits(online: QNetwork, target: QNetwork, batch: Batch, double_q: bool) -> QLogits:
-    """What both networks say of rows that each stand for themselves."""
+    """Return what both networks say of rows that each stand for themselves."""
     features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
     logits = online.logits(features)
     with torch.no_grad():
@@ -416,7 +416,7 @@ def categorical_losses(
 
 
 def _chosen(values: Tensor, actions: Tensor) -> Tensor:
-    """The entries of `values` `[B, A, …]` that actions `[B]` stand for, `[B, …]`."""
+    """Return the entries of `values` `[B, A, …]` that actions `[B]` stand for, `[B, …]`."""
     index = actions.view(-1, *[1] * (values.dim() - 1))
     return values.gather(1, index.expand(-1, 1, *values.shape[2:])).squeeze(1)
 

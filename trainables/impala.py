@@ -280,7 +280,7 @@ class IMPALA(Algorithm):
         self.learners.submit(impala_update, rollouts, self._rates(), self.coefficients())
 
     def next_fragments(self) -> list[Sample]:
-        """A train batch's fragments; env runners go on while it is trained on."""
+        """Return a train batch's fragments; env runners go on while it is trained on."""
         with self.timers("sample"):
             while (fragments := self._fragments.next_batch()) is None:
                 self._await_fragments()
@@ -303,7 +303,7 @@ class IMPALA(Algorithm):
         return bool(samples)
 
     def _rates(self) -> float | dict[str, float]:
-        """The present learning rate, by group if there are two."""
+        """Return the present learning rate, by group if there are two."""
         config = self.config
         lr = self.scheduled(config.lr)
         if not config._separate_vf_optimizer:
@@ -324,7 +324,7 @@ class IMPALA(Algorithm):
         )
 
     def _results(self) -> dict[str, dict[str, float]]:
-        """What the last finished update reports; waits while too many others are queued."""
+        """Return what the last finished update reports; waits while too many others are queued."""
         self._finish(self.config.learner_queue_size if self._last_results else 0)
         return self._last_results
 
@@ -431,7 +431,7 @@ def impala_update(
 
 
 def joined(worker: LearnerWorker, module_id: str, fragments: list[dict[str, Rollout]]) -> Rollout:
-    """What is learned from fragments, side by side."""
+    """Return what is learned from fragments, side by side."""
     policy, connect = worker.policies[module_id], worker.learner_connectors[module_id]
     return Rollout.concatenate([connect(one[module_id], policy) for one in fragments])
 

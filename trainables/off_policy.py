@@ -92,7 +92,7 @@ class OffPolicy(Algorithm):
 
     @abstractmethod
     def make_loss(self, module_id: str) -> LossFn:
-        """The loss of a module."""
+        """Return the loss of a module."""
 
     def _reseed_replay(self, seed: np.random.SeedSequence) -> None:
         children = seed.spawn(len(self.replays))
@@ -117,7 +117,7 @@ class OffPolicy(Algorithm):
         }
 
     def _state_layout(self, policy: Policy) -> StateLayout | None:
-        """The recurrent states that the buffer keeps: those before the sequences."""
+        """Return the recurrent states that the buffer keeps: those before the sequences."""
         if not policy.is_recurrent:
             return None
         fields = state_arrays(policy.module.initial_state(1))  # frames are in the rows before
@@ -159,7 +159,7 @@ class OffPolicy(Algorithm):
         )
 
     def replayed(self, num_new_steps: dict[str, int]) -> Iterator[tuple[str, Batch]]:
-        """A module's id and a batch for every gradient step that is due.
+        """Yield a module's id and a batch for every gradient step that is due.
 
         Args:
             num_new_steps: What `remember` returned.
@@ -221,7 +221,7 @@ class OffPolicy(Algorithm):
         return self._update_clocks[module_id].advance(num_new_steps)
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
-        """What the loss needs of drawn rows `[B, …]`, for several batches at once.
+        """Return what the loss needs of drawn rows `[B, …]`, for several batches at once.
 
         Override to add columns, e.g. the noise that the loss uses.
         """
@@ -270,7 +270,7 @@ class OffPolicy(Algorithm):
         return values
 
     def explores_uniformly(self, num_env_steps: int) -> bool:
-        """Whether actions are drawn uniformly after so many environment steps."""
+        """Tell whether actions are drawn uniformly after so many environment steps."""
         if self._exploring.type == "Random":
             return True
         return num_env_steps < (self._exploring.random_timesteps or 0)

@@ -39,14 +39,14 @@ _HOOKS = {
 
 
 def sb3_tables() -> str:
-    """What each argument of Stable-Baselines3's algorithms is here."""
+    """Return what each argument of Stable-Baselines3's algorithms is here."""
     header = f"| There ({SB3_VERSION}) | Default | Here | Default | Mind |\n|---|---|---|---|---|"
     rows = {name: list(_sb3_rows(name)) for name in SB3}
     return _tables_with_shared(header, rows)
 
 
 def cleanrl_table() -> str:
-    """What the arguments of CleanRL's PPO are here."""
+    """Return what the arguments of CleanRL's PPO are here."""
     config_class = type(_config("PPO"))
     rows = []
     for theirs in CLEANRL:
@@ -56,7 +56,7 @@ def cleanrl_table() -> str:
 
 
 def rllib_table() -> str:
-    """The defaults that differ from RLlib's."""
+    """Return the defaults that differ from RLlib's."""
     header = f"| Setting | RLlib {RLLIB_VERSION} | Here |\n|---|---|---|"
     rows = {name: list(_rllib_rows(name)) for name in RLLIB}
     return _tables_with_shared(header, rows)
@@ -72,7 +72,7 @@ def algorithms_table(names: Sequence[str]) -> str:
 
 
 def sections_table() -> str:
-    """How many names each section of a config has, by what becomes of them."""
+    """Return how many names each section of a config has, by what becomes of them."""
     rows = []
     declared = AlgorithmConfig.settings()
     for section in (name for name in vars(AlgorithmConfig) if name in _sections()):
@@ -136,7 +136,7 @@ def _sections() -> set[str]:
 
 
 def _tables_with_shared(header: str, rows: Mapping[str, Sequence[str]]) -> str:
-    """A table for each algorithm, before them one of the rows that all have."""
+    """Return a table for each algorithm, before them one of the rows that all have."""
     first, *others = rows.values()
     shared = [line for line in first if all(line in lines for lines in others)]
     tables = {"All": shared}
@@ -163,7 +163,7 @@ def _sb3_rows(name: str) -> Iterable[str]:
 
 
 def _counterpart(config_class: type[AlgorithmConfig], theirs: str) -> tuple[str, str]:
-    """The setting that a name of theirs stands for, "" for none, and what to mind."""
+    """Return the setting that a name of theirs stands for, "" for none, and what to mind."""
     if theirs in config_class.settings():
         return theirs, ""
     found = setting_hint(config_class, theirs)
@@ -187,7 +187,7 @@ def _config(name: str) -> AlgorithmConfig:
 
 
 def _default(config: AlgorithmConfig, path: str) -> Any:
-    """The default of a setting, or of one inside a dict of settings."""
+    """Return the default of a setting, or of one inside a dict of settings."""
     outer, _, inner = path.partition(".")
     if not inner:
         return config.settings()[outer].default

@@ -106,7 +106,7 @@ class PPO(Algorithm):
         return self.learner_metrics(results, lr, coefficients)
 
     def coefficients(self, module_id: str) -> PPOCoefficients:
-        """The numbers in a module's loss as they are now."""
+        """Return the numbers in a module's loss as they are now."""
         config = self.config
         return PPOCoefficients(
             clip=self.scheduled(config.clip_param),
@@ -131,7 +131,7 @@ class PPO(Algorithm):
         lr: float,
         coefficients: dict[str, PPOCoefficients],
     ) -> dict[str, float]:
-        """What an update reports, with the numbers that it was made with."""
+        """Return what an update reports, with the numbers that it was made with."""
         metrics: dict[str, float] = {}
         for module_id, result in results.items():
             used = coefficients[module_id]
@@ -208,7 +208,7 @@ def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
 def diagnostics(
     batch: Batch, policy: Policy, config: PPOConfig, items_at_once: int | None, ranks: Ranks
 ) -> dict[str, float]:
-    """How well the values fitted, and how far the policy has moved, over all ranks' rows."""
+    """Return how well the values fitted, and how far the policy has moved, over all ranks' rows."""
     found: dict[str, float] = {}
     if config.use_critic:
         found["vf_explained_var"] = explained_by_values(batch, ranks)
@@ -303,7 +303,7 @@ def policy_divergence(batch: Batch, policy: Policy, items_at_once: int | None = 
 
 
 def adapted_kl_coeff(kl_coeff: float, kl: float, kl_target: float) -> float:
-    """The KL penalty's next weight: stronger far above the target, weaker far below it."""
+    """Return the KL penalty's next weight: stronger far above the target, weaker far below it."""
     if kl > 2.0 * kl_target:
         return kl_coeff * 1.5
     if kl < 0.5 * kl_target:

@@ -60,7 +60,7 @@ def promises() -> tuple[Promise, ...]:
 
 
 def promise_tables() -> str:
-    """How many promises are in which state, and a table for each section."""
+    """Return how many promises are in which state, and a table for each section."""
     sections = dict.fromkeys(promise.section for promise in promises())
     return "\n\n".join([_counts(), *(_section(section) for section in sections)])
 
@@ -71,7 +71,7 @@ PART = GeneratedPart(
 
 
 def _given(value: Any) -> Any:
-    """A promise's lists are tuples: a promise does not change."""
+    """Return a promise's lists are tuples: a promise does not change."""
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -80,7 +80,7 @@ def _section(section: str) -> str:
 
 
 def _algorithm(name: str) -> str:
-    """What an algorithm adds to the base class, and the defaults that it changes."""
+    """Return what an algorithm adds to the base class, and the defaults that it changes."""
     base, own = AlgorithmConfig.settings(), registry.get_algorithm(name).config_class.settings()
     rows = [_setting(declared) for declared in own.values() if base.get(declared.name) != declared]
     rows += _aliases(set(own) - set(base))
@@ -140,7 +140,7 @@ def _public(owner: type) -> list[str]:
 
 
 def _is_tunes(name: str) -> bool:
-    """Whether `Algorithm` has a method as Tune wrote it."""
+    """Tell whether `Algorithm` has a method as Tune wrote it."""
     theirs = inspect.getattr_static(tune.Trainable, name, None)
     same = theirs is not None and theirs is inspect.getattr_static(Algorithm, name)
     return same and name not in compatibility.METHODS_REFUSED

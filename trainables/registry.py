@@ -43,7 +43,7 @@ def algorithm_summary(name: str) -> str:
 
 
 def get_algorithm(name: Any) -> Any:
-    """The class of an algorithm; importing one registers all of them with Tune.
+    """Return the class of an algorithm; importing one registers all of them with Tune.
 
     Args:
         name: A name, or an `Algorithm` subclass, which is returned as it is.
@@ -66,7 +66,7 @@ def get_algorithm(name: Any) -> Any:
 
 
 def _hint(name: str) -> str:
-    """Which algorithm was probably meant, or comes nearest, to end an error with."""
+    """Return which algorithm was probably meant, or comes nearest, to end an error with."""
     if name.upper() in _MODULES:
         return did_you_mean([name.upper()])
     return suggestion(name.upper(), _MODULES, most=2, cutoff=0.5)
@@ -81,12 +81,12 @@ def name_of(algorithm: type) -> str:
 
 
 def is_ours(algorithm: type) -> bool:
-    """Whether a class is an algorithm of this package, or the base of all."""
+    """Tell whether a class is an algorithm of this package, or the base of all."""
     return algorithm.__module__.startswith("trainables.")
 
 
 def registered_class(name: str) -> type | None:
-    """The class of one's own that was registered and is called `module:qualname`; or None.
+    """Return the class of one's own that was registered and is called `module:qualname`; or None.
 
     What was a script's `__main__` when it was saved may be a module that is imported now.
     """

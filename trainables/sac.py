@@ -224,7 +224,7 @@ class SAC(OffPolicy):
         return warms_up or super().explores_uniformly(num_env_steps)
 
     def learning_rates(self) -> dict[str, float]:
-        """The present rates of policy, Q-functions and log alpha."""
+        """Return the present rates of policy, Q-functions and log alpha."""
         config = self.config
         rates = {"actor": config.actor_lr, "critic": config.critic_lr, "alpha": config.alpha_lr}
         return {n: self.scheduled(config.lr if r is None else r) for n, r in rates.items()}

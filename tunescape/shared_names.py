@@ -67,7 +67,7 @@ def make_room_in_worker() -> None:
 
 
 def needs_room_in_workers() -> str | None:
-    """The function that Ray's workers have to call first; None if no name is shared."""
+    """Return the function that Ray's workers have to call first; None if no name is shared."""
     path = [os.getcwd(), *sys.path]
     return _WORKERS if any(_other(name, path) for name in PACKAGES) else None
 
@@ -164,7 +164,7 @@ def _our_spec(name: str) -> ModuleSpec:
 
 
 def _other(name: str, path: Iterable[str]) -> ModuleSpec | None:
-    """What the name is on a path, if it is not ours."""
+    """Return what the name is on a path, if it is not ours."""
     spec = _find(name, path)
     return None if spec is None or _is_ours(spec, name) else spec
 
@@ -193,5 +193,5 @@ def _modules(folders: list[str]) -> set[str]:
 
 
 def _place(spec: ModuleSpec) -> str:
-    """The folder or file that holds their package."""
+    """Return the folder or file that holds their package."""
     return (_folders(spec) or [str(spec.origin)])[0]

@@ -52,7 +52,7 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
-    """Compares algorithms or sweeps.
+    """Compare algorithms or sweeps.
 
     Every run counts with its value at a budget that all runs on its task reached, on the straight
     line between its reports before and after. By which runs a contender is judged: see
@@ -60,16 +60,16 @@ def compare(
     scores are normalised.
 
     Args:
-        sources: Sweeps by label; or a sequence of sweeps or texts ``label=folder``, in which a
+        sources: Sweeps by label; or a sequence of sweeps or texts `label=folder`, in which a
             folder of sweeps stands for those in it. The same label on several environments is one
             contender on several tasks.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
-        budget: In units of ``x``; by default the largest that every run on a task reached.
+        mode: `"max"` or `"min"`.
+        budget: In units of `x`; by default the largest that every run on a task reached.
         threshold: A value of the metric: how much budget each needs to reach it. One task only.
         window: See `analysis.budget_to_threshold`.
         stays: See `analysis.budget_to_threshold`; what came after the budget does not count.
-        unit: ``"held-out"``, ``"best"``, ``"trials"`` or ``"auto"``.
+        unit: `"held-out"`, `"best"`, `"trials"` or `"auto"`.
         x: What the budget is counted in, one of `analysis.curves.budget.BUDGETS`.
         reference: By task, the scores that count as 0 and as 1. By default several tasks are
             normalised by the worst and the best compared run of each.
@@ -147,7 +147,7 @@ def _samples(
 
 
 def _why(samples: Samples, a: str, b: str) -> str:
-    """The first reason, over tasks, why it would be unfair to call a better than b."""
+    """Return the first reason, over tasks, why it would be unfair to call a better than b."""
     reasons = (handicap(samples[a][task], samples[b][task]) for task in samples[a])
     return next(filter(None, reasons), "")
 
@@ -182,7 +182,7 @@ def _summary(
 
 
 def _total(sweeps: list[Sweep]) -> dict[str, float]:
-    """What all trials of the sweeps took, the search and the finals among them."""
+    """Return what all trials of the sweeps took, the search and the finals among them."""
     finals = [load_sweep(folder) for sweep in sweeps for folder in final_folders(sweep)]
     costs = cost_frame([*sweeps, *finals])
     hours = {

@@ -23,7 +23,7 @@ _SHORT = 0.8
 def notes(
     found: Comparison, samples: Samples, tasks: list[Task], *, chosen: bool, given: bool
 ) -> list[str]:
-    """How it was done.
+    """Return how it was done.
 
     Args:
         found: The comparison.
@@ -67,7 +67,7 @@ def notes(
 
 
 def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[str]:
-    """What is to be kept in mind; ``left_out`` are tasks that not all contenders have."""
+    """Return what is to be kept in mind; `left_out` are tasks that not all contenders have."""
     all_samples = [sample for of_tasks in samples.values() for sample in of_tasks.values()]
     units = {sample.unit for sample in all_samples}
     lines = [interval_caution(int(found.summary["runs"].min()))]
@@ -137,5 +137,5 @@ def _short_budget(found: Comparison) -> str:
 
 
 def _amount(value: float) -> str:
-    """``21,059`` steps or ``17.52`` seconds."""
+    """`21,059` steps or `17.52` seconds."""
     return f"{value:,.0f}" if value >= 1_000 or value == round(value) else f"{value:.4g}"

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from analysis.results.records import Source
 
     Sources: TypeAlias = "Mapping[str, Source | Sequence[Source]] | Sequence[Source] | Source"
-    """Sweeps by label; or sweeps, or texts ``label=folder``; or a folder that holds sweeps."""
+    """Sweeps by label; or sweeps, or texts `label=folder`; or a folder that holds sweeps."""
 
 
 def contenders(sources: Sources) -> dict[str, list[Sweep]]:
-    """The sweeps of each contender.
+    """Return the sweeps of each contender.
 
-    A sweep's label is what was written before it (``PPO=runs/a``), else its name; of a folder of
+    A sweep's label is what was written before it (`PPO=runs/a`), else its name; of a folder of
     sweeps (a matrix's) the name of each without its environment. Sweeps with the same label are one
     contender on several tasks.
 
@@ -49,7 +49,7 @@ def contenders(sources: Sources) -> dict[str, list[Sweep]]:
 
 
 def tasks_of(sweep: Sweep) -> dict[str, list[TrialRecord]]:
-    """The trials on each environment; those of a trainable that names none are on ``""``."""
+    """Return the trials on each environment; those of a trainable that names none are on `""`."""
     tasks: dict[str, list[TrialRecord]] = {}
     for trial in sweep.trials:
         tasks.setdefault(str(trial.config.get("env", "")), []).append(trial)

@@ -19,25 +19,25 @@ class Comparison:
 
     Attributes:
         metric: What is compared.
-        mode: ``"max"`` or ``"min"``: what is better.
+        mode: `"max"` or `"min"`: what is better.
         x: What the budget is counted in.
         budget: The shared budget; None where the tasks have different ones.
         threshold: Of the budget to a threshold, if it was asked for.
         confidence: Of the intervals.
-        summary: A row per algorithm: ``algorithm``, ``unit``, ``runs`` (of each task), ``tasks``;
-            ``iqm``, ``mean``, ``median`` and ``area`` (the interquartile mean of the areas under
-            the curves), each with ``…_low`` and ``…_high``; ``seconds`` (the median training time
-            of a run up to the budget), ``total_env_steps`` and ``total_wall_hours``,
-            ``total_cpu_hours``, ``total_gpu_hours`` (of all trials of its sweeps, the search among
-            them, as `analysis.cost_frame` counts; NaN if not known of all); ``chosen_from`` and
-            ``lost``: see `analysis.comparison.samples.Sample`. With a threshold also ``reached``
-            (the part of the runs, the lost ones among them), ``threshold_median`` (infinity: most
-            did not) and ``threshold_mean`` (restricted to the budget), with their intervals.
+        summary: A row per algorithm: `algorithm`, `unit`, `runs` (of each task), `tasks`;
+            `iqm`, `mean`, `median` and `area` (the interquartile mean of the areas under
+            the curves), each with `…_low` and `…_high`; `seconds` (the median training time
+            of a run up to the budget), `total_env_steps` and `total_wall_hours`,
+            `total_cpu_hours`, `total_gpu_hours` (of all trials of its sweeps, the search among
+            them, as `analysis.cost_frame` counts; NaN if not known of all); `chosen_from` and
+            `lost`: see `analysis.comparison.samples.Sample`. With a threshold also `reached`
+            (the part of the runs, the lost ones among them), `threshold_median` (infinity: most
+            did not) and `threshold_mean` (restricted to the budget), with their intervals.
         pairs: A row per pair: see `analysis.comparison.pairs.compare_pairs`.
         runs: A row per run: see `analysis.comparison.shared_budget.runs_frame`.
-        curves: A row per algorithm and point: ``algorithm``, ``share`` (of the budget), ``budget``,
-            ``iqm``, ``low``, ``high`` (of each point by itself).
-        tasks: A row per task: ``task``, ``budget``, ``low``, ``high`` (the scores that count as 0
+        curves: A row per algorithm and point: `algorithm`, `share` (of the budget), `budget`,
+            `iqm`, `low`, `high` (of each point by itself).
+        tasks: A row per task: `task`, `budget`, `low`, `high` (the scores that count as 0
             and 1; NaN where they are as reported).
         lines: The verdict: a sentence per pair.
         notes: How it was done.

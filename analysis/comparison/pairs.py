@@ -38,7 +38,7 @@ def compare_pairs(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compares each two algorithms.
+    """Compare each two algorithms.
 
     One is called better if a permutation test says that the two differ (Holm's correction over the
     pairs), and the interval of the probability of improvement, which holds for all pairs at once
@@ -52,9 +52,9 @@ def compare_pairs(
     chosen (union bound), as far as its resamples go.
 
     Args:
-        scores: By algorithm, ``[runs, tasks]`` or ``[runs]`` of one task; the numbers of runs may
+        scores: By algorithm, `[runs, tasks]` or `[runs]` of one task; the numbers of runs may
             differ. Of several tasks they are on one scale.
-        mode: ``"max"`` where higher scores are better, else ``"min"``.
+        mode: `"max"` where higher scores are better, else `"min"`.
         chosen_from: By algorithm, among how many its scores were chosen by their own values, on
             each task by itself; a number is that of every task. Those that are not in it were not
             chosen.
@@ -63,13 +63,13 @@ def compare_pairs(
         seed: Of the bootstrap and of the permutations.
 
     Returns:
-        One row per pair, the one that looks better as ``a``: ``a``, ``b``, ``runs_a``, ``runs_b``,
-        ``tasks``, ``chosen_from`` (of a; of several tasks the most); ``probability`` (that a run of
-        a is better than one of b, ties counting half; the mean over tasks), its interval ``low``,
-        ``high``; ``p`` (of one pair), ``p_adjusted`` (for the choice, and Holm's); ``needed``: the
+        One row per pair, the one that looks better as `a`: `a`, `b`, `runs_a`, `runs_b`,
+        `tasks`, `chosen_from` (of a; of several tasks the most); `probability` (that a run of
+        a is better than one of b, ties counting half; the mean over tasks), its interval `low`,
+        `high`; `p` (of one pair), `p_adjusted` (for the choice, and Holm's); `needed`: the
         probability from which on so many runs could have shown a difference;
-        ``difference`` of the interquartile means, a less b, with ``difference_low`` and
-        ``difference_high``; ``enough``: whether there are runs enough to judge; ``better``.
+        `difference` of the interquartile means, a less b, with `difference_low` and
+        `difference_high`; `enough`: whether there are runs enough to judge; `better`.
 
     Raises:
         ResultsError: The numbers of tasks differ, or an argument is not allowed.
@@ -113,24 +113,24 @@ def permutation_test(
     draws: int = _DRAWS,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Whether two algorithms' scores could be draws of one: by the probability of improvement.
+    """Tell whether two algorithms' scores could be draws of one: by the probability of improvement.
 
     Under the hypothesis that they do not differ, which run belongs to which is chance: on each task
     the labels are permuted. Of one task this is the Wilcoxon-Mann-Whitney test, ties and all. It is
     exact where the runs are few, else by draws.
 
     Args:
-        x: ``[runs, tasks]``.
-        y: ``[runs, tasks]``.
+        x: `[runs, tasks]`.
+        y: `[runs, tasks]`.
         level: Of the test.
-        choices: ``[tasks]``: among how many the one that looks better was chosen on each task: it
+        choices: `[tasks]`: among how many the one that looks better was chosen on each task: it
             is then compared with the best of so many permutations of that task.
         draws: Permutations, where there are too many to count.
         seed: Of the permutations.
 
     Returns:
         The two-sided p-value: twice that of the better side; and the least probability of
-        improvement at which it would have been at most ``level`` (above 1 if none would).
+        improvement at which it would have been at most `level` (above 1 if none would).
     """
     from scipy.stats import rankdata
 
@@ -154,7 +154,7 @@ def permutation_test(
 
 
 def _sums(ranks: np.ndarray, n: int, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """The probability of each sum of n of the (doubled) ranks: ``[largest sum + 1]``."""
+    """Return the probability of each sum of n of the (doubled) ranks: `[largest sum + 1]`."""
     largest = int(np.sort(ranks)[-n:].sum())
     if n * largest * len(ranks) <= _EXACT:
         counts = np.zeros((n + 1, largest + 1))  # of subsets, by size and sum
@@ -169,7 +169,7 @@ def _sums(ranks: np.ndarray, n: int, draws: int, rng: np.random.Generator) -> np
 
 
 def _best_of(probabilities: np.ndarray, choice: int) -> np.ndarray:
-    """The probabilities of the largest of so many independent draws."""
+    """Return the probabilities of the largest of so many independent draws."""
     if choice == 1:
         return probabilities
     beyond = np.append(probabilities[::-1].cumsum()[::-1][1:], 0).clip(0, 1)  # above each
@@ -192,8 +192,8 @@ def iqm_difference(
     The runs of each algorithm on each task are drawn anew, by themselves.
 
     Args:
-        x: ``[runs, tasks]``.
-        y: ``[runs, tasks]``.
+        x: `[runs, tasks]`.
+        y: `[runs, tasks]`.
         confidence: Of the interval.
         resamples: Of the bootstrap.
         seed: Of the bootstrap.
@@ -235,7 +235,7 @@ def holm(p_values: npt.ArrayLike) -> np.ndarray:
 
 
 def enough(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether there are runs enough to judge."""
+    """Tell whether there are runs enough to judge."""
     runs, tasks = min(len(x), len(y)), x.shape[1]
     several = tasks > 1 and runs >= MIN_RUNS_OF_TASKS and runs * tasks >= MIN_SCORES
     return runs >= MIN_RUNS or several

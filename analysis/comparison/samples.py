@@ -3,11 +3,11 @@
 The best trial of a sweep says as much of the luck of its search as of the algorithm: of many noisy
 values it is the best. So a contender is judged by the first of these that there is:
 
-- ``held-out``: the runs of its final's winner, on seeds that the search never saw. It is the best
+- `held-out`: the runs of its final's winner, on seeds that the search never saw. It is the best
   of a few by these runs;
-- ``best``: the seeds of its best configuration, which is the best of all by these runs. Where there
+- `best`: the seeds of its best configuration, which is the best of all by these runs. Where there
   is only one configuration, nothing was chosen;
-- ``trials``: its configurations as a distribution. This compares how well the algorithms do with
+- `trials`: its configurations as a distribution. This compares how well the algorithms do with
   settings drawn as they were, not how well they do at their best.
 
 `analysis.comparison.pairs` allows for the choice: without it, the more configurations the better.
@@ -41,16 +41,16 @@ class Sample:
     """The runs by which one contender is judged on one task.
 
     Attributes:
-        unit: ``held-out``, ``best`` or ``trials``.
+        unit: `held-out`, `best` or `trials`.
         runs: The curves.
         chosen_from: Among how many configurations these were chosen by their own values; 1 where
             there was no choice.
         lost: Runs that failed, diverged or are not finished, and so are left out.
         started: All runs of these configurations, the lost ones among them.
-        missing: Of how many of what is compared nothing is left: of ``trials`` configurations, else
+        missing: Of how many of what is compared nothing is left: of `trials` configurations, else
             runs.
         learns: The search that chose settings by earlier results, as the spec of the sweep names
-            it, where these are its ``trials``; else empty.
+            it, where these are its `trials`; else empty.
     """
 
     unit: str
@@ -83,13 +83,13 @@ class Configuration:
 
 
 def possible_samples(sweep: Sweep, task: str, metric: str, mode: str, x: str) -> dict[str, Sample]:
-    """The ways in which a sweep's contender can be judged on a task, the fairest first.
+    """Return the ways in which a sweep's contender can be judged on a task, the fairest first.
 
     Args:
         sweep: The sweep; its final lies in its folder.
         task: The environment.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
         x: What the budget is counted in.
 
     Raises:
@@ -117,20 +117,20 @@ def possible_samples(sweep: Sweep, task: str, metric: str, mode: str, x: str) ->
 
 
 def final_folders(sweep: Sweep) -> list[Path]:
-    """The sweeps in which the best configurations of a sweep ran again on held-out seeds."""
+    """Return the sweeps in which the best configurations of a sweep ran again on held-out seeds."""
     return [folder for folder in sorted(sweep.path.glob("final*")) if is_sweep_folder(folder)]
 
 
 def choose_samples(
     possible: Mapping[str, Mapping[str, Mapping[str, Sample]]], unit: str
 ) -> dict[str, dict[str, Sample]]:
-    """The samples of all contenders, of kinds that can be compared.
+    """Return the samples of all contenders, of kinds that can be compared.
 
     Runs of a configuration and configurations are not mixed: their spread is of another kind.
 
     Args:
         possible: By contender and task, what `possible_samples` found.
-        unit: One of `UNITS`; ``auto`` takes of each contender the fairest one, but all
+        unit: One of `UNITS`; `auto` takes of each contender the fairest one, but all
             configurations where a contender has no runs of one.
 
     Raises:
@@ -196,7 +196,7 @@ def configurations(trials: Sequence[TrialRecord], metric: str, x: str) -> list[C
 
 
 def _best(found: Sequence[Configuration], mode: str) -> Configuration | None:
-    """The best configuration of several runs, or the only one, of a single run.
+    """Return the best configuration of several runs, or the only one, of a single run.
 
     There is none where most configurations have a single run: one that a search happened to draw
     twice is not the best for that.

@@ -55,11 +55,11 @@ class Task:
 def shared_tasks(
     samples: Samples, mode: str, budget: float | None, reference: Reference | None
 ) -> list[Task]:
-    """The tasks, each with its budget and scale.
+    """Return the tasks, each with its budget and scale.
 
     Args:
         samples: All of the same tasks.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
         budget: By default the largest that every run on the task reached.
         reference: By task, the scores that count as 0 and as 1. Without it, several tasks are
             normalised by the worst and the best compared run of each, and one is left as it is.
@@ -87,11 +87,11 @@ def shared_tasks(
 
 
 def runs_frame(samples: Samples, tasks: list[Task]) -> pd.DataFrame:
-    """A row per run: ``algorithm``, ``task``, ``unit``, ``trial_id``, ``seed``, what it came to.
+    """A row per run: `algorithm`, `task`, `unit`, `trial_id`, `seed`, what it came to.
 
-    ``value`` is that at the budget, ``score`` as it is compared, ``area`` the mean of the curve, of
-    straight lines between reports, over the budget on the scale of the scores, ``seconds`` the
-    training time at the budget, ``end`` the budget of the run's last report.
+    `value` is that at the budget, `score` as it is compared, `area` the mean of the curve, of
+    straight lines between reports, over the budget on the scale of the scores, `seconds` the
+    training time at the budget, `end` the budget of the run's last report.
     """
     rows = []
     for label, of_tasks in samples.items():
@@ -119,7 +119,7 @@ def runs_frame(samples: Samples, tasks: list[Task]) -> pd.DataFrame:
 
 
 def score_tables(runs: pd.DataFrame, column: str = "score") -> dict[str, np.ndarray]:
-    """By algorithm, ``[runs, tasks]``: of each task as many runs as the task with the fewest has.
+    """By algorithm, `[runs, tasks]`: of each task as many runs as the task with the fewest has.
 
     The tables of the statistics are rectangular; the first runs of each task are taken.
     """
@@ -132,7 +132,7 @@ def score_tables(runs: pd.DataFrame, column: str = "score") -> dict[str, np.ndar
 
 
 def curve_tables(samples: Samples, tasks: list[Task]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Scores along the budget: shares of it, ``[points]``, and ``[runs, tasks, points]`` each.
+    """Scores along the budget: shares of it, `[points]`, and `[runs, tasks, points]` each.
 
     NaN before a run's first report.
     """

@@ -15,10 +15,10 @@ Pair = Mapping[str, Any]
 
 
 def verdict_lines(pairs: pd.DataFrame) -> list[str]:
-    """A sentence per pair; before them, where there are several, which stand unbeaten.
+    """Return a sentence per pair; before them, where there are several, which stand unbeaten.
 
     Args:
-        pairs: Of `compare_pairs`, and a column ``handicap``: why it would be unfair to call a
+        pairs: Of `compare_pairs`, and a column `handicap`: why it would be unfair to call a
             better; empty if it would not.
     """
     rows: list[Pair] = pairs.to_dict("records")  # type: ignore[assignment]
@@ -32,7 +32,7 @@ def verdict_lines(pairs: pd.DataFrame) -> list[str]:
 
 
 def pair_line(pair: Pair) -> str:
-    """What can be said of a pair."""
+    """Return what can be said of a pair."""
     a, b = pair["a"], pair["b"]
     found = f"P(improvement) {interval(pair['probability'], pair['low'], pair['high'], '.2f')}"
     if not pair["enough"]:
@@ -63,7 +63,7 @@ def _least(tasks: int) -> str:
 
 
 def handicap(a: Sample, b: Sample) -> str:
-    """Why it would be unfair to call a better than b; empty if it would not."""
+    """Return why it would be unfair to call a better than b; empty if it would not."""
     if a.lost * b.started > b.lost * a.started:
         return (
             f"{a.lost} of its {a.started} runs failed, diverged or are not finished and "
@@ -97,6 +97,6 @@ def sample_words(sample: Sample) -> str:
 
 
 def interval(value: float, low: float, high: float, form: str = ".4g") -> str:
-    """``480 [450, 495]``; a dash where there is no interval."""
+    """`480 [450, 495]`; a dash where there is no interval."""
     ends = f"[{low:{form}}, {high:{form}}]" if low == low else "[–]"
     return f"{value:{form}} {ends}"

@@ -35,24 +35,24 @@ def budget_to_threshold(
     window: int = 1,
     stays: bool = False,
 ) -> float:
-    """The budget of the first report at which a curve has reached a threshold.
+    """Return the budget of the first report at which a curve has reached a threshold.
 
     Nothing is interpolated: between two reports nobody knows.
 
     Args:
-        steps: ``[reports]``: the budget at each report, ascending.
-        values: ``[reports]``: the metric there, finite.
+        steps: `[reports]`: the budget at each report, ascending.
+        values: `[reports]`: the metric there, finite.
         threshold: What is to be reached; equal to it is enough.
-        mode: ``"max"``: at least the threshold; ``"min"``: at most.
+        mode: `"max"`: at least the threshold; `"min"`: at most.
         window: The mean of so many reports, the latest among them, must reach it; there are none
-            for the first ``window - 1``.
+            for the first `window - 1`.
         stays: The first report from which on all are as good as the threshold.
 
     Returns:
         Infinity if the curve never got there: the run is censored at its end.
 
     Raises:
-        ResultsError: ``steps`` do not ascend, a value is not finite, or an argument makes no sense.
+        ResultsError: `steps` do not ascend, a value is not finite, or an argument makes no sense.
 
     Example:
         >>> budget_to_threshold([10, 20, 30, 40], [1, 5, 3, 6], 5)
@@ -88,21 +88,21 @@ def area_under_curve(
     *,
     method: str = "step",
 ) -> float:
-    """The mean of a curve over its budget: the area under it, divided by the budget.
+    """Return the mean of a curve over its budget: the area under it, divided by the budget.
 
     So it has the unit of the values, and runs with a shared budget can be compared by it. Before
     its first report, a curve counts with the first value.
 
     Args:
-        steps: ``[reports]``: the budget at each report, ascending, not negative.
-        values: ``[reports]``: the metric there, finite.
+        steps: `[reports]`: the budget at each report, ascending, not negative.
+        values: `[reports]`: the metric there, finite.
         budget: Where the area ends; by default at the last report. At most that: what was not
             trained is not known.
-        method: ``"step"``: a value holds until the next report, as the policy in hand
-            is the one last reported; ``"trapezoid"``: straight lines between reports.
+        method: `"step"`: a value holds until the next report, as the policy in hand
+            is the one last reported; `"trapezoid"`: straight lines between reports.
 
     Raises:
-        ResultsError: ``steps`` do not ascend, a value is not finite, the budget is beyond the last
+        ResultsError: `steps` do not ascend, a value is not finite, the budget is beyond the last
             report or not positive, or the method is unknown.
 
     Example:
@@ -141,26 +141,26 @@ def budget_to_threshold_frame(
     window: int = 1,
     stays: bool = False,
 ) -> pd.DataFrame:
-    """The budget at which each run of a sweep reached a threshold.
+    """Return the budget at which each run of a sweep reached a threshold.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         metric: The flat name of the metric.
         threshold: What is to be reached.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
         x: What the budget is counted in, one of `BUDGETS`.
         window: See `budget_to_threshold`.
         stays: See `budget_to_threshold`.
 
     Returns:
-        One row per run, which is a trial or one seed of a trial of several: ``trial_id``, ``seed``,
-        ``reached``, ``budget`` (infinity if it was not reached), ``end`` (the budget of the last
-        report, where such a run is censored; NaN without a finite value) and ``failed`` (or
-        diverged: such a run counts as one that never gets there). ``attrs["summary"]`` is their
-        `Reached`, with ``attrs`` of the arguments beside it.
+        One row per run, which is a trial or one seed of a trial of several: `trial_id`, `seed`,
+        `reached`, `budget` (infinity if it was not reached), `end` (the budget of the last
+        report, where such a run is censored; NaN without a finite value) and `failed` (or
+        diverged: such a run counts as one that never gets there). `attrs["summary"]` is their
+        `Reached`, with `attrs` of the arguments beside it.
 
     Raises:
-        ResultsError: The folder holds no sweep, no trial reported ``metric`` or ``x``, or an
+        ResultsError: The folder holds no sweep, no trial reported `metric` or `x`, or an
             argument makes no sense.
     """
     rows = []
@@ -184,23 +184,23 @@ def area_under_curve_frame(
     x: str = ENV_STEPS,
     method: str = "step",
 ) -> pd.DataFrame:
-    """The mean of each run's curve over a budget that all of them share.
+    """Return the mean of each run's curve over a budget that all of them share.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         metric: The flat name of the metric.
         budget: The budget; by default the largest that every run reached which did not fail.
         x: What the budget is counted in, one of `BUDGETS`.
         method: See `area_under_curve`.
 
     Returns:
-        One row per run, which is a trial or one seed of a trial of several: ``trial_id``, ``seed``,
-        ``area`` (the mean over the budget; NaN of runs that ended before it) and ``end`` (the
-        budget of the last report) and ``failed`` (or diverged). ``attrs`` holds ``metric``, ``x``
-        and ``budget``.
+        One row per run, which is a trial or one seed of a trial of several: `trial_id`, `seed`,
+        `area` (the mean over the budget; NaN of runs that ended before it) and `end` (the
+        budget of the last report) and `failed` (or diverged). `attrs` holds `metric`, `x`
+        and `budget`.
 
     Raises:
-        ResultsError: The folder holds no sweep, or no trial reported ``metric`` or ``x``.
+        ResultsError: The folder holds no sweep, or no trial reported `metric` or `x`.
     """
     curves = _curves(results, metric, x)
     ends = [curve.end for curve, failed in curves if not failed]
@@ -219,7 +219,7 @@ def area_under_curve_frame(
 
 
 def check_budget_name(x: str) -> None:
-    """Refuses what a budget cannot be counted in."""
+    """Refuse what a budget cannot be counted in."""
     if x not in BUDGETS:
         raise ResultsError(f"a budget is counted in one of {', '.join(BUDGETS)}, not {x!r}")
 

@@ -21,9 +21,9 @@ class RunCurve:
     Attributes:
         trial_id: Of its trial.
         seed: The run's seed, where it has one of its own; else None.
-        steps: ``[reports]``: the budget at each report, ascending.
-        values: ``[reports]``: the metric there; all finite.
-        seconds: ``[reports]``: the training time there; NaN where it was not reported.
+        steps: `[reports]`: the budget at each report, ascending.
+        values: `[reports]`: the metric there; all finite.
+        seconds: `[reports]`: the training time there; NaN where it was not reported.
         diverged: The run went on without a finite value of the metric.
     """
 
@@ -45,7 +45,7 @@ class RunCurve:
         return float(self.steps[-1]) if len(self.steps) else float("nan")
 
     def at(self, budget: float) -> float:
-        """The value at a budget, on the straight line between the reports before and after.
+        """Return the value at a budget, on the straight line between the reports before and after.
 
         So runs that report at other budgets can be compared: a report from long before would stand
         for less training. NaN before the first report; the last value after the last.
@@ -71,7 +71,7 @@ class RunCurve:
 
 
 def trial_curve(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> RunCurve:
-    """The trial's own curve: of a trial of several seeds that of their interquartile mean.
+    """Return the trial's own curve: of a trial of several seeds that of their interquartile mean.
 
     Args:
         trial: The trial.
@@ -83,7 +83,7 @@ def trial_curve(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> RunCurve
 
 
 def run_curves(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> list[RunCurve]:
-    """The curve of each of the trial's training runs: one, or one for each of its seeds.
+    """Return the curve of each of the trial's training runs: one, or one for each of its seeds.
 
     Of the trial's seconds each of its seeds has an equal share, which is what a seed takes where
     they train in turns; side by side they take longer.
@@ -105,7 +105,7 @@ def run_curves(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> list[RunC
 
 
 def trial_seeds(trial: TrialRecord, metric: str) -> list[int]:
-    """The seeds of a trial of several, for which it reports the metric; else none."""
+    """Return the seeds of a trial of several, for which it reports the metric; else none."""
     found = (_SEED.fullmatch(str(column)) for column in trial.frame.columns)
     return sorted(int(match[1]) for match in found if match and match[2] == metric)
 
@@ -127,7 +127,7 @@ def _curve(
 
 
 def _diverged(found: np.ndarray, column: pd.Series) -> bool:
-    """Whether the values end for good before the run does, or in an infinite one.
+    """Tell whether the values end for good before the run does, or in an infinite one.
 
     A metric may be reported in every n-th row only, as that of an evaluation is: its values have
     ended where more rows lack one at the end than anywhere between two of them. How long the first

@@ -10,22 +10,22 @@ MIN_RUNNING = 3
 """Below so many running trials a quantile says nothing: early stopping leaves the best ones."""
 
 Curve = tuple[np.ndarray, np.ndarray]
-"""Steps and values, ``[points]`` each."""
+"""Steps and values, `[points]` each."""
 
 
 def thin(x: np.ndarray, y: np.ndarray, points: int = 200) -> Curve:
-    """At most ``points`` points of a curve that look the same: no peak and no dip is lost.
+    """At most `points` points of a curve that look the same: no peak and no dip is lost.
 
     The curve is cut into pieces of equally many points; of each the lowest and the highest stay,
     and so do both ends.
 
     Args:
-        x: Steps in order, ``[n]``.
-        y: Values, ``[n]``, finite.
+        x: Steps in order, `[n]`.
+        y: Values, `[n]`, finite.
         points: At least 4.
 
     Raises:
-        ValueError: ``points`` is below 4.
+        ValueError: `points` is below 4.
     """
     if points < 4:
         raise ValueError(f"points must be at least 4, not {points}")
@@ -49,7 +49,7 @@ def curve_quantiles(
         points: Of the grid at most; with fewer different steps these are the grid.
 
     Returns:
-        The grid ``[points]`` and the values ``[quantiles, points]``, where at least
+        The grid `[points]` and the values `[quantiles, points]`, where at least
         `MIN_RUNNING` curves run; None where that is nowhere.
     """
     if len(curves) < MIN_RUNNING:

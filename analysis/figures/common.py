@@ -31,7 +31,7 @@ LABEL_HEIGHT = 17.0
 
 
 def chosen_settings(data: ReportData) -> list[str]:
-    """The settings that vary, the most important ones first, without the seed.
+    """Return the settings that vary, the most important ones first, without the seed.
 
     The seed is no setting that one chooses.
     """
@@ -40,7 +40,7 @@ def chosen_settings(data: ReportData) -> list[str]:
 
 
 def base_figure(height: int, *, alt: str, caption: str = "", title: str = "") -> go.Figure:
-    """An empty figure that fits a phone: no title, small margins, touch scrolls the page.
+    """Return an empty figure that fits a phone: no title, small margins, touch scrolls the page.
 
     Args:
         height: Pixels.
@@ -76,7 +76,7 @@ def joined(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray,
 
 
 def budget_axis(name: str, greatest: float) -> tuple[float, dict[str, Any]]:
-    """By what to divide a budget, and its axis: ``50k`` steps; seconds, minutes or hours."""
+    """By what to divide a budget, and its axis: `50k` steps; seconds, minutes or hours."""
     if name != SECONDS:
         title = {"text": budget_words(name)}
         return 1.0, {"title": title, "tickformat": "~s", "nticks": 7}
@@ -89,14 +89,14 @@ def budget_axis(name: str, greatest: float) -> tuple[float, dict[str, Any]]:
 
 
 def budget_words(name: str) -> str:
-    """What a budget counts: ``environment steps``."""
+    """Return what a budget counts: `environment steps`."""
     return theme.short(metric_label(name), 40)
 
 
 def setting_axis(
     scale: Scale, positions: np.ndarray, name: str = "", *, ticks: int = 5, room: float = 0.05
 ) -> dict[str, Any]:
-    """The axis of a setting that holds these positions, with the ticks of its scale."""
+    """Return the axis of a setting that holds these positions, with the ticks of its scale."""
     if scale.kind == "category":
         low, high = -0.5, len(scale.levels) - 0.5
         inner = (low, high)
@@ -115,7 +115,7 @@ def setting_axis(
 
 
 def value_axis(metric: str, at: float | None = None) -> dict[str, Any]:
-    """The axis of an objective, perhaps at a budget; ``k`` and ``M`` from 10,000 on."""
+    """Return the axis of an objective, perhaps at a budget; `k` and `M` from 10,000 on."""
     text = theme.short(metric_label(metric), 40)
     title = {"text": text if at is None else f"{text}<br>at {number(at, 3)} steps"}
     return {"title": title, "exponentformat": "SI", "minexponent": 4, "nticks": 7}
@@ -163,7 +163,7 @@ def end_labels(
     low: float,
     high: float,
 ) -> None:
-    """Writes names at the right ends of curves, moved apart where they would overlap.
+    """Write names at the right ends of curves, moved apart where they would overlap.
 
     Args:
         figure: Its right margin has to hold the names.
@@ -188,7 +188,7 @@ def end_labels(
 
 
 def padded(values: np.ndarray, share: float = 0.05) -> tuple[float, float]:
-    """The range of an axis: of the finite values, with some room."""
+    """Return the range of an axis: of the finite values, with some room."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return 0.0, 1.0
@@ -200,5 +200,5 @@ def padded(values: np.ndarray, share: float = 0.05) -> tuple[float, float]:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 trial``, ``24 trials``."""
+    """`1 trial`, `24 trials`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

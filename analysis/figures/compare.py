@@ -40,10 +40,10 @@ _WORDY = 3
 def draw_compared_curves(
     curves: pd.DataFrame, metric: str, x: str | None, confidence: float = 0.95
 ) -> go.Figure | str:
-    """Draws the interquartile mean of each algorithm over the shared budget, with its interval.
+    """Draw the interquartile mean of each algorithm over the shared budget, with its interval.
 
     Args:
-        curves: ``algorithm``, ``share``, ``budget``, ``iqm``, ``low``, ``high``, as of
+        curves: `algorithm`, `share`, `budget`, `iqm`, `low`, `high`, as of
             `analysis.comparison.outcome.Comparison`.
         metric: On the y axis.
         x: What the budget is counted in; None where the tasks have different budgets: then the
@@ -79,10 +79,10 @@ def draw_compared_curves(
 def draw_aggregates(
     frame: pd.DataFrame, metric: str, runs: Mapping[str, np.ndarray] | None = None
 ) -> list[go.Figure] | str:
-    """Draws each statistic of each algorithm with its interval, a figure per statistic.
+    """Draw each statistic of each algorithm with its interval, a figure per statistic.
 
     Args:
-        frame: ``algorithm``, ``statistic``, ``value``, ``low``, ``high``, as
+        frame: `algorithm`, `statistic`, `value`, `low`, `high`, as
             `analysis.statistics.aggregates.aggregate` gives it.
         metric: What was scored.
         runs: The score of each run by algorithm, drawn beside the interquartile mean.
@@ -130,13 +130,13 @@ def draw_aggregates(
 
 
 def draw_profiles(frame: pd.DataFrame, metric: str, mode: str = "max") -> go.Figure | str:
-    """Draws the performance profile of each algorithm.
+    """Draw the performance profile of each algorithm.
 
     Args:
-        frame: ``algorithm``, ``threshold``, ``fraction``, ``low``, ``high``, as
+        frame: `algorithm`, `threshold`, `fraction`, `low`, `high`, as
             `analysis.statistics.profiles.performance_profile` gives it.
         metric: What was scored.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
     """
     if frame.empty:
         return "No scores to compare."
@@ -164,10 +164,10 @@ def draw_profiles(frame: pd.DataFrame, metric: str, mode: str = "max") -> go.Fig
 
 
 def draw_improvement(pairs: pd.DataFrame) -> go.Figure | str:
-    """Draws how likely a run of each algorithm is better than a run of each other one.
+    """Draw how likely a run of each algorithm is better than a run of each other one.
 
     Args:
-        pairs: ``a``, ``b``, ``probability`` that a run of a is better, ``low``, ``high``; each pair
+        pairs: `a`, `b`, `probability` that a run of a is better, `low`, `high`; each pair
             once, as `analysis.comparison.pairs.compare_pairs` gives it.
     """
     if pairs.empty:
@@ -223,7 +223,7 @@ def draw_improvement(pairs: pd.DataFrame) -> go.Figure | str:
 
 
 def _styles(count: int) -> Sequence[dict[str, Any]]:
-    """A colour and a dash for each; both differ, so that colour never speaks alone."""
+    """Return a colour and a dash for each; both differ, so that colour never speaks alone."""
     colors = theme.PALETTE
     return [
         {"color": colors[n % len(colors)], "dash": _DASHES[(n + n // len(colors)) % len(_DASHES)]}

@@ -48,7 +48,7 @@ def comparison_figures(found: Comparison) -> list[go.Figure]:
 
 
 def aggregates_of(found: Comparison, mode: str) -> pd.DataFrame:
-    """The summary in the long form of `analysis.statistics.aggregates.aggregate`."""
+    """Return the summary in the long form of `analysis.statistics.aggregates.aggregate`."""
     summary = found.summary
     frames = [
         pd.DataFrame(

@@ -67,14 +67,14 @@ def draw_contour(
     *,
     at: float | None = None,
 ) -> go.Figure:
-    """Draws the partial dependence of the value on two settings, and the trials.
+    """Draw the partial dependence of the value on two settings, and the trials.
 
     Args:
-        values: One row per trial, best first: ``trial_id``, ``value``, settings.
+        values: One row per trial, best first: `trial_id`, `value`, settings.
         pair: The settings across and up.
         scales: Of both.
-        metric: What ``value`` is.
-        dependence: A row per point of the grid: both settings and ``mean``.
+        metric: What `value` is.
+        dependence: A row per point of the grid: both settings and `mean`.
         at: The budget at which the values were taken; None for the last ones.
     """
     across, up = (scales[name] for name in pair)
@@ -112,7 +112,7 @@ def draw_contour(
 def _grid(
     dependence: pd.DataFrame, pair: tuple[str, str], across: Scale, up: Scale
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions across ``[a]`` and up ``[b]``, and the means ``[b, a]``; NaN where none is."""
+    """Positions across `[a]` and up `[b]`, and the means `[b, a]`; NaN where none is."""
     table = pd.DataFrame(
         {
             "x": across.positions(dependence[pair[0]]),

@@ -48,9 +48,9 @@ class Line:
 
     Attributes:
         trial_id: Tune's id.
-        x: Budget, ``[points]``.
-        y: Values, ``[points]``.
-        low: Lower end of the interval of its seeds on ``x``, if it has several.
+        x: Budget, `[points]`.
+        y: Values, `[points]`.
+        low: Lower end of the interval of its seeds on `x`, if it has several.
         high: Upper end.
         settings: For the hover text.
         full: Whether the trial had the full budget, or it is not known.
@@ -71,7 +71,7 @@ def curves_by_steps(data: ReportData) -> go.Figure | str | None:
 
 
 def curves_by_time(data: ReportData) -> go.Figure | str | None:
-    """The learning curves over training time."""
+    """Return the learning curves over training time."""
     return _curves(data, SECONDS) if SECONDS in data.axes else None
 
 
@@ -107,7 +107,7 @@ def line_of(trial: TrialRecord, metric: str, x: str, settings: Sequence[str] = (
 def draw_curves(
     lines: Sequence[Line], metric: str, x: str = ENV_STEPS, *, seeds: int = 0
 ) -> go.Figure | str:
-    """Draws learning curves; of many trials only the best ones, and a band of all others.
+    """Draw learning curves; of many trials only the best ones, and a band of all others.
 
     Curves are thinned such that no peak is lost.
 
@@ -158,7 +158,7 @@ def draw_curves(
 
 
 def _median(lines: Sequence[Line], curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The median of the trials that got so far, until the first that was not stopped ends.
+    """Return the median of the trials that got so far, until the first that was not stopped ends.
 
     By the clock fast trials end first: the median of the slow ones that are left is another curve.
     """

@@ -21,12 +21,12 @@ _MOST = 6
 
 
 def effects(data: ReportData) -> go.Figure | None:
-    """The effects of the settings; nothing where the sweep's trials do not compare them."""
+    """Return the effects of the settings; nothing where the sweep's trials do not compare them."""
     return None if data.effects is None else draw_effects(data.effects)
 
 
 def draw_effects(frame: pd.DataFrame) -> go.Figure:
-    """Draws a row per setting; those whose interval excludes 0 stand out.
+    """Draw a row per setting; those whose interval excludes 0 stand out.
 
     Args:
         frame: As `analysis.importance.effects.effects_frame` gives it, with a setting at least.
@@ -63,7 +63,7 @@ def _estimate(row: pd.Series) -> Estimate:
 
 
 def _levels(levels: pd.DataFrame) -> str:
-    """A setting's levels with their means: `relu (210), tanh (180)`."""
+    """Return a setting's levels with their means: `relu (210), tanh (180)`."""
     return ", ".join(
         f"{level_label(row['level'])} ({number(row['mean'])})" for row in levels.to_dict("records")
     )

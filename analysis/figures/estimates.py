@@ -57,7 +57,7 @@ def draw_estimates(
     caption: str = "",
     title: str = "",
 ) -> go.Figure:
-    """Draws rows with the name above each, where it is never cut off.
+    """Draw rows with the name above each, where it is never cut off.
 
     Args:
         estimates: The first one on top; so many as fit a page are drawn.
@@ -143,7 +143,7 @@ def _add_values(
 
 
 def _words(estimate: Estimate) -> str:
-    """``210 (197 to 227)``; a dash where nothing is known."""
+    """`210 (197 to 227)`; a dash where nothing is known."""
     if not np.isfinite(estimate.value):
         return "–"
     text = number(estimate.value)

@@ -26,14 +26,14 @@ _MEASURE = {
 
 
 def importance_bars(data: ReportData) -> go.Figure | str | None:
-    """The importance of each varied setting."""
+    """Return the importance of each varied setting."""
     if not chosen_settings(data):
         return None
     return data.importance if isinstance(data.importance, str) else draw_importance(data.importance)
 
 
 def interactions_bars(data: ReportData) -> go.Figure | str | None:
-    """The pairs of settings whose effect is more than the sum of both."""
+    """Return the pairs of settings whose effect is more than the sum of both."""
     if len(chosen_settings(data)) < 2:
         return None
     frame = data.interactions
@@ -41,10 +41,10 @@ def interactions_bars(data: ReportData) -> go.Figure | str | None:
 
 
 def draw_importance(frame: pd.DataFrame) -> go.Figure | str:
-    """Draws a bar per setting with the spread of its importance.
+    """Draw a bar per setting with the spread of its importance.
 
     Args:
-        frame: ``setting``, ``importance``, ``low``, ``high``, the most important first, as
+        frame: `setting`, `importance`, `low`, `high`, the most important first, as
             `analysis.importance.importance.importance_frame` gives it.
     """
     if frame.empty:
@@ -61,10 +61,10 @@ def draw_importance(frame: pd.DataFrame) -> go.Figure | str:
 
 
 def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
-    """Draws a bar per pair of settings.
+    """Draw a bar per pair of settings.
 
     Args:
-        frame: ``setting``, ``other``, ``interaction`` and, if known, ``low`` and ``high``, the
+        frame: `setting`, `other`, `interaction` and, if known, `low` and `high`, the
             strongest pair first, as `analysis.importance.importance.interactions_frame` gives it.
     """
     if frame.empty:
@@ -84,7 +84,7 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
 
 
 def _trust(frame: pd.DataFrame) -> str:
-    """How well the forests predict, and what the frame itself warns of."""
+    """Return how well the forests predict, and what the frame itself warns of."""
     fit, caution = frame.attrs.get("r2"), frame.attrs.get("caution")
     known = isinstance(fit, float) and np.isfinite(fit) and "R²" not in str(caution)
     words = f" R² of trials that the forests did not see: {fit:.2f}." if known else ""

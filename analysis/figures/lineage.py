@@ -32,7 +32,7 @@ _LOST = {"width": 2, "color": theme.ORANGE}
 
 
 def lineage_tree(data: ReportData) -> go.Figure | str | None:
-    """The population's tree; the line of descent of the winner's weights stands out."""
+    """Return the population's tree; the line of descent of the winner's weights stands out."""
     if data.scheduler.get("algorithm") not in POPULATION:
         return None
     if not data.lineage:
@@ -49,7 +49,7 @@ def lineage_tree(data: ReportData) -> go.Figure | str | None:
 
 
 def draw_tree(exploits: Sequence[Exploit], ends: Mapping[str, float], winner: str) -> go.Figure:
-    """Draws a line for each trial, and an arrow from the donor wherever it was replaced.
+    """Draw a line for each trial, and an arrow from the donor wherever it was replaced.
 
     Args:
         exploits: Oldest first.
@@ -93,7 +93,7 @@ def draw_tree(exploits: Sequence[Exploit], ends: Mapping[str, float], winner: st
 
 
 def _rows(ends: Mapping[str, float], first: Sequence[str]) -> dict[str, int]:
-    """The height of each trial that is drawn, the first one on top."""
+    """Return the height of each trial that is drawn, the first one on top."""
     chosen = list(ends)
     if len(chosen) > _MOST_TRIALS:
         kept = set([*dict.fromkeys(reversed(first)), *ends][:_MOST_TRIALS])
@@ -158,7 +158,7 @@ def _add_losses(
 
 
 def _words(exploit: Exploit) -> str:
-    """An exploit for the hover text: who, when, by how much, and what changed."""
+    """Return an exploit for the hover text: who, when, by how much, and what changed."""
     lines = [
         f"<b>{theme.plain(exploit.trial)}</b> goes on from <b>{theme.plain(exploit.donor)}</b>",
         f"at {number(exploit.donor_budget)} {budget_words(exploit.time_attr)}, "

@@ -42,13 +42,13 @@ def parallel_coordinates(data: ReportData) -> go.Figure | str | None:
 def draw_parallel(
     values: pd.DataFrame, scales: Mapping[str, Scale], metric: str, mode: str
 ) -> go.Figure | str | None:
-    """Draws a line per trial through its settings and down to its value, coloured by it.
+    """Draw a line per trial through its settings and down to its value, coloured by it.
 
     Args:
-        values: One row per trial, best first: ``trial_id``, ``value``, and a column per setting.
+        values: One row per trial, best first: `trial_id`, `value`, and a column per setting.
         scales: Of the settings, in the order of the axes.
-        metric: What ``value`` is.
-        mode: ``"max"`` or ``"min"``: the best have the last colour of `theme.LINES` in either.
+        metric: What `value` is.
+        mode: `"max"` or `"min"`: the best have the last colour of `theme.LINES` in either.
 
     Returns:
         The figure; None if no setting varies; or why there is none.
@@ -90,7 +90,7 @@ def _sample(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def _places(scale: Scale, column: pd.Series) -> tuple[np.ndarray, tuple[float, float]]:
-    """Where the trials are on an axis from 0 to 1, and which positions its ends are."""
+    """Return where the trials are on an axis from 0 to 1, and which positions its ends are."""
     positions = scale.positions(column)
     if scale.kind == "category":
         ends = (-0.5, max(len(scale.levels), 1) - 0.5)
@@ -137,7 +137,7 @@ def _add_trials(
 
 
 def line_color(worth: float, alpha: float = 1.0) -> str:
-    """The colour of a worth from 0 (worst) to 1 (best) on `theme.LINES`."""
+    """Return the colour of a worth from 0 (worst) to 1 (best) on `theme.LINES`."""
     stops = [place for place, _ in theme.LINES]
     parts = [[int(color[start : start + 2], 16) for start in (1, 3, 5)] for _, color in theme.LINES]
     red, green, blue = (

@@ -42,11 +42,11 @@ def cost_front(data: ReportData) -> go.Figure | str | None:
 
 
 def draw_front(frame: pd.DataFrame, objectives: Sequence[tuple[str, str]]) -> go.Figure | str:
-    """Draws the trials, and the edge of what the optimal ones dominate.
+    """Draw the trials, and the edge of what the optimal ones dominate.
 
     Args:
-        frame: ``trial_id``, ``optimal``, a column per metric, as
-            `analysis.ranking.fronts.pareto_front` gives it with ``whole=True``.
+        frame: `trial_id`, `optimal`, a column per metric, as
+            `analysis.ranking.fronts.pareto_front` gives it with `whole=True`.
         objectives: Metric and mode of what is across and up.
     """
     (x, x_mode), (y, _) = objectives

@@ -76,7 +76,7 @@ def rungs(data: ReportData) -> list[go.Figure] | str | None:
 def rung_levels(scheduler: Mapping[str, Any]) -> list[float]:
     """The budgets at which trials are judged, and the full budget, from the spec's scheduler.
 
-    ASHA: ``grace_period * reduction_factor**k`` up to ``max_t``. HyperBand: ``max_t`` divided by
+    ASHA: `grace_period * reduction_factor**k` up to `max_t`. HyperBand: `max_t` divided by
     powers of the factor, down to the first rung of the bracket that halves most (see
     `experiments.schedulers.hyperband`).
     """
@@ -96,7 +96,7 @@ def rung_levels(scheduler: Mapping[str, Any]) -> list[float]:
 def rung_table(
     trials: Sequence[TrialRecord], levels: Sequence[float], time_attr: str, metric: str
 ) -> pd.DataFrame:
-    """Each trial at each rung that it reached: ``trial_id, rung, budget, value, fate``.
+    """Each trial at each rung that it reached: `trial_id, rung, budget, value, fate`.
 
     A trial is at a rung with its first result from that budget on, as schedulers see it.
     """
@@ -130,7 +130,7 @@ def final_cutoffs(
 ) -> dict[int, float]:
     """ASHA's cut-off at each rung but the last, by all values that are there now.
 
-    The quantile ``1 - 1/factor`` (in mode ``min`` ``1/factor``) of the values, as in
+    The quantile `1 - 1/factor` (in mode `min` `1/factor`) of the values, as in
     `ray.tune.schedulers.AsyncHyperBandScheduler`; when a trial was judged there were fewer.
     """
     share = 1 - 1 / factor if sign_of(mode) > 0 else 1 / factor
@@ -160,7 +160,7 @@ def draw_rungs(
     metric: str,
     time_attr: str,
 ) -> go.Figure:
-    """Draws the values at each rung, by fate, with the cut-offs and lines from rung to rung."""
+    """Draw the values at each rung, by fate, with the cut-offs and lines from rung to rung."""
     table = table[np.isfinite(table["value"])].copy()
     order = table.groupby("rung").cumcount().to_numpy()
     count = table.groupby("rung")["rung"].transform("size").to_numpy()
@@ -213,7 +213,7 @@ def draw_rungs(
 def draw_budgets(
     frame: pd.DataFrame, levels: Sequence[float], time_attr: str, *, seeds: int = 0
 ) -> go.Figure:
-    """Draws the budget that each trial reached, in the order in which they were made."""
+    """Draw the budget that each trial reached, in the order in which they were made."""
     full = levels[-1] if levels else float(frame["budget"].max())
     frame = frame.assign(
         fate=[_ending(s, b >= full) for s, b in zip(frame["status"], frame["budget"], strict=True)]

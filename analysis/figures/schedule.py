@@ -24,7 +24,7 @@ _MOST_SETTINGS = 6
 
 
 def winner_schedule(data: ReportData) -> go.Figure | str | None:
-    """The settings that the winner's weights were trained with, over its budget."""
+    """Return the settings that the winner's weights were trained with, over its budget."""
     if data.scheduler.get("algorithm") not in POPULATION or data.winner is None:
         return None
     if not ancestry(data.lineage, data.winner.trial_id):
@@ -38,7 +38,7 @@ def winner_schedule(data: ReportData) -> go.Figure | str | None:
 
 
 def _settings_frame(changes: Sequence[tuple[float, dict[str, Any]]]) -> pd.DataFrame:
-    """One row for each change: ``budget`` and a column per setting, named as in other frames."""
+    """One row for each change: `budget` and a column per setting, named as in other frames."""
     rows = [
         {"budget": budget, **{name.replace(".", "/"): v for name, v in settings.items()}}
         for budget, settings in changes
@@ -47,7 +47,7 @@ def _settings_frame(changes: Sequence[tuple[float, dict[str, Any]]]) -> pd.DataF
 
 
 def _changing(frame: pd.DataFrame) -> list[str]:
-    """The settings that change first, then the others; so many as are drawn."""
+    """Return the settings that change first, then the others; so many as are drawn."""
     names = [str(name) for name in frame.columns if name != "budget"]
     names.sort(key=lambda name: frame[name].map(label).nunique() == 1)  # stable
     return names[:_MOST_SETTINGS]
@@ -56,10 +56,10 @@ def _changing(frame: pd.DataFrame) -> list[str]:
 def draw_schedule(
     frame: pd.DataFrame, scales: Mapping[str, Scale], end: float, time_attr: str
 ) -> go.Figure:
-    """Draws each setting over the budget, in steps, one panel below the other.
+    """Draw each setting over the budget, in steps, one panel below the other.
 
     Args:
-        frame: ``budget`` from which a row's settings held, and a column per setting.
+        frame: `budget` from which a row's settings held, and a column per setting.
         scales: Of the settings that are drawn.
         end: The last budget.
         time_attr: What the budget counts.

@@ -61,7 +61,7 @@ def winner_seeds(data: ReportData) -> list[go.Figure] | str | None:
 
 
 def draw_groups(found: Sequence[Group], metric: str) -> list[go.Figure] | None:
-    """Draws the configurations of a sweep whose trials are a seed each; None if it is none.
+    """Draw the configurations of a sweep whose trials are a seed each; None if it is none.
 
     Args:
         found: The configurations, best first.
@@ -90,12 +90,12 @@ def draw_groups(found: Sequence[Group], metric: str) -> list[go.Figure] | None:
 
 
 def final_seeds(data: ReportData) -> go.Figure | str | None:
-    """The final values on seeds that the search never saw."""
+    """Return the final values on seeds that the search never saw."""
     return None if data.final is None else draw_held_out(data.final)
 
 
 def seed_curves(trial: TrialRecord, metric: str, seeds: list[int], x: str) -> dict[int, Curve]:
-    """The curve of each seed of a trial that reported finite values."""
+    """Return the curve of each seed of a trial that reported finite values."""
     steps = finite(trial.frame.get(x))
     curves = {}
     for seed in seeds:
@@ -109,7 +109,7 @@ def seed_curves(trial: TrialRecord, metric: str, seeds: list[int], x: str) -> di
 def draw_seed_curves(
     curves: Mapping[int, Curve], whole: Line, metric: str, x: str = ENV_STEPS
 ) -> go.Figure:
-    """Draws the curves of the seeds of a trial, and their interquartile mean with its interval.
+    """Draw the curves of the seeds of a trial, and their interquartile mean with its interval.
 
     Args:
         curves: By seed.
@@ -163,10 +163,10 @@ def draw_seed_curves(
 
 
 def draw_seed_values(values: Mapping[str, np.ndarray], metric: str) -> go.Figure:
-    """Draws the final values of the seeds of trials, and their interquartile means.
+    """Draw the final values of the seeds of trials, and their interquartile means.
 
     Args:
-        values: By trial, the best one first: ``[seeds]``.
+        values: By trial, the best one first: `[seeds]`.
         metric: What they are.
     """
     estimates = [
@@ -186,10 +186,10 @@ def draw_seed_values(values: Mapping[str, np.ndarray], metric: str) -> go.Figure
 
 
 def draw_held_out(final: Mapping[str, Any]) -> go.Figure | str:
-    """Draws what held-out seeds say of each configuration beside what the search said.
+    """Draw what held-out seeds say of each configuration beside what the search said.
 
     Args:
-        final: The content of ``final.json``.
+        final: The content of `final.json`.
     """
     judged = [c for c in final["configurations"] if c.get("held_out_iqm") is not None]
     if not judged:

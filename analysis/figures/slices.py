@@ -37,7 +37,7 @@ _OWN = ("trial_id", "value", "status", "env_steps")
 
 
 def slices(data: ReportData) -> list[go.Figure] | str | None:
-    """A figure for each of the most important settings."""
+    """Return a figure for each of the most important settings."""
     if not chosen_settings(data):
         return None
     if len(data.values) < 2:
@@ -97,14 +97,14 @@ def draw_slice(
     *,
     at: float | None = None,
 ) -> go.Figure:
-    """Draws the trials' values against a setting.
+    """Draw the trials' values against a setting.
 
     Args:
-        values: One row per trial, best first: ``trial_id``, ``value``, ``env_steps``, settings.
+        values: One row per trial, best first: `trial_id`, `value`, `env_steps`, settings.
         name: The setting's column.
         scale: The setting's.
-        metric: What ``value`` is.
-        dependence: The setting's column on a grid, and ``mean``, ``low`` and ``high``, as
+        metric: What `value` is.
+        dependence: The setting's column on a grid, and `mean`, `low` and `high`, as
             `analysis.importance.importance.partial_dependence_frame` gives them.
         at: The budget at which the values were taken; None for the last ones.
     """

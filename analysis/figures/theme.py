@@ -39,7 +39,7 @@ _SHORT = 28
 
 
 def template(theme: str) -> dict[str, Any]:
-    """The plotly template of ``"light"`` or ``"dark"``, as JSON values.
+    """Return the plotly template of `"light"` or `"dark"`, as JSON values.
 
     Figures themselves set no background and no colour of text: the page changes the template when
     the theme changes.
@@ -75,18 +75,18 @@ def template(theme: str) -> dict[str, Any]:
 
 
 def rgba(color: str, alpha: float) -> str:
-    """A colour of the palette with an opacity, for bands and areas."""
+    """Return a colour of the palette with an opacity, for bands and areas."""
     red, green, blue = (int(color[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha:g})"
 
 
 def plain(text: object) -> str:
-    """A text that plotly shows as it is: it takes ``<b>`` and ``<a href=…>`` for markup."""
+    """Return a text that plotly shows as it is: it takes `<b>` and `<a href=…>` for markup."""
     return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def short(name: object, length: int = _SHORT) -> str:
-    """A long name with its middle left out: its end says most, ``model/…/fcnet_activation``."""
+    """A long name with its middle left out: its end says most, `model/…/fcnet_activation`."""
     text = str(name)
     if len(text) <= length:
         return plain(text)

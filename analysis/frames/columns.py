@@ -12,7 +12,7 @@ from analysis.results.spec_file import read_spec_file
 def in_reading_order(names: Iterable[str], trials: Iterable[TrialRecord]) -> list[str]:
     """Metrics: the objectives of the trials' sweeps, budgets, single numbers, then families.
 
-    Families are what has a ``/`` in its name, as losses (``learner/…``) and times have. Within each
+    Families are what has a `/` in its name, as losses (`learner/…`) and times have. Within each
     kind the order stays.
     """
     objectives = _objectives(trials)
@@ -27,7 +27,7 @@ def in_reading_order(names: Iterable[str], trials: Iterable[TrialRecord]) -> lis
 
 
 def _objectives(trials: Iterable[TrialRecord]) -> list[str]:
-    """What the trials' sweeps optimise; the return where a folder has no spec."""
+    """Return what the trials' sweeps optimise; the return where a folder has no spec."""
     found: list[str] = []
     for folder in dict.fromkeys(trial.path.parent for trial in trials):
         spec = read_spec_file(folder)

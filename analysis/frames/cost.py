@@ -21,25 +21,25 @@ _OF_A_SEED = re.compile(rf"seed_-?\d+/{ENV_STEPS}")
 
 
 def cost_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
-    """What the training of each trial's final weights took.
+    """Return what the training of each trial's final weights took.
 
     CPU and GPU seconds are what was held, not what was used: the CPUs and GPUs of all the trial's
     bundles times its seconds, result by result, for a scheduler may give a trial more on the way.
-    Our algorithms report them (``num_cpus``, ``num_gpus``); of another trainable they are known
-    only from a ``ResultGrid``. What is not known is NaN.
+    Our algorithms report them (`num_cpus`, `num_gpus`); of another trainable they are known
+    only from a `ResultGrid`. What is not known is NaN.
 
-    Seconds are those of the trial's own clock, ``time_total_s``: setting up, and waiting for a
+    Seconds are those of the trial's own clock, `time_total_s`: setting up, and waiting for a
     place, do not count. What a kill lost does not count either. Under PBT a trial that went on from
     a donor's checkpoint has the donor's clock and steps from there on: the frame says what it took
     to train these weights, and the sum over the trials is not what the sweep took.
 
     Args:
-        results: A ``ResultGrid``, the path of a sweep folder, or several; see `load_sweeps`.
+        results: A `ResultGrid`, the path of a sweep folder, or several; see `load_sweeps`.
 
     Returns:
-        One row per trial: ``trial_id``, ``env_steps`` (of all its seeds together), ``wall_s``,
-        ``cpu_s`` and ``gpu_s`` (seconds times how many). Of several sweeps the first column is
-        ``sweep``. A trial without a result cost nothing.
+        One row per trial: `trial_id`, `env_steps` (of all its seeds together), `wall_s`,
+        `cpu_s` and `gpu_s` (seconds times how many). Of several sweeps the first column is
+        `sweep`. A trial without a result cost nothing.
 
     Raises:
         ResultsError: A source holds no sweep.

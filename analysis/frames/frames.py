@@ -27,15 +27,15 @@ def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
     """One row per trial: its status, its last result and its whole config.
 
     Args:
-        results: A ``ResultGrid``, the path of a sweep folder, or several; see `load_sweeps`.
+        results: A `ResultGrid`, the path of a sweep folder, or several; see `load_sweeps`.
 
     Returns:
-        A frame with ``trial_id``, ``status`` and ``training_iteration``, then a column per metric
+        A frame with `trial_id`, `status` and `training_iteration`, then a column per metric
         (the last row's value; NaN where a trial did not report it), the sweep's objective first and
-        losses last, then a ``config/...`` column per setting, nested ones joined by ``/``. Trials
-        without a result have ``training_iteration`` 0. ``frame.attrs["varying"]`` lists the config
+        losses last, then a `config/...` column per setting, nested ones joined by `/`. Trials
+        without a result have `training_iteration` 0. `frame.attrs["varying"]` lists the config
         columns that the search varied, in the order of the config. Of several sweeps (a list, or a
-        folder of sweeps) the first column is ``sweep``, and what differs between them varies too.
+        folder of sweeps) the first column is `sweep`, and what differs between them varies too.
 
     Raises:
         ResultsError: The folder holds no sweep.
@@ -61,24 +61,24 @@ def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
 def curves_frame(
     results: Source | Sequence[Source], metrics: Iterable[str] | None = None
 ) -> pd.DataFrame:
-    """The learning curves in long form: one row per trial and training iteration.
+    """Return the learning curves in long form: one row per trial and training iteration.
 
     What a resumed trial wrote twice is there once, as the run that counts wrote it.
 
     Args:
-        results: A ``ResultGrid``, the path of a sweep folder, or several; see `load_sweeps`.
+        results: A `ResultGrid`, the path of a sweep folder, or several; see `load_sweeps`.
         metrics: The metrics to keep (default: all).
 
     Returns:
-        A frame with ``trial_id``, ``training_iteration``, ``num_env_steps_sampled_lifetime`` and
-        ``time_total_s`` (seconds of training) where they were reported, the metrics (the sweep's
-        objective first, losses last), and a ``config/...`` column per setting that varies between
+        A frame with `trial_id`, `training_iteration`, `num_env_steps_sampled_lifetime` and
+        `time_total_s` (seconds of training) where they were reported, the metrics (the sweep's
+        objective first, losses last), and a `config/...` column per setting that varies between
         trials or, under PBT, within one (then with the value that the row was trained with). Of
-        several sweeps (a list, or a folder of sweeps) the first column is ``sweep``.
+        several sweeps (a list, or a folder of sweeps) the first column is `sweep`.
 
     Raises:
         ResultsError: The folder holds no sweep, or a sweep of which no trial reported one of
-            ``metrics``.
+            `metrics`.
     """
     wanted = None if metrics is None else list(metrics)
     trials = list(named_trials(results, wanted or ()))
@@ -101,7 +101,7 @@ def curves_frame(
 
 
 def _without(frame: pd.DataFrame, own: list[str], wanted: list[str] | None) -> pd.DataFrame:
-    """The columns of a trial that its curves keep."""
+    """Return the columns of a trial that its curves keep."""
     keep = frame.columns if wanted is None else {*_AXES, *wanted}
     return frame.iloc[:, [i for i, c in enumerate(frame) if c in keep and c not in own]]
 
@@ -129,7 +129,7 @@ def named_trials(
 
 
 def varying(trials: Iterable[TrialRecord]) -> list[str]:
-    """The ``config/...`` columns that the search set, or that differ between or within trials."""
+    """The `config/...` columns that the search set, or that differ between or within trials."""
     values: dict[str, set[str]] = {}
     searched: set[str] = set()
     configs = []
@@ -147,7 +147,7 @@ def varying(trials: Iterable[TrialRecord]) -> list[str]:
 
 
 def _setting_columns(trials: Sequence[TrialRecord], names: list[str]) -> dict[str, pd.Series]:
-    """The settings of each row of the trials: a trial's own, or under PBT the row's."""
+    """Return the settings of each row of the trials: a trial's own, or under PBT the row's."""
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for trial in trials:
         flats = [(flatten(c, "config/"), n) for c, n in _stretches(trial)]
@@ -163,14 +163,14 @@ def _setting_columns(trials: Sequence[TrialRecord], names: list[str]) -> dict[st
 
 
 def _series(values: list[Any]) -> pd.Series:
-    """A column of numbers or of one type; of objects where trials differ in the type."""
+    """Return a column of numbers or of one type; of objects where trials differ in the type."""
     kinds = {type(value) for value in values}
     alike = len(kinds) == 1 or kinds <= {int, float}
     return pd.Series(values, dtype=None if alike else object)
 
 
 def _stretches(trial: TrialRecord) -> list[tuple[dict[str, Any], int]]:
-    """The configs that a trial had one after the other, and how many rows of each."""
+    """Return the configs that a trial had one after the other, and how many rows of each."""
     if trial.row_configs is None:
         return [(trial.config, len(trial.frame))]
     found: list[tuple[dict[str, Any], int]] = []

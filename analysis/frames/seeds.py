@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 def seeds_frame(
     results: Source | Sequence[Source], metric: str = "episode_return_mean"
 ) -> pd.DataFrame:
-    """The curves of the single seeds, in long form, of trials that train several (``seeds:``).
+    """The curves of the single seeds, in long form, of trials that train several (`seeds:`).
 
     Args:
-        results: A ``ResultGrid``, the path of a sweep folder, or several; see `load_sweeps`.
+        results: A `ResultGrid`, the path of a sweep folder, or several; see `load_sweeps`.
         metric: An objective of the sweep: only of those the trials report each seed's own value.
 
     Returns:
-        A row per trial, seed and result: ``trial_id``, ``seed``, ``training_iteration``,
-        ``num_env_steps_sampled_lifetime`` (of this seed; NaN where it is not reported) and
-        ``value``. Seeds that did not report the metric are left out. Of several sweeps the first
-        column is ``sweep``.
+        A row per trial, seed and result: `trial_id`, `seed`, `training_iteration`,
+        `num_env_steps_sampled_lifetime` (of this seed; NaN where it is not reported) and
+        `value`. Seeds that did not report the metric are left out. Of several sweeps the first
+        column is `sweep`.
 
     Raises:
-        ResultsError: No trial reported ``metric`` for each seed.
+        ResultsError: No trial reported `metric` for each seed.
     """
     frames: list[pd.DataFrame] = []
     found: set[str] = set()

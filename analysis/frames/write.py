@@ -18,19 +18,19 @@ JSON_COLUMNS = "json_columns"
 
 
 def write_frame(frame: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
-    """Writes a frame, whole or not at all, in place of an older file.
+    """Write a frame, whole or not at all, in place of an older file.
 
-    A column of lists or mappings, or of values of several types, is written as JSON: ``[64, 64]``,
-    ``"relu"``, ``null``. In Parquet ``attrs["json_columns"]`` names those, and the frame's other
+    A column of lists or mappings, or of values of several types, is written as JSON: `[64, 64]`,
+    `"relu"`, `null`. In Parquet `attrs["json_columns"]` names those, and the frame's other
     attributes are kept (pandas reads them back); CSV keeps neither attributes nor types, and writes
     nothing for what is missing.
 
     Args:
         frame: Of any function here; not changed. Its index is left out.
-        path: Ends in ``.parquet`` or ``.csv``. Its folder is made.
+        path: Ends in `.parquet` or `.csv`. Its folder is made.
 
     Returns:
-        ``path``.
+        `path`.
 
     Raises:
         ResultsError: It ends otherwise, or it cannot be written.
@@ -59,7 +59,7 @@ def write_frame(frame: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
 
 
 def _with_json(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy whose columns are numbers, truths or texts."""
+    """Return a copy whose columns are numbers, truths or texts."""
     table = frame.copy()
     mixed = [name for name in frame if _is_mixed(frame[name])]
     for name in mixed:
@@ -79,7 +79,7 @@ def _is_mixed(column: pd.Series) -> bool:
 
 
 def _kind(value: Any) -> type | None:
-    """What a value is for a file; None for one that is missing."""
+    """Return what a value is for a file; None for one that is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, int | float) and not isinstance(value, bool):

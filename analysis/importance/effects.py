@@ -52,37 +52,37 @@ def effects_frame(
 ) -> pd.DataFrame:
     """The settings that the sweep varied over a few levels, from the largest effect to the least.
 
-    A trial counts with the mean of ``metric`` over the last fifth of its environment steps, however
+    A trial counts with the mean of `metric` over the last fifth of its environment steps, however
     early a scheduler ended it; one that failed or was cut off does not. Settings with 2 to 8 levels
-    are ranked. Levels with a single trial are left out, and so are ``seed`` and ``env``. Settings
-    that always changed together are one setting, ``a + b``: their effects cannot be told apart.
+    are ranked. Levels with a single trial are left out, and so are `seed` and `env`. Settings
+    that always changed together are one setting, `a + b`: their effects cannot be told apart.
 
     The intervals take the trials as drawn without regard to their results, as a grid and a random
     search do. A search that learns (Optuna's) tries good levels more often, and later, beside
     better values of the other settings: its intervals are too narrow.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
         confidence: Probability that the intervals of all effects together hold the true ones.
 
     Returns:
         One row per setting and level; settings whose interval excludes 0 first, then by effect;
-        within a setting the best level first. Of the level: ``trials`` (trials of the same
+        within a setting the best level first. Of the level: `trials` (trials of the same
         configuration count once, with their mean; not compared in pairs, those that differ in
-        ``seed`` or ``env`` only are one configuration too, unless the sweep varied nothing else
-        than this setting), their ``mean``, its own t interval
-        ``mean_low``, ``mean_high``.
-        Of the setting: ``rank`` (from 1), ``effect`` (how much better the best level is than the
-        worst, never negative), its interval ``effect_low``, ``effect_high``, ``excludes_zero``
-        (where values do not vary at all: by a permutation test), ``paired`` (whether trials that
-        differ in nothing else were compared). Empty if no setting qualifies. ``attrs`` holds
-        ``metric``, ``mode``, ``confidence`` and ``sweep``.
+        `seed` or `env` only are one configuration too, unless the sweep varied nothing else
+        than this setting), their `mean`, its own t interval
+        `mean_low`, `mean_high`.
+        Of the setting: `rank` (from 1), `effect` (how much better the best level is than the
+        worst, never negative), its interval `effect_low`, `effect_high`, `excludes_zero`
+        (where values do not vary at all: by a permutation test), `paired` (whether trials that
+        differ in nothing else were compared). Empty if no setting qualifies. `attrs` holds
+        `metric`, `mode`, `confidence` and `sweep`.
 
     Raises:
-        ResultsError: The folder holds no sweep, no trial reported ``metric``, or ``mode`` or
-            ``confidence`` is not allowed.
+        ResultsError: The folder holds no sweep, no trial reported `metric`, or `mode` or
+            `confidence` is not allowed.
     """
     sweep = load_sweep(results)
     sign = sign_of(mode)
@@ -110,7 +110,7 @@ def effects_frame(
 
 
 def level_label(level: Any) -> str:
-    """A level as a report shows it: ``true``, ``0.003``, ``[64, 64]``, ``uniform``."""
+    """Return a level as a report shows it: `true`, `0.003`, `[64, 64]`, `uniform`."""
     return level if isinstance(level, str) else json.dumps(level, default=str)
 
 
@@ -260,7 +260,7 @@ def _changed_within(trial: TrialRecord) -> set[str]:
 
 
 def _configurations(trials: list[TrialRecord]) -> np.ndarray:
-    """Which configuration each trial has, ``[trials]``: equal where all but its context is."""
+    """Which configuration each trial has, `[trials]`: equal where all but its context is."""
     names = [n for n in varying(trials) if n.removeprefix("config/") not in _CONTEXT]
     flats = [flatten(trial.config, "config/") for trial in trials]
     texts = [json.dumps([flat.get(n) for n in names], default=str) for flat in flats]

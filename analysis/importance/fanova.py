@@ -3,7 +3,7 @@
 Hutter, Hoos and Leyton-Brown (2014), "An efficient approach for assessing hyperparameter
 importance", algorithm 2: a tree splits the space into boxes, one per leaf, so that its average
 over all other settings is a sum over leaves. The numbers are those of
-``optuna.importance.FanovaImportanceEvaluator``, which walks the tree once per value and takes half
+`optuna.importance.FanovaImportanceEvaluator`, which walks the tree once per value and takes half
 a minute for 200 trials; here each setting is one matrix product, and pairs come at the same price.
 """
 
@@ -40,7 +40,7 @@ class Axis:
     absent_share: float = 0.0
 
     def cells(self, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Points and weights such that no threshold parts what one point stands for, ``[k]``."""
+        """Points and weights such that no threshold parts what one point stands for, `[k]`."""
         if self.levels:
             return np.array(self.levels), np.array(self.shares)
         inside = np.unique(thresholds[(thresholds > self.low) & (thresholds < self.high)])
@@ -65,10 +65,10 @@ class TreeMarginals:
     """
 
     def __init__(self, tree: Any, axes: tuple[Axis, ...]) -> None:
-        """Lays the tree out.
+        """Lay the tree out.
 
         Args:
-            tree: Of scikit-learn: a fitted regressor's ``tree_``.
+            tree: Of scikit-learn: a fitted regressor's `tree_`.
             axes: The settings, in the order of the tree's features.
         """
         leaves = tree.children_left < 0
@@ -90,7 +90,7 @@ class TreeMarginals:
         self._mains: dict[int, float] = {}
 
     def main(self, setting: int) -> float:
-        """The share of the variance that one setting explains by itself."""
+        """Return the share of the variance that one setting explains by itself."""
         if setting not in self._mains:
             curve = self._rest(setting) @ self._inside[setting]
             spread = float(self._weights[setting] @ (curve - self.mean) ** 2)
@@ -98,34 +98,34 @@ class TreeMarginals:
         return self._mains[setting]
 
     def pair(self, a: int, b: int) -> float:
-        """The share that two settings explain together, beyond what each does by itself."""
+        """Return the share that two settings explain together, beyond what each does by itself."""
         surface = (self._inside[a].T * self._rest(a, b)) @ self._inside[b]
         spread = self._weights[a] @ (surface - self.mean) ** 2 @ self._weights[b]
         return max(0.0, float(spread) / self.variance - self.main(a) - self.main(b))
 
     def curve(self, setting: int, points: Floats) -> Floats:
-        """The average over all other settings at some values of one, ``[k]``."""
+        """Return the average over all other settings at some values of one, `[k]`."""
         return np.asarray(self._rest(setting) @ self._mask(setting, points))
 
     def surface(self, a: int, b: int, points_a: Floats, points_b: Floats) -> Floats:
-        """The average over all other settings at some values of two, ``[k of a, k of b]``."""
+        """The average over all other settings at some values of two, `[k of a, k of b]`."""
         mask = self._mask(a, points_a).T * self._rest(a, b)
         return np.asarray(mask @ self._mask(b, points_b))
 
     def _mask(self, setting: int, points: Floats) -> Bools:
-        """Whether a point of a setting's axis lies in a leaf, ``[leaves, k]``."""
+        """Tell whether a point of a setting's axis lies in a leaf, `[leaves, k]`."""
         # Truths, not numbers: of a thousand trials those would take gigabytes.
         above = self._lower[:, setting, None] < points
         return np.asarray(above & (points <= self._upper[:, setting, None]))
 
     def _rest(self, *settings: int) -> Floats:
-        """Each leaf's value times its share of the space of the other settings, ``[leaves]``."""
+        """Each leaf's value times its share of the space of the other settings, `[leaves]`."""
         volumes = np.delete(self._volumes, settings, axis=1)
         return np.asarray(self._values * volumes.prod(axis=1))
 
 
 def _boxes(tree: Any) -> tuple[Floats, Floats]:
-    """The bounds of each node's box, ``[nodes, settings]``; a node holds (lower, upper]."""
+    """Return the bounds of each node's box, `[nodes, settings]`; a node holds (lower, upper]."""
     lower = np.full((tree.node_count, tree.n_features), -np.inf)
     upper = np.full_like(lower, np.inf)
     nodes = np.zeros(1, dtype=int)

@@ -32,56 +32,56 @@ def importance_frame(
     at_budget: Budget = None,
     forests: int = FORESTS,
 ) -> pd.DataFrame:
-    """The settings that the sweep varied, from the most important to the least.
+    """Return the settings that the sweep varied, from the most important to the least.
 
     A random forest learns the value from the settings, each on the scale that it was searched on.
     What it learned is judged in one of two ways:
 
-    - ``"fanova"``: the share of the forest's variance over the search space that a setting explains
+    - `"fanova"`: the share of the forest's variance over the search space that a setting explains
       by itself (Hutter et al., 2014; the numbers of optuna's evaluator, there on a linear scale).
       Shares sum to less than 1: the rest are interactions, see `interactions_frame`.
-    - ``"permutation"``: by how much the R² on trials that a tree did not see falls when the setting
+    - `"permutation"`: by how much the R² on trials that a tree did not see falls when the setting
       is shuffled among the trials (Breiman, 2001). It includes interactions, may be negative for
       a setting that does nothing, and weighs the space as the trials lie in it.
 
     Trials that ended well and have a finite value count; those of one configuration (its seeds)
     count once, with their mean. A setting that changed within a trial
-    (PBT) does not, nor does ``seed``; settings that always changed together are one, ``a + b``. A
+    (PBT) does not, nor does `seed`; settings that always changed together are one, `a + b`. A
     setting that some trials do not have (a conditional one) has "absent" as a value.
 
-    What trials of different lengths are compared by, ``at_budget``, decides what the answer means:
+    What trials of different lengths are compared by, `at_budget`, decides what the answer means:
 
-    - ``"last"``: the last finite value. Right where all trained alike. Where a scheduler stopped
+    - `"last"`: the last finite value. Right where all trained alike. Where a scheduler stopped
       some early, their values are of a smaller budget: settings that learn slowly look worse than
       they are, and the length of training is noise that no setting explains.
-    - ``"shared"``: the value at the least budget that all reached. Fair, but about early training.
+    - `"shared"`: the value at the least budget that all reached. Fair, but about early training.
     - A number: the value at so many env steps, of the trials that got there. Fair among them, but
       under a scheduler they are a choice of the best, in which settings that had to be good to
       get there seem not to matter.
-    - ``None`` (the default): ``"last"``, or ``"shared"`` where lengths differ by more than a tenth.
+    - `None` (the default): `"last"`, or `"shared"` where lengths differ by more than a tenth.
 
     A search that learns (Optuna's) tries good regions more often; there the forest is better
     informed. fANOVA still averages over the whole range evenly; permutation does not.
 
     Args:
-        results: A ``ResultGrid``, a `Sweep`, the path of a sweep folder, or what `fit_surrogate`
-            made of one (then ``metric``, ``mode``, ``at_budget`` and ``forests`` are its own).
+        results: A `ResultGrid`, a `Sweep`, the path of a sweep folder, or what `fit_surrogate`
+            made of one (then `metric`, `mode`, `at_budget` and `forests` are its own).
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``; it does not change what is important.
-        method: ``"fanova"`` or ``"permutation"``.
-        at_budget: ``None``, ``"last"``, ``"shared"`` or a number of env steps: see above.
+        mode: `"max"` or `"min"`; it does not change what is important.
+        method: `"fanova"` or `"permutation"`.
+        at_budget: `None`, `"last"`, `"shared"` or a number of env steps: see above.
         forests: How many forests of other seeds.
 
     Returns:
-        ``rank`` (from 1), ``setting``, ``importance`` (the mean over forests), ``low`` and ``high``
+        `rank` (from 1), `setting`, `importance` (the mean over forests), `low` and `high`
         (the least and greatest over forests and shuffles: how far the forest's luck moves it, not
-        how far another sweep would), ``method``. ``attrs`` holds ``metric``, ``mode``, ``sweep``,
-        ``num_trials``, ``num_configurations``, ``left_out`` (how many trials do not count, by
-        reason), ``at_budget``, ``r2`` (what the forests explain of configurations they did not
-        see) and ``caution``: what must be said beside it, empty if nothing.
+        how far another sweep would), `method`. `attrs` holds `metric`, `mode`, `sweep`,
+        `num_trials`, `num_configurations`, `left_out` (how many trials do not count, by
+        reason), `at_budget`, `r2` (what the forests explain of configurations they did not
+        see) and `caution`: what must be said beside it, empty if nothing.
 
     Raises:
-        ResultsError: The folder holds no sweep, no trial reported ``metric``, fewer than 8
+        ResultsError: The folder holds no sweep, no trial reported `metric`, fewer than 8
             configurations count, their values are all equal, no setting varies, or an argument is
             not allowed.
     """
@@ -105,7 +105,7 @@ def importance_frame(
 
 
 def _fanova(learned: Surrogate) -> np.ndarray:
-    """The mean over trees of each setting's share, ``[forests, settings]``."""
+    """Return the mean over trees of each setting's share, `[forests, settings]`."""
     settings = range(len(learned.data.settings))
     return np.array(
         [
@@ -116,7 +116,7 @@ def _fanova(learned: Surrogate) -> np.ndarray:
 
 
 def _permutation(learned: Surrogate) -> np.ndarray:
-    """The fall of the out-of-bag R² at each shuffle, ``[forests * shuffles, settings]``."""
+    """Return the fall of the out-of-bag R² at each shuffle, `[forests * shuffles, settings]`."""
     from sklearn.inspection import permutation_importance
 
     x, y = learned.data.positions, learned.data.values

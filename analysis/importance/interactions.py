@@ -25,27 +25,27 @@ def interactions_frame(
     at_budget: Budget = None,
     forests: int = FORESTS,
 ) -> pd.DataFrame:
-    """The pairs of settings, from the strongest interaction to the weakest.
+    """Return the pairs of settings, from the strongest interaction to the weakest.
 
     The interaction of a pair is the share of the forest's variance over the search space that the
     two explain together beyond what each explains by itself (fANOVA, Hutter et al., 2014). A
-    product ``x * y`` centred on 0 is all interaction; a sum has none.
+    product `x * y` centred on 0 is all interaction; a sum has none.
 
     Args:
         results: As of `importance_frame`.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``; it does not change the order.
+        mode: `"max"` or `"min"`; it does not change the order.
         top: How many pairs to keep; None keeps all.
         at_budget: As of `importance_frame`.
         forests: How many forests of other seeds.
 
     Returns:
-        ``rank`` (from 1), ``setting``, ``other``, ``interaction``, ``low`` and ``high`` (the least
-        and greatest over forests), ``together`` (the interaction and both settings' own shares).
-        Empty with a single setting. ``attrs`` as of `importance_frame`.
+        `rank` (from 1), `setting`, `other`, `interaction`, `low` and `high` (the least
+        and greatest over forests), `together` (the interaction and both settings' own shares).
+        Empty with a single setting. `attrs` as of `importance_frame`.
 
     Raises:
-        ResultsError: See `importance_frame`; or ``top`` is below 1.
+        ResultsError: See `importance_frame`; or `top` is below 1.
     """
     if top is not None and top < 1:
         raise ResultsError(f"top must be at least 1, not {top}")

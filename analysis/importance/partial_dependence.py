@@ -30,7 +30,7 @@ def partial_dependence_frame(
     at_budget: Budget = None,
     forests: int = FORESTS,
 ) -> pd.DataFrame:
-    """The metric that the forest expects at values of one or two settings.
+    """Return the metric that the forest expects at values of one or two settings.
 
     It averages over all other settings, evenly over their ranges (fANOVA's marginal): a search that
     tried good values together does not bend the curve. A forest is a staircase: small steps mean
@@ -40,17 +40,17 @@ def partial_dependence_frame(
         results: As of `importance_frame`.
         settings: One or two of the settings that vary, as `importance_frame` names them.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``: noted in ``attrs``.
+        mode: `"max"` or `"min"`: noted in `attrs`.
         points: Along a number's range, evenly on its scale (default: 41 of one setting, 21 x 21 of
             two). A choice has its levels.
         at_budget: As of `importance_frame`.
         forests: How many forests of other seeds.
 
     Returns:
-        A row per point: a column per setting with its value (None for trials without it), ``mean``
-        (of the metric, over all trees), ``low`` and ``high`` (between which 80 % of the trees lie;
-        each learned from other trials). ``attrs`` as of `importance_frame`, and ``settings`` and
-        ``scales``: ``"linear"``, ``"log"``, ``"one_minus"`` or ``"category"`` each.
+        A row per point: a column per setting with its value (None for trials without it), `mean`
+        (of the metric, over all trees), `low` and `high` (between which 80 % of the trees lie;
+        each learned from other trials). `attrs` as of `importance_frame`, and `settings` and
+        `scales`: `"linear"`, `"log"`, `"one_minus"` or `"category"` each.
 
     Raises:
         ResultsError: See `importance_frame`; or a setting does not vary, or there are not one or
@@ -98,7 +98,7 @@ def _grid(learned: Surrogate, place: int, count: int) -> tuple[np.ndarray, list[
 
 
 def _values(scale: Scale, positions: np.ndarray) -> np.ndarray:
-    """The inverse of `Scale.positions` for numbers."""
+    """Return the inverse of `Scale.positions` for numbers."""
     if scale.kind == "log":
         return np.asarray(10.0**positions)
     return np.asarray(1 - 10.0**-positions) if scale.kind == "one_minus" else positions

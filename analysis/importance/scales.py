@@ -45,7 +45,7 @@ class Scale:
     marks: tuple[float, ...] = ()
 
     def positions(self, values: Iterable[Any]) -> np.ndarray:
-        """Where values lie, ``[n]``; NaN for what is missing or not on the scale."""
+        """Return where values lie, `[n]`; NaN for what is missing or not on the scale."""
         if self.kind == "category":
             place = {level: float(number) for number, level in enumerate(self.levels)}
             return np.array([place.get(label(value), np.nan) for value in values])
@@ -63,7 +63,7 @@ class Scale:
         return np.power(10.0, positions) if self.kind == "log" else positions
 
     def ticks(self, low: float, high: float, count: int = 5) -> tuple[list[float], list[str]]:
-        """Positions and labels of about ``count`` round values between two positions."""
+        """Positions and labels of about `count` round values between two positions."""
         if self.kind == "category":
             return [float(n) for n in range(len(self.levels))], list(self.levels)
         values: Sequence[float] = self.marks
@@ -80,12 +80,12 @@ class Scale:
 def scales_of(
     values: pd.DataFrame, settings: Iterable[str], search_space: Mapping[str, Any] | None = None
 ) -> dict[str, Scale]:
-    """The scale of each setting.
+    """Return the scale of each setting.
 
     Args:
-        values: A column per setting, named as in ``settings``, a row per trial.
-        settings: Nested names joined by ``/``.
-        search_space: That of the spec, as plain data: ``{"lr": {"loguniform": [1e-5, 1e-2]}}``.
+        values: A column per setting, named as in `settings`, a row per trial.
+        settings: Nested names joined by `/`.
+        search_space: That of the spec, as plain data: `{"lr": {"loguniform": [1e-5, 1e-2]}}`.
             A setting that is not in it has its scale guessed from its values.
     """
     domains = dict(_domains(search_space or {}))
@@ -93,7 +93,7 @@ def scales_of(
 
 
 def label(value: Any) -> str:
-    """A setting's value as a reader writes it: ``tanh``, ``[64, 64]``, ``0.0003``, ``none``."""
+    """A setting's value as a reader writes it: `tanh`, `[64, 64]`, `0.0003`, `none`."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "none"
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
@@ -102,7 +102,7 @@ def label(value: Any) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number in few characters: ``0.0003``, ``1e-6``, ``512``, ``50k``, ``1.5M``.
+    """Return a number in few characters: `0.0003`, `1e-6`, `512`, `50k`, `1.5M`.
 
     Args:
         value: Finite or not.
@@ -124,7 +124,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def _domains(space: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, dict[str, Any]]]:
-    """The entries of a space by the names that frames use, however they are nested."""
+    """Yield the entries of a space by the names that frames use, however they are nested."""
     for key, entry in space.items():
         name = f"{prefix}{key}".replace(".", "/")
         if not isinstance(entry, Mapping):

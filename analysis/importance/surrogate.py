@@ -121,13 +121,13 @@ def fit_surrogate(
     at_budget: Budget = None,
     forests: int = FORESTS,
 ) -> Surrogate:
-    """Fits the forests; pass it on in place of ``results`` to read several things off it.
+    """Fit the forests; pass it on in place of `results` to read several things off it.
 
     Args:
-        results: A ``ResultGrid``, a `Sweep` or the path of a sweep folder; a `Surrogate` is given
+        results: A `ResultGrid`, a `Sweep` or the path of a sweep folder; a `Surrogate` is given
             back as it is.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
         at_budget: See `importance_frame`.
         forests: How many, differing in their seed.
 
@@ -147,7 +147,7 @@ def fit_surrogate(
 
 
 def chosen(data: SurrogateData, settings: Sequence[str]) -> list[int]:
-    """The places of settings, given by their names (``model/x``, ``model.x`` or ``config/...``).
+    """The places of settings, given by their names (`model/x`, `model.x` or `config/...`).
 
     Raises:
         ResultsError: One does not vary; the message names those that do.

@@ -41,8 +41,8 @@ class SurrogateData:
     Attributes:
         sweep: Its name.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
-        settings: Those that vary, ``model/fcnet_activation``; ``a + b`` where they always change
+        mode: `"max"` or `"min"`.
+        settings: Those that vary, `model/fcnet_activation`; `a + b` where they always change
             together.
         scales: Of each setting.
         raw: The configurations' own values, a column per setting.
@@ -50,8 +50,8 @@ class SurrogateData:
             scale from the least value that was tried to the greatest, choices alike. Not as often
             as they were tried: a search tries what is good more often. Trials without the setting
             keep their share.
-        positions: On the scales, ``[configurations, settings]``.
-        values: Of the metric, ``[configurations]``: the mean over the trials of each.
+        positions: On the scales, `[configurations, settings]`.
+        values: Of the metric, `[configurations]`: the mean over the trials of each.
         trials: How many trials they are the values of.
         budget: The env steps at which they were read; None where each is the trial's last.
         left_out: How many trials do not count, by reason.
@@ -74,7 +74,7 @@ class SurrogateData:
 
 
 def surrogate_data(results: Source, metric: str, mode: str, at_budget: Budget) -> SurrogateData:
-    """Reads a sweep; arguments and errors are those of `importance_frame`."""
+    """Read a sweep; arguments and errors are those of `importance_frame`."""
     sweep = load_sweep(results)
     sign_of(mode)
     sweep.require_metric(metric)
@@ -127,7 +127,7 @@ def surrogate_data(results: Source, metric: str, mode: str, at_budget: Budget) -
 
 
 def _curve(trial: TrialRecord, metric: str) -> pd.Series:
-    """The finite values by env steps, or by iteration where steps were not reported."""
+    """Return the finite values by env steps, or by iteration where steps were not reported."""
     values = finite(trial.frame.get(metric))
     steps = finite(trial.frame.get(ENV_STEPS, trial.frame.get(ITERATION))).reindex(values.index)
     return pd.Series(values.to_numpy(), index=steps.to_numpy()).loc[lambda s: s.index.notna()]
@@ -150,7 +150,7 @@ def _budget(at_budget: Budget, curves: list[pd.Series]) -> float | None:
 
 
 def _differ(curves: list[pd.Series]) -> bool:
-    """Whether some trials trained for clearly fewer steps than others."""
+    """Tell whether some trials trained for clearly fewer steps than others."""
     ends = [float(curve.index[-1]) for curve in curves]
     return min(ends) < _SAME_BUDGET * max(ends)
 
@@ -176,7 +176,7 @@ def _caution(at_budget: Budget, budget: float | None, curves: list[pd.Series]) -
 
 
 def _settings(trials: list[TrialRecord], all_trials: list[TrialRecord]) -> pd.DataFrame:
-    """The settings that vary between the trials, but not within one, and not the seed."""
+    """Return the settings that vary between the trials, but not within one, and not the seed."""
     moving = set()
     for trial in all_trials:
         flats = [flatten(config) for config in trial.row_configs or []]
@@ -191,7 +191,7 @@ def _settings(trials: list[TrialRecord], all_trials: list[TrialRecord]) -> pd.Da
 def _configurations(
     trials: list[TrialRecord], settings: pd.DataFrame, values: np.ndarray
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """The settings and the mean value of each configuration, in the trials' order.
+    """Return the settings and the mean value of each configuration, in the trials' order.
 
     A tree that saw one seed of a configuration knows the others: they are no unseen trials. A
     population's trials stay as they are, since their settings changed on the way.
@@ -224,7 +224,7 @@ class _Column:
 
 
 def _columns(raw: pd.DataFrame, scales: dict[str, Scale]) -> list[_Column]:
-    """The settings that have two values or more, or that some trials lack."""
+    """Return the settings that have two values or more, or that some trials lack."""
     found: dict[tuple[int, ...], _Column] = {}
     for name, scale in scales.items():
         positions, axis = _placed(scale.positions(raw[name]), scale)

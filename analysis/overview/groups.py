@@ -47,7 +47,7 @@ class Group:
 def groups(data: ReportData) -> list[Group]:
     """The configurations of a sweep over seeds, best first; none where a trial is no single seed.
 
-    A sweep counts as one over seeds where the setting ``seed`` varies and most configurations have
+    A sweep counts as one over seeds where the setting `seed` varies and most configurations have
     two seeds or more. One that lost runs is behind those that lost fewer: the seeds on which it did
     well would speak for it. One that lost all of them is not among them.
     """
@@ -83,7 +83,7 @@ def groups(data: ReportData) -> list[Group]:
 
 
 def ended_badly(trial: TrialRecord, metric: str) -> bool:
-    """Whether the run failed, or ended without a finite value."""
+    """Tell whether the run failed, or ended without a finite value."""
     if trial.status == "ERROR":
         return True
     return trial.status == "TERMINATED" and trial_curve(trial, metric).diverged

@@ -90,7 +90,7 @@ def _exploit(data: dict[str, Any]) -> Exploit:
 
 
 def ancestry(exploits: list[Exploit], trial: str) -> list[Exploit]:
-    """The exploits that a trial's final weights went through, oldest first.
+    """Return the exploits that a trial's final weights went through, oldest first.
 
     Going back from its end: the last exploit of the trial, then what its donor had gone through
     until then, and so on.
@@ -107,7 +107,7 @@ def ancestry(exploits: list[Exploit], trial: str) -> list[Exploit]:
 
 
 def schedule(exploits: list[Exploit], trial: str) -> list[tuple[float, dict[str, Any]]]:
-    """The settings that a trial's final weights were trained with, each from a budget on.
+    """Return the settings that a trial's final weights were trained with, each from a budget on.
 
     Returns:
         Budget and settings by dotted name; the first budget is 0.
@@ -137,7 +137,7 @@ def segments(exploits: list[Exploit], trial: str, end: float) -> list[Segment]:
 
 
 def line_of_descent(exploits: list[Exploit], trial: str, end: float) -> list[tuple[str, Segment]]:
-    """The stretches that a trial's final weights were trained in, and by which trials."""
+    """Return the stretches that a trial's final weights were trained in, and by which trials."""
     line: list[tuple[str, Segment]] = []
     for exploit in reversed(ancestry(exploits, trial)):
         line.append((exploit.trial, (exploit.donor_budget, end)))
@@ -156,7 +156,7 @@ def winner(
     `analysis.ranking.order`.
 
     Raises:
-        ResultsError: No trial ended with a finite value of ``metric``.
+        ResultsError: No trial ended with a finite value of `metric`.
     """
     loaded = load_sweep(sweep if not isinstance(sweep, os.PathLike) else Path(sweep))
     if any(metric in trial.frame.columns for trial in loaded.trials):
@@ -167,7 +167,7 @@ def winner(
 
 
 def schedule_frame(folder: str | os.PathLike[str], trial: str) -> pd.DataFrame:
-    """A trial's schedule: one row for each change, with the budget and each setting.
+    """Return a trial's schedule: one row for each change, with the budget and each setting.
 
     Args:
         folder: The sweep's folder.
@@ -189,11 +189,11 @@ def lineage_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
         results: Folders of PBT or PB2 sweeps, or what else `load_sweeps` takes that has a folder.
 
     Returns:
-        One row per exploit, oldest first: ``exploit`` (from 1), ``trial_id`` (that was replaced),
-        ``donor_id``, ``time_attr`` (what budgets count), ``budget`` (that the trial lost),
-        ``donor_budget``, ``score``, ``donor_score``, and of each mutated setting
-        ``before/<setting>``, ``donor/<setting>`` and ``after/<setting>``, nested ones joined by
-        ``/``. Of several sweeps the first column is ``sweep``; those without a lineage have no
+        One row per exploit, oldest first: `exploit` (from 1), `trial_id` (that was replaced),
+        `donor_id`, `time_attr` (what budgets count), `budget` (that the trial lost),
+        `donor_budget`, `score`, `donor_score`, and of each mutated setting
+        `before/<setting>`, `donor/<setting>` and `after/<setting>`, nested ones joined by
+        `/`. Of several sweeps the first column is `sweep`; those without a lineage have no
         rows.
 
     Raises:

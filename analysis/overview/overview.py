@@ -41,14 +41,14 @@ class ReportData:
         sweep: Its records.
         folder: Its folder.
         name: Its name.
-        spec: The content of its ``spec.yaml``; empty where there is none.
+        spec: The content of its `spec.yaml`; empty where there is none.
         metric: What trials are judged by.
-        mode: ``"max"`` or ``"min"``.
-        sign: 1 for ``"max"``, -1 for ``"min"``.
+        mode: `"max"` or `"min"`.
+        sign: 1 for `"max"`, -1 for `"min"`.
     """
 
     def __init__(self, source: Any, metric: str | None = None, mode: str | None = None) -> None:
-        """Reads a sweep.
+        """Read a sweep.
 
         Args:
             source: What `load_sweep` takes.
@@ -79,12 +79,12 @@ class ReportData:
 
     @cached_property
     def scheduler(self) -> dict[str, Any]:
-        """The spec's scheduler; ``{"algorithm": "fifo"}`` by default."""
+        """The spec's scheduler; `{"algorithm": "fifo"}` by default."""
         return section(self.spec.get("scheduler"), "fifo")
 
     @cached_property
     def search(self) -> dict[str, Any]:
-        """The spec's search; ``{"algorithm": "random"}`` by default."""
+        """The spec's search; `{"algorithm": "random"}` by default."""
         return section(self.spec.get("search"), "random")
 
     @cached_property
@@ -118,7 +118,7 @@ class ReportData:
     def stopped_early(self) -> dict[str, float]:
         """The env steps, by trial, of those that ended below the sweep's limit of them.
 
-        Trials that met another of the spec's ``stop`` conditions are not among them.
+        Trials that met another of the spec's `stop` conditions are not among them.
         """
         stop = self.spec.get("stop") or {}
         limit = stop.get(ENV_STEPS)
@@ -156,7 +156,7 @@ class ReportData:
 
     @cached_property
     def settings(self) -> list[str]:
-        """Names of the settings that vary, as ``model/fcnet_activation``."""
+        """Names of the settings that vary, as `model/fcnet_activation`."""
         return [str(name).removeprefix("config/") for name in self.trials.attrs["varying"]]
 
     @cached_property
@@ -205,7 +205,7 @@ class ReportData:
 
     @cached_property
     def final(self) -> dict[str, Any] | None:
-        """What held-out seeds said (``final.json``), if there was a final."""
+        """What held-out seeds said (`final.json`), if there was a final."""
         document = read_json(self.folder / "final.json")
         return document if isinstance(document, dict) and "configurations" in document else None
 
@@ -266,7 +266,7 @@ class ReportData:
 
     @cached_property
     def environment(self) -> dict[str, Any]:
-        """Where the sweep ran (``environment.json``); empty if it was not recorded."""
+        """Where the sweep ran (`environment.json`); empty if it was not recorded."""
         document = read_json(self.folder / "environment.json")
         return document if isinstance(document, dict) else {}
 

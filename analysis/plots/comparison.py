@@ -24,13 +24,13 @@ _LABEL = 28
 
 
 def plot_comparison(found: Comparison, out: str | Path = "comparison.png") -> Path:
-    """Draws the runs and the IQM of each algorithm, the curves, and the pairs' probabilities.
+    """Draw the runs and the IQM of each algorithm, the curves, and the pairs' probabilities.
 
     With a threshold, also the part of the runs that reached it along the budget.
 
     Args:
         found: What `analysis.compare` gave.
-        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
+        out: The file to write; its ending says the format (`.png`, `.pdf`, `.svg`).
 
     Returns:
         The absolute path of the file.
@@ -42,7 +42,7 @@ def plot_comparison(found: Comparison, out: str | Path = "comparison.png") -> Pa
 
 
 def draw_comparison(found: Comparison) -> Figure:
-    """The figure of `plot_comparison`."""
+    """Return the figure of `plot_comparison`."""
     algorithms, pairs = len(found.summary), len(found.pairs)
     upper, lower = 1.3 + 0.42 * max(algorithms, 2), 1.3 + 0.42 * pairs
     figure = new_figure(_WIDTH, upper + 3.4 + lower)

@@ -22,13 +22,13 @@ def plot_cost_front(
     *,
     cost: str = "env_steps",
 ) -> Path:
-    """Draws the trials by cost and metric, with the front.
+    """Draw the trials by cost and metric, with the front.
 
     Args:
         results: See `cost_front`.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
-        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
+        mode: `"max"` or `"min"`.
+        out: The file to write; its ending says the format (`.png`, `.pdf`, `.svg`).
         cost: One of `COSTS`.
 
     Returns:

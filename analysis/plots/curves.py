@@ -34,25 +34,25 @@ def plot_learning_curves(
     mode: str = "max",
     x: str = ENV_STEPS,
 ) -> Path:
-    """Draws the metric of every trial over training: the best one and the median stand out.
+    """Draw the metric of every trial over training: the best one and the median stand out.
 
     The median at a step is that of the trials that got so far; it ends where fewer than three of
     them did. A trial of several seeds has its interquartile mean drawn, the best one also the
     interval.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         metric: The flat name of the metric on the y axis.
-        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
-        mode: ``"max"`` or ``"min"``: what is best.
-        x: The x axis: ``num_env_steps_sampled_lifetime``, ``training_iteration`` or
-            ``time_total_s``. Where no trial reported it, the training iteration is used.
+        out: The file to write; its ending says the format (`.png`, `.pdf`, `.svg`).
+        mode: `"max"` or `"min"`: what is best.
+        x: The x axis: `num_env_steps_sampled_lifetime`, `training_iteration` or
+            `time_total_s`. Where no trial reported it, the training iteration is used.
 
     Returns:
         The absolute path of the file.
 
     Raises:
-        ResultsError: No trial reported a finite value of ``metric``, or the file cannot be written.
+        ResultsError: No trial reported a finite value of `metric`, or the file cannot be written.
     """
     sweep = load_sweep(results)
     order = [trial for trial, score in ranked(sweep, metric, mode) if score.found]

@@ -29,23 +29,23 @@ def plot_effects(
     *,
     mode: str = "max",
 ) -> Path:
-    """Draws how much better each setting's best level is than its worst one, with its interval.
+    """Draw how much better each setting's best level is than its worst one, with its interval.
 
     Effects whose interval excludes 0 are filled, the others are hollow and grey.
 
     Args:
-        results: A ``ResultGrid``, the path of a sweep folder, or what `effects_frame` returned
-            (then ``metric`` and ``mode`` are the frame's).
+        results: A `ResultGrid`, the path of a sweep folder, or what `effects_frame` returned
+            (then `metric` and `mode` are the frame's).
         metric: The flat name of the metric.
-        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
-        mode: ``"max"`` or ``"min"``.
+        out: The file to write; its ending says the format (`.png`, `.pdf`, `.svg`).
+        mode: `"max"` or `"min"`.
 
     Returns:
         The absolute path of the file.
 
     Raises:
         ResultsError: No setting has several levels with several trials, no trial reported
-            ``metric``, or the file cannot be written.
+            `metric`, or the file cannot be written.
     """
     frame = results
     if not isinstance(frame, pd.DataFrame):
@@ -115,7 +115,7 @@ def _draw(axes: Axes, place: int, levels: pd.DataFrame) -> None:
 
 
 def _level(row: pd.Series) -> str:
-    """A level and its mean: `true (376)`."""
+    """Return a level and its mean: `true (376)`."""
     return f"{_short(level_label(row['level']))} ({row['mean']:.4g})"
 
 

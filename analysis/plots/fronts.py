@@ -27,12 +27,12 @@ Objectives = Sequence[tuple[str, str]]
 def plot_pareto(
     results: ResultGrid | Sweep | str | Path, objectives: Objectives, out: str | Path = "pareto.png"
 ) -> Path:
-    """Draws the trials by two objectives, with the front and what it dominates.
+    """Draw the trials by two objectives, with the front and what it dominates.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         objectives: Metric and mode of the two.
-        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
+        out: The file to write; its ending says the format (`.png`, `.pdf`, `.svg`).
 
     Returns:
         The absolute path of the file.
@@ -50,10 +50,10 @@ def plot_pareto(
 
 
 def draw_front(frame: pd.DataFrame, objectives: Objectives, title: str) -> Figure:
-    """The figure of `plot_pareto`.
+    """Return the figure of `plot_pareto`.
 
     Args:
-        frame: ``trial_id``, ``optimal`` and a column for each of the two objectives.
+        frame: `trial_id`, `optimal` and a column for each of the two objectives.
         objectives: Metric and mode of what is across and up.
         title: Of the figure.
     """
@@ -85,7 +85,7 @@ def draw_front(frame: pd.DataFrame, objectives: Objectives, title: str) -> Figur
 
 
 def _name_points(axes: Axes, points: pd.DataFrame, x: str, y: str) -> None:
-    """Writes the trials beside their points, from the first on; where there is no room, nothing."""
+    """Write the trials beside their points, from the first on; where there is no room, nothing."""
     axes.autoscale_view()
     written: list[np.ndarray] = []
     for row in points.to_dict("records"):

@@ -15,7 +15,7 @@ from analysis.statistics import interval_label
 def plot_held_out(
     found: Sequence[Candidate], metric: str, out: str | Path, *, chosen: Candidate | None = None
 ) -> Path:
-    """Draws for each configuration the held-out runs, their IQM with interval, and the estimate.
+    """Draw for each configuration the held-out runs, their IQM with interval, and the estimate.
 
     Args:
         found: The configurations, in the search's order; each with its runs.

@@ -38,13 +38,13 @@ def plot_lineage(
     mode: str = "max",
     trial: str | None = None,
 ) -> Path:
-    """Draws who went on from whom, and the settings that the winner's weights were trained with.
+    """Draw who went on from whom, and the settings that the winner's weights were trained with.
 
     Args:
         results: The folder of a PBT or PB2 sweep, or what else `load_sweep` takes that has one.
         metric: The objective, which says who is the winner.
-        out: The file to write; its ending says the format (``.png``, ``.pdf``, ``.svg``).
-        mode: ``"max"`` or ``"min"``: what is best.
+        out: The file to write; its ending says the format (`.png`, `.pdf`, `.svg`).
+        mode: `"max"` or `"min"`: what is best.
         trial: Whose line of descent stands out; by default that of the best last result.
 
     Returns:
@@ -82,7 +82,7 @@ def plot_lineage(
 def _draw_tree(
     axes: Axes, sweep: Sweep, exploits: list[Exploit], best: str, time_attr: str
 ) -> float:
-    """A line for each trial, an arrow for each exploit; returns the greatest budget."""
+    """Return a line for each trial, an arrow for each exploit; returns the greatest budget."""
     from matplotlib.ticker import EngFormatter
 
     height = {trial.trial_id: -number for number, trial in enumerate(sweep.trials)}

@@ -19,11 +19,11 @@ Plot = Callable[[Path], Any]
 
 
 def write_static(data: ReportData, folder: Path) -> list[Path]:
-    """Writes the figures that fit the sweep.
+    """Write the figures that fit the sweep.
 
     Args:
         data: The sweep.
-        folder: Where they are written, as ``learning_curves.png`` and ``.pdf``, and so on.
+        folder: Where they are written, as `learning_curves.png` and `.pdf`, and so on.
 
     Returns:
         The files, absolute paths.
@@ -42,7 +42,7 @@ def write_static(data: ReportData, folder: Path) -> list[Path]:
 
 
 def _plots(data: ReportData) -> Iterator[tuple[str, Plot]]:
-    """The name of each figure that has something to show, and the function that draws it."""
+    """Yield the name of each figure that has something to show, and the function that draws it."""
     if data.winner is None:
         return
     sweep, metric, mode = data.sweep, data.metric, data.mode

@@ -40,10 +40,10 @@ class BestCheckpoint:
 def best_trial(
     results: ResultGrid | Sweep | str | Path, metric: str = "episode_return_mean", mode: str = "max"
 ) -> TrialRecord:
-    """The first trial of the leaderboard: the one whose last finite value is best.
+    """Return the first trial of the leaderboard: the one whose last finite value is best.
 
     Raises:
-        ResultsError: No trial reported a finite value of ``metric``.
+        ResultsError: No trial reported a finite value of `metric`.
     """
     sweep = load_sweep(results)
     trial, score = ranked(sweep, metric, mode)[0]
@@ -55,20 +55,20 @@ def best_trial(
 def best_checkpoint(
     results: ResultGrid | Sweep | str | Path, metric: str = "episode_return_mean", mode: str = "max"
 ) -> BestCheckpoint:
-    """The best checkpoint of the first trial of the leaderboard.
+    """Return the best checkpoint of the first trial of the leaderboard.
 
     The leaderboard goes by the trials' last values; within the trial the checkpoint is taken, of
     those that are still there, whose own result was best. It need not be the latest one. Ties go to
-    the checkpoint with more training. Trials without a checkpoint whose value of ``metric`` is
+    the checkpoint with more training. Trials without a checkpoint whose value of `metric` is
     finite are passed over.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder (also one that was moved).
+        results: A `ResultGrid` or the path of a sweep folder (also one that was moved).
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
 
     Raises:
-        ResultsError: There is no checkpoint, or none whose value of ``metric`` is known and finite.
+        ResultsError: There is no checkpoint, or none whose value of `metric` is known and finite.
     """
     sweep = load_sweep(results)
     sign = sign_of(mode)

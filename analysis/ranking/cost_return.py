@@ -30,24 +30,24 @@ def cost_front(
     cost: str = "env_steps",
     whole: bool = False,
 ) -> pd.DataFrame:
-    """The trials of which no other is at least as good at no more cost, and better in one.
+    """Return the trials of which no other is at least as good at no more cost, and better in one.
 
     A trial counts with its last finite value and all that it took, if it ended without an error.
     Those that a scheduler stopped early are cheap and may well be on the front: the front says what
     could be had for how much, with luck, not what would come out again.
 
     Args:
-        results: A ``ResultGrid``, the path of a sweep folder, or several: then the front is that of
+        results: A `ResultGrid`, the path of a sweep folder, or several: then the front is that of
             all their trials together.
         metric: The flat name of the metric.
-        mode: ``"max"`` or ``"min"``: of the metric; less cost is better.
+        mode: `"max"` or `"min"`: of the metric; less cost is better.
         cost: One of `COSTS`.
         whole: Keep the other trials that count, too.
 
     Returns:
-        A frame with (of several sweeps) ``sweep``, ``trial_id``, ``optimal``, the metric,
-        ``env_steps``, ``wall_s``, ``cpu_s`` and ``gpu_s``: the optimal trials first, each part from
-        the cheapest on. ``attrs`` holds ``metric``, ``mode`` and ``cost``.
+        A frame with (of several sweeps) `sweep`, `trial_id`, `optimal`, the metric,
+        `env_steps`, `wall_s`, `cpu_s` and `gpu_s`: the optimal trials first, each part from
+        the cheapest on. `attrs` holds `metric`, `mode` and `cost`.
 
     Raises:
         ResultsError: A source holds no sweep, no trial reported the metric, the cost is unknown, or

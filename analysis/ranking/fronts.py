@@ -27,21 +27,21 @@ Objectives = Sequence[tuple[str, str]]
 def pareto_front(
     results: ResultGrid | Sweep | str | Path, objectives: Objectives, *, whole: bool = False
 ) -> pd.DataFrame:
-    """The Pareto-optimal trials: no other is as good in every objective and better in one.
+    """Return the Pareto-optimal trials: no other is as good in every objective and better in one.
 
     A trial counts with its last result, as in the search, if it ended and all objectives are finite
     there.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         objectives: Metric and mode of each, two or more.
         whole: Keep the other trials that count, too.
 
     Returns:
-        A frame with ``trial_id``, ``optimal``, a column per metric,
-        ``num_env_steps_sampled_lifetime`` and a ``config/...`` column per hyperparameter that
+        A frame with `trial_id`, `optimal`, a column per metric,
+        `num_env_steps_sampled_lifetime` and a `config/...` column per hyperparameter that
         varies: the optimal trials first, each part from the best in the first objective on.
-        ``attrs`` holds ``objectives`` and ``sweep``.
+        `attrs` holds `objectives` and `sweep`.
 
     Raises:
         ResultsError: The folder holds no sweep, no trial reported one of the metrics, a mode is
@@ -69,7 +69,7 @@ def pareto_front(
 
 
 def _row(trial: TrialRecord, metrics: list[str], names: list[str]) -> dict[str, Any] | None:
-    """The trial's line, or None if it does not count."""
+    """Return the trial's line, or None if it does not count."""
     if trial.status != "TERMINATED" or not len(trial.frame):
         return None
     last = trial.frame.iloc[-1]
@@ -90,7 +90,7 @@ def _row(trial: TrialRecord, metrics: list[str], names: list[str]) -> dict[str, 
 
 
 def optimal_rows(values: np.ndarray) -> np.ndarray:
-    """Which rows no other dominates; ``values`` is ``[rows, objectives]``, the more the better."""
+    """Which rows no other dominates; `values` is `[rows, objectives]`, the more the better."""
     at_least = (values[:, None] >= values[None]).all(axis=2)  # [i, j]: i is as good as j
     better = (values[:, None] > values[None]).any(axis=2)
     return np.logical_not((at_least & better).any(axis=0))

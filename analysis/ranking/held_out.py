@@ -59,7 +59,7 @@ class Candidate:
         return list(self.values)[median_index(list(self.values.values()))]
 
     def checkpoint(self, metric: str, sweep: str) -> BestCheckpoint | None:
-        """The last checkpoint of the median seed's run, if there is one."""
+        """Return the last checkpoint of the median seed's run, if there is one."""
         run = self.runs[self.median_seed]
         # One that does not say at which iteration it was taken is taken for the last one's.
         known = {checkpoint.path: checkpoint.metrics for checkpoint in run.checkpoints}
@@ -119,7 +119,7 @@ def add_runs(
 
 
 def winner(found: Iterable[Candidate], mode: str) -> Candidate | None:
-    """The candidate with the best held-out interquartile mean, if any has two finished runs.
+    """Return the candidate with the best held-out interquartile mean, if any has two finished runs.
 
     One whose runs failed or diverged on some seeds loses to one that has more of them: else those
     seeds on which it does well would speak for it.

@@ -27,9 +27,9 @@ def leaderboard(
     *,
     top: int | None = None,
 ) -> pd.DataFrame:
-    """The trials from best to worst, by the last finite value that each one reported.
+    """Return the trials from best to worst, by the last finite value that each one reported.
 
-    So do Tune (``scope="last"``), Optuna and ASHA, but where a trial ended without a finite value:
+    So do Tune (`scope="last"`), Optuna and ASHA, but where a trial ended without a finite value:
     it still counts with its last one here, and a report says so of a winner. The best value
     of a noisy curve would favour trials that report more often.
 
@@ -38,20 +38,20 @@ def leaderboard(
     is in `analysis.ranking.order`.
 
     Args:
-        results: A ``ResultGrid`` or the path of a sweep folder.
+        results: A `ResultGrid` or the path of a sweep folder.
         metric: The flat name of the metric to rank by.
-        mode: ``"max"`` or ``"min"``.
+        mode: `"max"` or `"min"`.
         top: Keep only so many rows.
 
     Returns:
-        A frame with ``rank`` (from 1), ``trial_id``, ``last`` and ``best`` (values of ``metric``),
-        a ``config/...`` column per hyperparameter that varies, ``status``, ``best_iteration``,
-        ``reached`` (env steps at which the trial was first as good as ``last``),
-        ``training_iteration``, ``num_env_steps_sampled_lifetime`` and ``time_total_s`` (seconds).
-        ``attrs`` holds ``metric`` and ``mode``.
+        A frame with `rank` (from 1), `trial_id`, `last` and `best` (values of `metric`),
+        a `config/...` column per hyperparameter that varies, `status`, `best_iteration`,
+        `reached` (env steps at which the trial was first as good as `last`),
+        `training_iteration`, `num_env_steps_sampled_lifetime` and `time_total_s` (seconds).
+        `attrs` holds `metric` and `mode`.
 
     Raises:
-        ResultsError: The folder holds no sweep, no trial reported ``metric``, or ``mode`` is
+        ResultsError: The folder holds no sweep, no trial reported `metric`, or `mode` is
             unknown.
     """
     sweep = load_sweep(results)

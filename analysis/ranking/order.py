@@ -94,7 +94,7 @@ class Course:
 
 
 def number(value: Any) -> float:
-    """A value as a number; NaN if it is none. A truth value is none."""
+    """Return a value as a number; NaN if it is none. A truth value is none."""
     if isinstance(value, bool):
         return math.nan
     try:

@@ -27,18 +27,18 @@ def write_report(
     mode: str | None = None,
     title: str | None = None,
 ) -> Path:
-    """Writes the report of one or several sweeps.
+    """Write the report of one or several sweeps.
 
     The page holds everything that it shows, plotly included: it makes no request, prints, and has
     a light and a dark theme.
 
     Args:
-        sources: A ``ResultGrid``, a ``Sweep``, the path of a sweep folder or of a folder that holds
+        sources: A `ResultGrid`, a `Sweep`, the path of a sweep folder or of a folder that holds
             sweeps; or several of them.
-        out: The file; by default ``report.html`` in the sweep's folder, or in the folder that holds
+        out: The file; by default `report.html` in the sweep's folder, or in the folder that holds
             the sweeps' folders if there are several; in the current folder if one is MLflow's.
         metric: What trials are judged by; by default each spec's objective.
-        mode: ``"max"`` or ``"min"``; by default that of the objective.
+        mode: `"max"` or `"min"`; by default that of the objective.
         title: By default the sweeps' names.
 
     Returns:
@@ -64,7 +64,7 @@ def write_report(
 def write_figures(
     sources: Any, folder: str | Path, *, metric: str | None = None, mode: str | None = None
 ) -> list[Path]:
-    """Writes the figures of one or several sweeps as PNG and PDF, for a paper.
+    """Write the figures of one or several sweeps as PNG and PDF, for a paper.
 
     Args:
         sources: As of `write_report`.

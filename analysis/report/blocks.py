@@ -92,7 +92,7 @@ def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
 
 
 def _reason(text: str, data: ReportData) -> str:
-    """Why something is missing, as a sentence; errors begin with the folder."""
+    """Return why something is missing, as a sentence; errors begin with the folder."""
     said = text.replace(f"{data.folder}: ", "").rstrip(".")
     return f"{said[:1].upper()}{said[1:]}."
 
@@ -161,7 +161,7 @@ def _environment(data: ReportData, prefix: str) -> Block:
 
 
 def _facts(run: dict[str, Any]) -> list[tuple[str, str]]:
-    """The names and values of one start of the sweep, nested ones in a line each."""
+    """Return the names and values of one start of the sweep, nested ones in a line each."""
     facts: list[tuple[str, str]] = []
     for name, value in run.items():
         if isinstance(value, dict):
@@ -172,7 +172,7 @@ def _facts(run: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _anchors(data: ReportData, prefix: str) -> dict[str, str]:
-    """Where the commands of each trial are; without a spec there are none."""
+    """Return where the commands of each trial are; without a spec there are none."""
     listed_trials = data.ranked[:MAX_ROWS] if data.spec else []
     return {trial.trial_id: f"{prefix}trial-{trial.trial_id}" for trial, _ in listed_trials}
 

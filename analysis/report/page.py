@@ -41,7 +41,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     All text is escaped; figures are packed, so that nothing in them can end their element.
     """
@@ -72,7 +72,7 @@ def render(page: Page) -> str:
 
 
 def _words(text: str) -> Markup:
-    """A text with `code` set as code; ``5 %`` is not broken."""
+    """Return a text with `code` set as code; `5 %` is not broken."""
     parts = text.replace(" %", "\u00a0%").split("`")
     if len(parts) % 2 == 0:  # a backtick without a partner
         return escape(text)
@@ -83,12 +83,12 @@ def _words(text: str) -> Markup:
 
 
 def _same_captions(row: list[Panel]) -> bool:
-    """Whether figures side by side have one caption, which then stands below them all."""
+    """Tell whether figures side by side have one caption, which then stands below them all."""
     return len(row) > 1 and bool(row[0].caption) and len({panel.caption for panel in row}) == 1
 
 
 def _figures(page: Page) -> dict[str, Any]:
-    """The figures by id, with both templates; empty if there are none."""
+    """Return the figures by id, with both templates; empty if there are none."""
     blocks = [*page.before, *(part for sweep in page.sweeps for part in sweep.parts)]
     panels = [panel for block in blocks if block.panels for panel in block.panels.all]
     if not panels:

@@ -38,7 +38,7 @@ def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
 
 
 def trial_command(data: ReportData, trial: TrialRecord) -> str:
-    """The command that runs one trial's configuration again, seeds included."""
+    """Return the command that runs one trial's configuration again, seeds included."""
     name = f"{data.name}-{trial.trial_id}"
     words = ["tunescape", "run", _spec(data), "--name", name, *_SEARCH_AGAIN]
     if data.final is not None:
@@ -63,7 +63,7 @@ def trial_command(data: ReportData, trial: TrialRecord) -> str:
 
 
 def commands_of(data: ReportData, trial: TrialRecord) -> list[tuple[str, str]]:
-    """How to train one trial again, and how to look at its newest checkpoint."""
+    """Return how to train one trial again, and how to look at its newest checkpoint."""
     commands = [(trial_command(data, trial), "train it again")]
     newest = max(_kept(trial), key=lambda path: path.name, default=None)
     if newest is not None and is_of_policy(newest):
@@ -77,12 +77,12 @@ def commands_of(data: ReportData, trial: TrialRecord) -> list[tuple[str, str]]:
 
 
 def _kept(trial: TrialRecord) -> list[Path]:
-    """The checkpoints of a trial that are there."""
+    """Return the checkpoints of a trial that are there."""
     return [checkpoint.path for checkpoint in trial.checkpoints] or trial.unplaced
 
 
 def _trust(policy: Path) -> list[str]:
-    """The options that the command which plays with a policy needs."""
+    """Return the options that the command which plays with a policy needs."""
     from trainables.runtime.evaluation.needed_trust import needed_trust
 
     return [word for entry in needed_trust(policy) for word in ("--trust", entry)]
@@ -113,13 +113,13 @@ def _assignments(key: str, value: Any) -> list[str]:
 
 
 def _was_replaced(data: ReportData, trial: TrialRecord) -> bool:
-    """Whether the weights of a population's trial came from a schedule of settings."""
+    """Tell whether the weights of a population's trial came from a schedule of settings."""
     population = data.scheduler["algorithm"] in POPULATION
     return population and any(exploit.trial == trial.trial_id for exploit in data.lineage)
 
 
 def _end(data: ReportData, trial: TrialRecord) -> list[str]:
-    """A scheduler stopped the trial before the sweep's own end: so does the command."""
+    """Return a scheduler stopped the trial before the sweep's own end: so does the command."""
     words: list[str] = []
     for metric, limit in (data.spec.get("stop") or {}).items():
         reached = finite(trial.frame.get(metric))

@@ -21,7 +21,7 @@ class Part:
     """A figure of a section.
 
     Attributes:
-        source: Its function as ``module:name``.
+        source: Its function as `module:name`.
         title: Its heading; may be empty.
         of_surrogate: Whether it is read off the forests alone: it is folded away where these
             explain nothing.
@@ -32,7 +32,7 @@ class Part:
     of_surrogate: bool = False
 
     def draw(self, data: ReportData) -> Any:
-        """Calls the function; see `Drawn`."""
+        """Call the function; see `Drawn`."""
         module, _, name = self.source.partition(":")
         home = import_module(f"analysis.{module}")
         function: Callable[[ReportData], Any] = getattr(home, name)
@@ -141,7 +141,7 @@ SECTIONS = (
 
 
 def draw(section: Section, data: ReportData, prefix: str) -> Panels:
-    """Makes a section's figures.
+    """Make a section's figures.
 
     Args:
         section: The section.
@@ -158,7 +158,7 @@ def draw(section: Section, data: ReportData, prefix: str) -> Panels:
 
 
 def drawn_panels(panels: Panels, drawn: Any, title: str, key: str, *, folded: bool = False) -> None:
-    """Adds what a figure's function gave, see `Drawn`.
+    """Add what a figure's function gave, see `Drawn`.
 
     Args:
         panels: To which it is added.

@@ -89,7 +89,7 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
 
 
 def seeds_table(data: ReportData) -> Table | None:
-    """The winner's last value by seed."""
+    """Return the winner's last value by seed."""
     if data.winner is None or not data.seeds:
         return None
     rows = []
@@ -104,7 +104,7 @@ def seeds_table(data: ReportData) -> Table | None:
 
 
 def groups_table(data: ReportData, runs: list[Group]) -> Table:
-    """The configurations of a sweep over seeds."""
+    """Return the configurations of a sweep over seeds."""
     names = list(runs[0].settings)
     rows = []
     for run in runs[:MAX_ROWS]:
@@ -132,7 +132,7 @@ def groups_table(data: ReportData, runs: list[Group]) -> Table:
 
 
 def final_table(data: ReportData) -> Table | None:
-    """The configurations on held-out seeds."""
+    """Return the configurations on held-out seeds."""
     if data.final is None:
         return None
     found = data.final["configurations"]
@@ -161,7 +161,7 @@ def final_table(data: ReportData) -> Table | None:
 
 
 def front_table(data: ReportData, anchors: Mapping[str, str]) -> Table | None:
-    """The Pareto-optimal trials."""
+    """Return the Pareto-optimal trials."""
     if data.pareto is None:
         return None
     front = data.pareto[data.pareto["optimal"]].head(MAX_ROWS)
@@ -178,7 +178,7 @@ def front_table(data: ReportData, anchors: Mapping[str, str]) -> Table | None:
 
 
 def value_cell(value: Any) -> Cell:
-    """A setting's value."""
+    """Return a setting's value."""
     if value is None or isinstance(value, str):
         return Cell(value or NONE)
     if is_number(value):

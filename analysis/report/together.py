@@ -47,7 +47,7 @@ def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
 
 
 def _table(found: Comparison) -> Table:
-    """A row for each sweep or algorithm, the best interquartile mean first."""
+    """Return a row for each sweep or algorithm, the best interquartile mean first."""
     scaled = bool(found.tasks["low"].notna().all())  # of several tasks: then higher is better
     least = found.mode == "min" and not scaled
     frame = found.summary.sort_values("iqm", ascending=least, kind="stable")

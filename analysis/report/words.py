@@ -27,7 +27,7 @@ class Summary:
 
 
 def summary(data: ReportData) -> Summary:
-    """The sweep in a few sentences, with honest cautions."""
+    """Return the sweep in a few sentences, with honest cautions."""
     said = Summary([_what(data)])
     for part in (_winner, _held_out, _cost, _mattered, _failed):
         sentences, cautions = part(data)
@@ -38,7 +38,7 @@ def summary(data: ReportData) -> Summary:
 
 
 def last_interval(trial: TrialRecord, metric: str) -> tuple[float, float]:
-    """The interval that a trial of several seeds reported last; NaN for others."""
+    """Return the interval that a trial of several seeds reported last; NaN for others."""
     ends = [finite(trial.frame.get(f"seeds/{metric}/{end}")) for end in ("low", "high")]
     low, high = (float(end.iloc[-1]) if len(end) else math.nan for end in ends)
     return low, high
@@ -131,7 +131,7 @@ def _lead(data: ReportData) -> str:
 
 
 def _why_first(first: Score, other: Score, data: ReportData) -> str:
-    """Which part of the rule in `analysis.ranking.order` put the winner before its equal."""
+    """Return which part of the rule in `analysis.ranking.order` put the winner before its equal."""
     mine, theirs = (score.course.reached(data.sign) for score in (first, other))
     if mine < theirs:
         return f"as it was there after {mine:,.0f} steps, the next one after {theirs:,.0f}"
@@ -176,7 +176,7 @@ def _best_group(data: ReportData, runs: list[Group]) -> Said:
 
 
 def _lost_seeds(data: ReportData, runs: list[Group]) -> str:
-    """What a reader must know of runs that failed or diverged; empty if there are none."""
+    """Return what a reader must know of runs that failed or diverged; empty if there are none."""
     lost = [run for run in runs if run.lost]
     if not lost:
         return ""
@@ -194,7 +194,7 @@ def _lost_seeds(data: ReportData, runs: list[Group]) -> str:
 
 
 def settings_label(settings: dict[str, Any]) -> str:
-    """Settings in a line: ``lr = 0.001, num_epochs = 4``."""
+    """Settings in a line: `lr = 0.001, num_epochs = 4`."""
     parts = [f"{name} = {number(value)}" for name, value in settings.items()]
     return ", ".join(parts) if parts else "the only configuration"
 
@@ -270,7 +270,7 @@ def _held_out(data: ReportData) -> Said:
 
 
 def _better(a: dict[str, Any], b: dict[str, Any], data: ReportData) -> bool:
-    """Whether a row of the final has a better value than another, though fewer runs."""
+    """Tell whether a row of the final has a better value than another, though fewer runs."""
     if a["held_out_iqm"] is None or b["held_out_iqm"] is None:
         return False
     ahead = data.sign * (a["held_out_iqm"] - b["held_out_iqm"]) > 0

@@ -40,7 +40,7 @@ class CheckpointRecord:
 def find_checkpoints(
     folder: Path, frame: pd.DataFrame, told: Mapping[str, dict[str, Any]]
 ) -> tuple[list[CheckpointRecord], list[Path]]:
-    """The checkpoints of a trial that are there, oldest first.
+    """Return the checkpoints of a trial that are there, oldest first.
 
     Args:
         folder: The trial's.
@@ -87,7 +87,7 @@ def _row_at(frame: pd.DataFrame, key: str, value: int | None) -> dict[str, Any] 
 
 
 def _noted_iterations(folder: Path) -> dict[str, int]:
-    """The iterations of a trial's checkpoints that the sweep noted when they were made."""
+    """Return the iterations of a trial's checkpoints that the sweep noted when they were made."""
     found: dict[str, int] = {}
     try:
         lines = (folder / JOURNAL).read_text(encoding="utf-8").splitlines()
@@ -105,7 +105,7 @@ def _noted_iterations(folder: Path) -> dict[str, int]:
 
 
 def _at(document: Any, *keys: str) -> int | None:
-    """The whole number at a path of keys in a JSON document; None where there is none."""
+    """Return the whole number at a path of keys in a JSON document; None where there is none."""
     for key in keys:
         if not isinstance(document, dict):
             return None

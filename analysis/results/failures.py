@@ -22,7 +22,7 @@ class Failure:
     Attributes:
         trial_id: Tune's id.
         cause: The line of its last traceback that names the exception.
-        text: The whole of its ``error.txt``; empty if there is none.
+        text: The whole of its `error.txt`; empty if there is none.
         recovered: Whether it went on from a checkpoint, and did not end as failed.
     """
 
@@ -33,7 +33,7 @@ class Failure:
 
 
 def failures(sweep: Sweep) -> list[Failure]:
-    """The trials that failed or went on after a failure, in the sweep's order."""
+    """Return the trials that failed or went on after a failure, in the sweep's order."""
     found = []
     for trial in sweep.trials:
         text = _error_text(trial)

@@ -30,12 +30,12 @@ _READERS = min(8, os.cpu_count() or 1)
 
 
 def load_sweep(results: Source) -> Sweep:
-    """Reads a sweep.
+    """Read a sweep.
 
     Args:
-        results: A ``ResultGrid`` (what ``Tuner.fit`` returns), the path of a sweep folder
-            (``runs/<name>``: running, finished, killed or moved from elsewhere),
-            ``mlflow:<experiment>/<sweep>`` or ``mlflow:<run id>`` (see
+        results: A `ResultGrid` (what `Tuner.fit` returns), the path of a sweep folder
+            (`runs/<name>`: running, finished, killed or moved from elsewhere),
+            `mlflow:<experiment>/<sweep>` or `mlflow:<run id>` (see
             `analysis.results.mlflow.load_mlflow_sweep`), or a `Sweep` that was read before.
 
     Raises:
@@ -106,7 +106,7 @@ def _trial_from_folder(folder: Path, state: dict[str, Any]) -> TrialRecord:
 
 
 def _was_cut_off(frame: pd.DataFrame, state: Mapping[str, Any]) -> bool:
-    """Whether a trial ended with its sweep: by a time budget, or by Ctrl-C as Tune sees it.
+    """Tell whether a trial ended with its sweep: by a time budget, or by Ctrl-C as Tune sees it.
 
     No row says that it is the last one. Nor does that of a trial which a scheduler ended while it
     was paused; there Tune's last result does.
@@ -158,7 +158,7 @@ def _sweep_from_grid(grid: ResultGrid) -> Sweep:
 
 
 def _tune_states(path: Path) -> list[dict[str, Any]]:
-    """The states of the trials in Tune's newest snapshot; its pickled parts stay unread."""
+    """Return the states of the trials in Tune's newest snapshot; its pickled parts stay unread."""
     for file in sorted(path.glob("experiment_state-*.json"), reverse=True):
         snapshot = read_json(file)
         if not isinstance(snapshot, dict):
@@ -176,18 +176,18 @@ def _tune_states(path: Path) -> list[dict[str, Any]]:
 
 
 def _number_of(state: dict[str, Any]) -> int:
-    """The trial's number in its sweep, which begins its tag: ``3_lr=0.1``."""
+    """Return the trial's number in its sweep, which begins its tag: `3_lr=0.1`."""
     number = str(state.get("experiment_tag")).partition("_")[0]
     return int(number) if number.isdecimal() else 0
 
 
 def is_mlflow(source: object) -> bool:
-    """Whether a source names a sweep in MLflow; a command line may have made a path of it."""
+    """Tell whether a source names a sweep in MLflow; a command line may have made a path of it."""
     return isinstance(source, str | os.PathLike) and os.fspath(source).startswith(MLFLOW)
 
 
 def is_sweep_folder(path: Path) -> bool:
-    """Whether Tune saved a sweep there, or at least a trial."""
+    """Tell whether Tune saved a sweep there, or at least a trial."""
     if not path.is_dir():
         return False
     return any(path.glob("experiment_state-*.json")) or any(map(_is_trial_folder, path.iterdir()))

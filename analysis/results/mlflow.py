@@ -1,8 +1,8 @@
 """A sweep read back from MLflow: its parent run, and a child run per trial.
 
 What MLflow holds is what `experiments.tracking.runs` writes there: finite numbers by environment
-step and time, settings as text. So a frame from MLflow lacks texts, flags (``done``) and values
-that are not finite; counts are floats; a setting that was the text ``"1"`` comes back as a number.
+step and time, settings as text. So a frame from MLflow lacks texts, flags (`done`) and values
+that are not finite; counts are floats; a setting that was the text `"1"` comes back as a number.
 All else equals the folder's.
 """
 
@@ -43,12 +43,12 @@ _STATUS = {"FINISHED": "TERMINATED", "FAILED": "ERROR", "SCHEDULED": "PENDING"}
 
 
 def load_mlflow_sweep(sweep: str, *, tracking_uri: str | None = None) -> Sweep:
-    """Reads a sweep from an MLflow tracking store; nothing of its folder is needed.
+    """Read a sweep from an MLflow tracking store; nothing of its folder is needed.
 
     Args:
-        sweep: ``<experiment>/<sweep>``, ``<sweep>`` or the run id of the sweep's own run. Of sweeps
+        sweep: `<experiment>/<sweep>`, `<sweep>` or the run id of the sweep's own run. Of sweeps
             of the same name the newest is taken.
-        tracking_uri: Of the store; by default ``MLFLOW_TRACKING_URI``, else ``runs/mlflow.db``.
+        tracking_uri: Of the store; by default `MLFLOW_TRACKING_URI`, else `runs/mlflow.db`.
 
     Returns:
         The sweep as of its folder, as far as MLflow knows it: see this module. Its checkpoints are
@@ -87,7 +87,7 @@ def _default_uri() -> str:
 
 
 def _find(client: MlflowClient, sweep: str, uri: str) -> tuple[Run, str]:
-    """The sweep's own run, and the name of its experiment."""
+    """Return the sweep's own run, and the name of its experiment."""
     experiments = {e.experiment_id: e.name for e in pages(client.search_experiments)}
     parents = search_runs(client, experiments, f"tags.`{KIND_TAG}` = '{SWEEP_KIND}'")
     known: dict[str, tuple[Run, str]] = {}
@@ -105,7 +105,7 @@ def _find(client: MlflowClient, sweep: str, uri: str) -> tuple[Run, str]:
 
 
 def _trials(client: MlflowClient, parent: Run) -> list[Run]:
-    """The runs of the sweep's trials, in the order of their numbers."""
+    """Return the runs of the sweep's trials, in the order of their numbers."""
     sweep_id = parent.data.tags.get(SWEEP_TAG, "")
     runs = search_runs(client, [parent.info.experiment_id], f"tags.`{SWEEP_TAG}` = '{sweep_id}'")
     # An attempt that failed before its trial was started anew says so behind the trial's id.
@@ -138,9 +138,9 @@ def _trial(run: Run, points: Iterable[Point], searched: tuple[str, ...]) -> Tria
 
 
 def _rows(points: Iterable[Point], params: Config, tags: dict[str, str]) -> list[Row]:
-    """The results in the order of their times, each with its config.
+    """Return the results in the order of their times, each with its config.
 
-    A scheduler's change of a number is a metric ``config/<setting>`` from then on, of anything else
+    A scheduler's change of a number is a metric `config/<setting>` from then on, of anything else
     a tag.
     """
     moments: dict[tuple[int, int], Row] = {}
@@ -162,7 +162,7 @@ def _rows(points: Iterable[Point], params: Config, tags: dict[str, str]) -> list
 
 
 def _changes(tags: dict[str, str]) -> Iterator[tuple[int, str, Any]]:
-    """The changes of settings that are no numbers: the step, the setting and its value."""
+    """Yield the changes of settings that are no numbers: the step, the setting and its value."""
     for tag, text in tags.items():
         found = re.fullmatch(r"(.*) \(from env step (\d+)\)", text, re.DOTALL)
         if tag.startswith(CHANGED_TAGS) and found is not None:
@@ -170,6 +170,6 @@ def _changes(tags: dict[str, str]) -> Iterator[tuple[int, str, Any]]:
 
 
 def _like(number: float, before: Any) -> Any:
-    """A metric as a setting: whole where it was a whole number before."""
+    """Return a metric as a setting: whole where it was a whole number before."""
     whole = isinstance(before, int) and not isinstance(before, bool) and number == int(number)
     return int(number) if whole else number

@@ -106,7 +106,7 @@ def _request(store: Any, run_ids: Sequence[str], name: str) -> Any:
 
 
 def _is_served(store: Any) -> bool:
-    """Whether the server has the bulk reading; not every server is MLflow's own."""
+    """Tell whether the server has the bulk reading; not every server is MLflow's own."""
     answer = _request(store, ["0" * 32], "none")
     return bool(answer.status_code == 200 and isinstance(answer.json().get("metrics"), list))
 

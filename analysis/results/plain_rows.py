@@ -1,6 +1,6 @@
 """Result rows that are flat JSON objects, read as columns by Arrow.
 
-Almost every ``result.json`` is such a file, and so is read four times as fast as line by line.
+Almost every `result.json` is such a file, and so is read four times as fast as line by line.
 Whatever is not (torn or nested rows, lists, values whose type changes) is left to
 `analysis.results.rows`, which reads everything and gives the same frame (but for integers beyond 64
 bits: floats here).
@@ -30,11 +30,11 @@ _ROW = "row"
 
 
 def read_plain_rows(data: bytes, timeline: Timeline) -> tuple[pd.DataFrame, list[Config]] | None:
-    """Reads a ``result.json``.
+    """Read a `result.json`.
 
     Args:
         data: The file's content.
-        timeline: Which rows count: given ``training_iteration``, environment steps and ``config``
+        timeline: Which rows count: given `training_iteration`, environment steps and `config`
             of all rows, it returns those to keep.
 
     Returns:
@@ -101,7 +101,7 @@ def _config_of(line: bytes) -> tuple[bytes, Config] | None:
 
 
 def _read(data: bytes, count: int) -> pa.Table | None:
-    """The rows as a table; None unless all ``count`` of them are flat and of stable types."""
+    """The rows as a table; None unless all `count` of them are flat and of stable types."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
 
@@ -130,7 +130,7 @@ def _read(data: bytes, count: int) -> pa.Table | None:
 
 
 def _is_plain(column: pa.ChunkedArray) -> bool:
-    """Whether pandas would make the same of the values, had it read them one by one."""
+    """Tell whether pandas would make the same of the values, had it read them one by one."""
     import pyarrow as pa
 
     if column.type == pa.bool_():

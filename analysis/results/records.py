@@ -1,4 +1,4 @@
-"""A sweep as records, one per trial: read from a folder's JSON files or a ``ResultGrid``."""
+"""A sweep as records, one per trial: read from a folder's JSON files or a `ResultGrid`."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class TrialRecord:
     Attributes:
         trial_id: Tune's id.
         path: The trial's folder.
-        status: Tune's word for it: ``TERMINATED``, ``ERROR``, ``RUNNING``, ``PENDING``, ``PAUSED``.
-            A sweep that was killed, interrupted or out of time leaves trials that say ``RUNNING``.
+        status: Tune's word for it: `TERMINATED`, `ERROR`, `RUNNING`, `PENDING`, `PAUSED`.
+            A sweep that was killed, interrupted or out of time leaves trials that say `RUNNING`.
         config: The nested config that the trial used last.
-        searched: The flat names (``model/vf_share_layers``) of what the search set.
+        searched: The flat names (`model/vf_share_layers`) of what the search set.
         frame: One row per training iteration, in order, a column per metric.
         row_configs: The config of each row where it changed on the way (PBT), else None.
-        held: Tune's resources for the trial (``CPU``, ``GPU``, …), as far as a ``ResultGrid`` told
+        held: Tune's resources for the trial (`CPU`, `GPU`, …), as far as a `ResultGrid` told
             them; a folder does not.
         told: The results of checkpoints by the names of their folders, where Tune told them.
     """
@@ -88,7 +88,7 @@ class Sweep:
     trials: list[TrialRecord]
 
     def require_metric(self, metric: str) -> None:
-        """Checks that some trial reported ``metric``.
+        """Check that some trial reported `metric`.
 
         Raises:
             ResultsError: No trial did; the message names the nearest metrics.

@@ -1,4 +1,4 @@
-"""A trial's result rows, read from ``result.json`` (a JSON object a line) or ``progress.csv``."""
+"""A trial's result rows, read from `result.json` (a JSON object a line) or `progress.csv`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Config = dict[str, Any]
 
 
 def read_rows(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """Reads everything that a trial reported.
+    """Read everything that a trial reported.
 
     Args:
         folder: The trial's folder.
 
     Returns:
-        A frame with one row per ``training_iteration`` in order and a column per metric (nested
-        ones joined by ``/``), without the config; and the nested config of each row. Both are empty
+        A frame with one row per `training_iteration` in order and a column per metric (nested
+        ones joined by `/`), without the config; and the nested config of each row. Both are empty
         where the trial reported nothing.
     """
     data = _content(folder / "result.json")
@@ -45,7 +45,7 @@ def read_rows(folder: Path) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; None where it is absent, torn or not JSON."""
+    """Return the content of a JSON file; None where it is absent, torn or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -58,11 +58,11 @@ def as_config(value: Any) -> Config:
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"model": {"lr": 1}}`` -> ``{"model/lr": 1}``. An empty mapping stays a value.
+    """`{"model": {"lr": 1}}` -> `{"model/lr": 1}`. An empty mapping stays a value.
 
     Args:
         nested: A config or a result, with mappings as values at any depth.
-        prefix: What every key starts with, ending in ``/`` unless empty.
+        prefix: What every key starts with, ending in `/` unless empty.
     """
     flat: dict[str, Any] = {}
     for key, value in nested.items():
@@ -112,7 +112,7 @@ def _parse(line: str) -> Row | None:
 
 
 def _cleaned(row: Row) -> Row:
-    """The row without what stands in a counter's place but is none, and with a config."""
+    """Return the row without what stands in a counter's place but is none, and with a config."""
     for name in COUNTERS:
         if name in row and not _is_number(row[name]):
             del row[name]
@@ -141,7 +141,7 @@ def _csv_rows(path: Path) -> list[Row]:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"model/lr": 1}`` -> ``{"model": {"lr": 1}}``."""
+    """`{"model/lr": 1}` -> `{"model": {"lr": 1}}`."""
     nested: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, leaf = name.split("/")
@@ -153,7 +153,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_timeline(rows: list[Row]) -> list[Row]:
-    """Keeps the rows of the run that counts.
+    """Keep the rows of the run that counts.
 
     A resumed trial continues from its checkpoint and writes the iterations since then again (``[1,
     2, 3, 3, 4]``). A row therefore replaces every earlier one of the same or a later iteration:
@@ -170,7 +170,7 @@ def one_timeline(rows: list[Row]) -> list[Row]:
 
 
 def _steps_back(before: Row, row: Row) -> bool:
-    """Whether ``row`` comes, by environment steps, from an earlier point of training."""
+    """Tell whether `row` comes, by environment steps, from an earlier point of training."""
     steps, now = before.get(ENV_STEPS), row.get(ENV_STEPS)
     if not isinstance(steps, int | float) or not isinstance(now, int | float):
         return False

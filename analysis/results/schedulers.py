@@ -41,14 +41,14 @@ CHANGING = tuple(name for name, family in SCHEDULER_FAMILIES.items() if family.c
 
 
 def section(value: Any, default: str) -> dict[str, Any]:
-    """A spec's `search` or `scheduler` as a mapping; it may be a name alone, or missing."""
+    """Return a spec's `search` or `scheduler` as a mapping; it may be a name alone, or missing."""
     if isinstance(value, Mapping) and "algorithm" in value:
         return dict(value)
     return {"algorithm": value if isinstance(value, str) else default}
 
 
 def compares_settings(spec: Mapping[str, Any]) -> bool:
-    """Whether the ends of a sweep's trials tell what each setting did.
+    """Tell whether the ends of a sweep's trials tell what each setting did.
 
     Not after a search that learns, which tries good levels more often and beside better values of
     the others; not where trials were stopped early, for their ends are at different budgets; and

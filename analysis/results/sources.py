@@ -23,9 +23,9 @@ _DEPTH = 2
 
 
 def load_sweeps(sources: Source | Sequence[Source]) -> list[Sweep]:
-    """Reads one or several sweeps.
+    """Read one or several sweeps.
 
-    A folder that is no sweep but holds some (a matrix's, or ``runs``) stands for those in it, in
+    A folder that is no sweep but holds some (a matrix's, or `runs`) stands for those in it, in
     the order of their names; the same folder counts once.
 
     Args:
@@ -33,7 +33,7 @@ def load_sweeps(sources: Source | Sequence[Source]) -> list[Sweep]:
 
     Returns:
         The sweeps in the order in which they were given. No two have the same name: where they
-        would, as many parent folders are put before it as tell them apart (``a/ppo``, ``b/ppo``).
+        would, as many parent folders are put before it as tell them apart (`a/ppo`, `b/ppo`).
 
     Raises:
         ResultsError: There is none, or one of them cannot be read.
@@ -59,7 +59,7 @@ def load_sweeps(sources: Source | Sequence[Source]) -> list[Sweep]:
 
 
 def are_several(sources: Source | Sequence[Source]) -> bool:
-    """Whether frames of ``sources`` name the sweep: a list does, and a folder of sweeps."""
+    """Tell whether frames of `sources` name the sweep: a list does, and a folder of sweeps."""
     if _is_path(sources):
         return not is_sweep_folder(expanded(sources).resolve())  # type: ignore[arg-type]
     return isinstance(sources, Sequence) and not isinstance(sources, str)
@@ -76,7 +76,7 @@ def _is_path(source: object) -> bool:
 
 
 def _sweep_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
-    """The folder itself if it is a sweep's, else those of the sweeps in it."""
+    """Yield the folder itself if it is a sweep's, else those of the sweeps in it."""
     if is_sweep_folder(folder):
         yield folder
     elif depth and folder.is_dir():
@@ -86,7 +86,7 @@ def _sweep_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sorts ``lr_2`` before ``lr_10``."""
+    """Sort `lr_2` before `lr_10`."""
     parts = re.findall(r"\d+|\D+", str(path))
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 

@@ -12,7 +12,7 @@ _TEXTS = ("metric", "mode", "algorithm")
 
 
 def read_spec_file(folder: Path) -> dict[str, Any]:
-    """The content of the folder's ``spec.yaml``; empty where none was written, or it is no spec.
+    """The content of the folder's `spec.yaml`; empty where none was written, or it is no spec.
 
     A file that was changed by hand may hold anything: sections that are none are left out.
     """
@@ -26,7 +26,7 @@ def read_spec_file(folder: Path) -> dict[str, Any]:
 
 
 def _is_sound(key: str, value: Any) -> bool:
-    """Whether a key holds what its readers take for granted."""
+    """Tell whether a key holds what its readers take for granted."""
     if key not in _MAPPINGS or value is None:
         return True
     if not isinstance(value, dict) or not all(isinstance(value.get(k, ""), str) for k in _TEXTS):

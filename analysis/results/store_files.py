@@ -36,13 +36,13 @@ _LONGEST_LINE = 1_000_000  # bytes of a journal's first line, which makes a stud
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """The file of an SQLite URI; None for any other, and for a database in memory."""
+    """Return the file of an SQLite URI; None for any other, and for a database in memory."""
     found = _SQLITE_URI.match(uri)
     return None if found is None or found["path"] == ":memory:" else Path(found["path"])
 
 
 def why_no_tracking_uri(uri: str) -> str | None:
-    """Why MLflow has no store for a URI; None if it has one. Its place is not looked at."""
+    """Return why MLflow has no store for a URI; None if it has one. Its place is not looked at."""
     try:
         parts = urlsplit(uri)
         host = parts.hostname
@@ -62,7 +62,7 @@ def why_no_tracking_uri(uri: str) -> str | None:
 
 
 def why_not_mlflow(uri: str) -> str | None:
-    """Why MLflow must not write to a tracking URI: its file or folder holds something else.
+    """Return why MLflow must not write to a tracking URI: its file or folder holds something else.
 
     Returns:
         One line; None if the place is MLflow's, empty or not there, or is on a server.
@@ -115,7 +115,7 @@ def why_not_database(path: Path, tables: frozenset[str], owner: str) -> str | No
 
 
 def why_not_journal(path: Path) -> str | None:
-    """Why a file is not a journal of Optuna's; None if it is, is empty or is not there."""
+    """Return why a file is not a journal of Optuna's; None if it is, is empty or is not there."""
     problem = _why_no_file(path)
     if problem is not None or not path.exists() or not path.stat().st_size:
         return problem

@@ -35,7 +35,7 @@ def aggregate(
     seeds of all tasks; the mean shortfall from the target. Higher is better, except of the gap.
 
     Args:
-        scores: By algorithm, ``[seeds, tasks]``, or ``[seeds]`` of one task; the tasks are the same
+        scores: By algorithm, `[seeds, tasks]`, or `[seeds]` of one task; the tasks are the same
             in each, the numbers of seeds may differ. Of several tasks they should be on one scale:
             `normalise`.
         target: The score that counts as optimal (gamma): 1 for normalised scores. Without it there
@@ -45,13 +45,13 @@ def aggregate(
         seed: Of the bootstrap.
 
     Returns:
-        A row per algorithm and statistic (``mean``, ``median``, ``iqm`` and, with a target,
-        ``optimality_gap``): ``algorithm``, ``statistic``, ``value``, ``low``, ``high``, ``seeds``,
-        ``tasks``. All are NaN where a score is not finite, the interval also for a single seed.
-        ``attrs`` holds ``confidence``, ``resamples`` and ``target``.
+        A row per algorithm and statistic (`mean`, `median`, `iqm` and, with a target,
+        `optimality_gap`): `algorithm`, `statistic`, `value`, `low`, `high`, `seeds`,
+        `tasks`. All are NaN where a score is not finite, the interval also for a single seed.
+        `attrs` holds `confidence`, `resamples` and `target`.
 
     Raises:
-        ResultsError: Scores are no ``[seeds, tasks]``, or their numbers of tasks differ.
+        ResultsError: Scores are no `[seeds, tasks]`, or their numbers of tasks differ.
     """
     tables = same_tasks(scores)
     statistics: dict[str, Statistic] = {"mean": mean, "median": median, "iqm": interquartile_mean}
@@ -89,7 +89,7 @@ def aggregate_curves(
     Every budget has the same resampled seeds, so that a band does not flicker from point to point.
 
     Args:
-        curves: By algorithm, ``[seeds, tasks, budgets]``, or ``[seeds, budgets]`` of one task:
+        curves: By algorithm, `[seeds, tasks, budgets]`, or `[seeds, budgets]` of one task:
             the score at each budget. Budgets that a seed has not reached are NaN.
         budgets: In env steps or seconds; what the curves were read off at.
         confidence: Of each point's stratified percentile bootstrap interval, not of all together.
@@ -97,8 +97,8 @@ def aggregate_curves(
         seed: Of the bootstrap.
 
     Returns:
-        A row per algorithm and budget: ``algorithm``, ``budget``, ``iqm``, ``low``, ``high``,
-        ``seeds``, ``tasks``; NaN at budgets where a seed has no finite score: dropping it would
+        A row per algorithm and budget: `algorithm`, `budget`, `iqm`, `low`, `high`,
+        `seeds`, `tasks`; NaN at budgets where a seed has no finite score: dropping it would
         favour algorithms whose bad seeds end early.
 
     Raises:
@@ -127,7 +127,7 @@ def aggregate_curves(
 
 
 def same_tasks(scores: Mapping[str, npt.ArrayLike]) -> dict[str, Floats]:
-    """Each algorithm's scores as ``[seeds, tasks]``.
+    """Each algorithm's scores as `[seeds, tasks]`.
 
     Raises:
         ResultsError: There are none, or their numbers of tasks differ.

@@ -62,12 +62,12 @@ def reached_summary(
     """Sums up at which budgets runs reached a threshold, those that never did among them.
 
     Args:
-        budgets: ``[runs]``: where each reached it; infinity if it did not.
-        ends: ``[runs]``: the budget at which each ended.
+        budgets: `[runs]`: where each reached it; infinity if it did not.
+        ends: `[runs]`: the budget at which each ended.
         horizon: What happened later does not count. By default it is of the mean only: the
             largest budget that all runs had which did not fail, so that the mean needs no
             assumption about those that ended early.
-        failed: ``[runs]``: which failed. One that had not reached the threshold never does,
+        failed: `[runs]`: which failed. One that had not reached the threshold never does,
             whatever the others' budget; where it ended says nothing of theirs, and may be NaN.
         confidence: Of the intervals.
         resamples: Of the bootstrap, which draws runs.
@@ -108,7 +108,7 @@ def reached_summary(
 
 
 def _median_and_mean(times: np.ndarray, observed: np.ndarray, until: float) -> tuple[float, float]:
-    """The median and the restricted mean of the Kaplan-Meier curve, by scipy's estimator."""
+    """Return the median and the restricted mean of the Kaplan-Meier curve, by scipy's estimator."""
     from scipy.stats import CensoredData, ecdf
 
     survival = ecdf(CensoredData(uncensored=times[observed], right=times[~observed])).sf

@@ -2,7 +2,7 @@
 
 The definitions are those of Agarwal et al. (2021), "Deep reinforcement learning at the edge of the
 statistical precipice", section 4, and the numbers those of the authors' library rliable. Scores are
-``[seeds, tasks]``, any dimensions before those are a batch (a bootstrap's resamples).
+`[seeds, tasks]`, any dimensions before those are a batch (a bootstrap's resamples).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CUT = 0.25
 
 
 def as_scores(values: npt.ArrayLike, name: str = "scores") -> Floats:
-    """Scores as ``[seeds, tasks]``; one dimension is the seeds of a single task.
+    """Scores as `[seeds, tasks]`; one dimension is the seeds of a single task.
 
     Raises:
         ResultsError: They are not numbers, ragged, empty, or of more than two dimensions.
@@ -43,17 +43,17 @@ def as_scores(values: npt.ArrayLike, name: str = "scores") -> Floats:
 
 
 def normalise(scores: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> Floats:
-    """Scores of several tasks on one scale: ``(score - low) / (high - low)``.
+    """Scores of several tasks on one scale: `(score - low) / (high - low)`.
 
     Without it the task with the largest returns decides every average over tasks.
 
     Args:
-        scores: ``[seeds, tasks]``, or ``[seeds]`` of one task.
+        scores: `[seeds, tasks]`, or `[seeds]` of one task.
         low: The score that shall be 0, of each task or of all: e.g. a random policy's.
         high: The score that shall be 1: e.g. the score at which the task counts as solved.
 
     Raises:
-        ResultsError: ``low`` and ``high`` are equal or do not fit the number of tasks.
+        ResultsError: `low` and `high` are equal or do not fit the number of tasks.
     """
     raw = as_scores(scores)
     try:
@@ -66,24 +66,24 @@ def normalise(scores: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) ->
 
 
 def task_means(scores: Floats) -> Floats:
-    """The mean over seeds of each task: ``[..., seeds, tasks]`` -> ``[..., tasks]``."""
+    """Return the mean over seeds of each task: `[..., seeds, tasks]` -> `[..., tasks]`."""
     return np.asarray(scores.mean(axis=-2))
 
 
 def mean(scores: Floats) -> Floats:
-    """The mean over tasks of the mean over seeds, ``[...]``."""
+    """Return the mean over tasks of the mean over seeds, `[...]`."""
     return np.asarray(task_means(scores).mean(axis=-1))
 
 
 def median(scores: Floats) -> Floats:
-    """The median over tasks of the mean over seeds, ``[...]``: of one task it is the mean."""
+    """The median over tasks of the mean over seeds, `[...]`: of one task it is the mean."""
     return np.asarray(np.median(task_means(scores), axis=-1))
 
 
 def interquartile_mean(scores: Floats) -> Floats:
-    """The mean of the middle half of all seeds of all tasks, ``[...]``.
+    """Return the mean of the middle half of all seeds of all tasks, `[...]`.
 
-    Of each side ``floor(n / 4)`` of the ``n = seeds * tasks`` scores are left out.
+    Of each side `floor(n / 4)` of the `n = seeds * tasks` scores are left out.
     """
     from scipy.stats import trim_mean
 
@@ -92,7 +92,7 @@ def interquartile_mean(scores: Floats) -> Floats:
 
 
 def optimality_gap(scores: Floats, target: float = 1.0) -> Floats:
-    """By how much the scores fall short of ``target`` (gamma) on average, ``[...]``; 0 is best.
+    """By how much the scores fall short of `target` (gamma) on average, `[...]`; 0 is best.
 
     Scores above the target count as the target, so that one task cannot make up for another.
     """
@@ -100,12 +100,12 @@ def optimality_gap(scores: Floats, target: float = 1.0) -> Floats:
 
 
 def iqm(values: npt.ArrayLike) -> float:
-    """The interquartile mean: the mean without the lowest and the highest quarter.
+    """Return the interquartile mean: the mean without the lowest and the highest quarter.
 
-    Of each side ``floor(n / 4)`` values are left out: none of 3, one of 5, two of 10.
+    Of each side `floor(n / 4)` values are left out: none of 3, one of 5, two of 10.
 
     Args:
-        values: Scores of any shape, each counting alike; e.g. ``[seeds]`` or ``[seeds, tasks]``.
+        values: Scores of any shape, each counting alike; e.g. `[seeds]` or `[seeds, tasks]`.
 
     Returns:
         NaN if any of them is not finite: a seed that diverged is not to be trimmed away.
@@ -117,7 +117,7 @@ def iqm(values: npt.ArrayLike) -> float:
 
 
 def median_index(values: Sequence[float]) -> int:
-    """Which of the values is the median; the lower of the two middle ones of an even number.
+    """Return which of the values is the median; the lower of the two middle ones of an even number.
 
     Of equal values the first; values that are not finite count as the lowest.
     """

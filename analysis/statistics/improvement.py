@@ -43,7 +43,7 @@ def probability_of_improvement(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Improvement:
-    """The average over tasks of P(x > y) + P(x = y) / 2 (Agarwal et al., 2021, section 4.3).
+    """Return the average over tasks of P(x > y) + P(x = y) / 2 (Agarwal et al., 2021, section 4.3).
 
     On each task it is the Mann-Whitney U statistic over the number of pairs. It says how often x is
     better, not by how much. The interval is a percentile bootstrap's, in which the seeds of x and
@@ -53,9 +53,9 @@ def probability_of_improvement(
     no width: with few seeds that is no certainty.
 
     Args:
-        x: Scores ``[seeds, tasks]``, or ``[seeds]`` of one task.
+        x: Scores `[seeds, tasks]`, or `[seeds]` of one task.
         y: Scores of the other, on the same tasks; the number of seeds may differ.
-        mode: ``"max"`` where higher scores are better, else ``"min"``.
+        mode: `"max"` where higher scores are better, else `"min"`.
         confidence: Of the interval.
         resamples: Of the bootstrap.
         seed: Of the bootstrap.
@@ -91,7 +91,7 @@ def probability_of_improvement(
 
 
 def _wins(x: Floats, y: Floats) -> Floats:
-    """1 where a run of x beats one of y, 0.5 where they tie: ``[tasks, seeds of x, of y]``.
+    """1 where a run of x beats one of y, 0.5 where they tie: `[tasks, seeds of x, of y]`.
 
     Its mean over the pairs of a task is Mann-Whitney's U over their number. It is kept as a table
     since every resample of the bootstrap is a weighted mean of it.
@@ -101,5 +101,5 @@ def _wins(x: Floats, y: Floats) -> Floats:
 
 
 def _weights(rng: np.random.Generator, resamples: int, seeds: int) -> Floats:
-    """How often each seed is drawn, over the number of draws: ``[resamples, seeds]``."""
+    """Return how often each seed is drawn, over the number of draws: `[resamples, seeds]`."""
     return np.asarray(rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds)

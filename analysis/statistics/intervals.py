@@ -31,7 +31,7 @@ _BATCH_BYTES = 64e6
 """What the resamples of one batch may take."""
 
 Statistic = Callable[[Floats], Floats]
-"""From ``[..., seeds, tasks]`` to ``[...]``, or to ``[k, ...]`` for k statistics at once."""
+"""From `[..., seeds, tasks]` to `[...]`, or to `[k, ...]` for k statistics at once."""
 
 
 def bootstrap_interval(
@@ -42,21 +42,21 @@ def bootstrap_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Floats, Floats]:
-    """The percentile interval of a statistic, or of several on the same resamples.
+    """Return the percentile interval of a statistic, or of several on the same resamples.
 
     Args:
-        scores: ``[seeds]`` or ``[seeds, tasks]``: each task's seeds are resampled by themselves.
-        statistic: From ``[..., seeds, tasks]`` to ``[...]`` or ``[k, ...]``.
+        scores: `[seeds]` or `[seeds, tasks]`: each task's seeds are resampled by themselves.
+        statistic: From `[..., seeds, tasks]` to `[...]` or `[k, ...]`.
         confidence: Of the interval.
         resamples: Of the bootstrap.
         seed: Of the bootstrap: the same scores have the same interval.
 
     Returns:
-        Lower and upper end, ``[]`` or ``[k]``; NaN for fewer than two seeds and where a score is
+        Lower and upper end, `[]` or `[k]`; NaN for fewer than two seeds and where a score is
         not finite.
 
     Raises:
-        ResultsError: ``confidence`` or ``resamples`` is not allowed, or `as_scores` refuses.
+        ResultsError: `confidence` or `resamples` is not allowed, or `as_scores` refuses.
     """
     from scipy.stats import bootstrap
 
@@ -97,18 +97,18 @@ def iqm_interval(
     more of them. The wider of both on each side holds best whatever the scores.
 
     Args:
-        values: Scores, ``[seeds]``, or ``[seeds, tasks]``: then each task's seeds are resampled by
+        values: Scores, `[seeds]`, or `[seeds, tasks]`: then each task's seeds are resampled by
             themselves (stratified).
         confidence: Of the interval.
         resamples: Of the bootstrap.
         seed: Of the bootstrap: the same scores have the same interval.
-        method: ``"percentile"``, ``"t"`` or ``"wider"``.
+        method: `"percentile"`, `"t"` or `"wider"`.
 
     Returns:
         Both ends; NaN for fewer than two seeds and where a score is not finite.
 
     Raises:
-        ResultsError: ``method`` is none of them, or see `bootstrap_interval`.
+        ResultsError: `method` is none of them, or see `bootstrap_interval`.
     """
     if method not in _METHODS:
         raise ResultsError(f"method must be one of {', '.join(_METHODS)}, not {method!r}")
@@ -134,7 +134,7 @@ def trimmed_t_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tu
     seeds it is wide: so little is known.
 
     Args:
-        values: Scores, ``[seeds]`` or ``[seeds, tasks]``.
+        values: Scores, `[seeds]` or `[seeds, tasks]`.
         confidence: Of the interval.
 
     Returns:
@@ -172,7 +172,7 @@ def interval_label(num_seeds: int) -> str:
 
 
 def interval_caution(num_seeds: int) -> str:
-    """What a report with intervals of so few seeds says; empty if they are enough."""
+    """Return what a report with intervals of so few seeds says; empty if they are enough."""
     if num_seeds >= ENOUGH_SEEDS:
         return ""
     if num_seeds < 2:
@@ -189,7 +189,7 @@ def interval_caution(num_seeds: int) -> str:
 
 
 def check_bootstrap(confidence: float, resamples: int) -> None:
-    """Raises `ResultsError` where either is not allowed."""
+    """Raise `ResultsError` where either is not allowed."""
     if not 0 < confidence < 1:
         raise ResultsError(f"confidence must be between 0 and 1, not {confidence}")
     if resamples < 100:

@@ -30,19 +30,19 @@ def performance_profile(
     (stochastic dominance); where it crosses 0.5 is the median run, the area under it the mean.
 
     Args:
-        scores: By algorithm, ``[seeds, tasks]``, or ``[seeds]`` of one task; see `normalise`.
+        scores: By algorithm, `[seeds, tasks]`, or `[seeds]` of one task; see `normalise`.
         thresholds: At which to evaluate (tau); default: 101 from the lowest to the highest score.
         confidence: Of the band at each threshold (stratified percentile bootstrap).
         resamples: Of the bootstrap.
         seed: Of the bootstrap.
 
     Returns:
-        A row per algorithm and threshold: ``algorithm``, ``threshold``, ``fraction``, ``low``,
-        ``high``; NaN where a score is not finite, the band also for a single seed. ``attrs`` holds
-        ``confidence`` and ``resamples``.
+        A row per algorithm and threshold: `algorithm`, `threshold`, `fraction`, `low`,
+        `high`; NaN where a score is not finite, the band also for a single seed. `attrs` holds
+        `confidence` and `resamples`.
 
     Raises:
-        ResultsError: Scores are no ``[seeds, tasks]``, their numbers of tasks differ, or the
+        ResultsError: Scores are no `[seeds, tasks]`, their numbers of tasks differ, or the
             thresholds are no finite numbers.
     """
     return _profile(scores, thresholds, _pooled, confidence, resamples, seed)
@@ -56,7 +56,7 @@ def average_score_distribution(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """The share of tasks whose mean over seeds is more than a threshold.
+    """Return the share of tasks whose mean over seeds is more than a threshold.
 
     The profile that was common before the score distribution: it hides how runs vary, is a coarse
     staircase for few tasks, and its bands are wider (Agarwal et al., 2021, appendix A.4).
@@ -78,7 +78,7 @@ def average_score_distribution(
 
 
 def _pooled(scores: Floats) -> Floats:
-    """``[..., seeds, tasks]`` -> ``[..., seeds * tasks]``."""
+    """`[..., seeds, tasks]` -> `[..., seeds * tasks]`."""
     return scores.reshape(*scores.shape[:-2], -1)
 
 
@@ -90,7 +90,7 @@ def _profile(
     resamples: int,
     seed: int,
 ) -> pd.DataFrame:
-    """The profile of what ``items`` makes of scores: ``[..., seeds, tasks]`` -> ``[..., n]``."""
+    """The profile of what `items` makes of scores: `[..., seeds, tasks]` -> `[..., n]`."""
     tables = same_tasks(scores)
     taus = _thresholds(tables, thresholds)
 

@@ -79,7 +79,7 @@ class _Watch:
         threading.Thread(target=self._run, name="ray-watch", daemon=True).start()
 
     def look(self) -> str:
-        """Whether the processes live, now."""
+        """Tell whether the processes live, now."""
         if not self.lost and self._node is not None and not self.closing.is_set():
             dead = {kind for kind, _ in self._node.dead_processes()} & set(_NAMES)
             if dead:

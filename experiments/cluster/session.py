@@ -132,7 +132,7 @@ def ray_session(
 
 
 def available_nodes(resources: Resources) -> list[dict[str, float]]:
-    """The resources of each node of the Ray that runs, or else of this machine."""
+    """Return the resources of each node of the Ray that runs, or else of this machine."""
     import ray
 
     from trainables.runtime.actors.feasibility import live_nodes
@@ -141,7 +141,7 @@ def available_nodes(resources: Resources) -> list[dict[str, float]]:
 
 
 def local_node(resources: Resources) -> dict[str, float]:
-    """The resources that a Ray started on this machine would have, without starting it."""
+    """Return the resources that a Ray started on this machine would have, without starting it."""
     gpus = resources.num_gpus
     if gpus is None:
         import torch

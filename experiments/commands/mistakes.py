@@ -34,7 +34,7 @@ def tell(error: Exception) -> NoReturn:
 
 
 def _is_users(error: Exception) -> bool:
-    """Whether the error is about what the user gave us, and says so by itself."""
+    """Tell whether the error is about what the user gave us, and says so by itself."""
     from analysis.errors import ResultsError
     from experiments.errors import ExperimentError, SpecError
     from trainables.core.errors import ConfigError

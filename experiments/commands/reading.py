@@ -18,7 +18,7 @@ def read_specs(
     options: Mapping[str, object],
     experiment: str | None,
 ) -> list[SweepSpec]:
-    """The specs of a file, with `--set` and the options that stand for keys of it.
+    """Return the specs of a file, with `--set` and the options that stand for keys of it.
 
     Args:
         spec: The file, or the name of a spec.
@@ -35,5 +35,5 @@ def read_specs(
 
 
 def _quoted(value: object) -> str:
-    """A command-line value as YAML: text stays text, whatever it looks like."""
+    """Return a command-line value as YAML: text stays text, whatever it looks like."""
     return json.dumps(value)

@@ -27,7 +27,7 @@ def set_verbosity(count: int) -> None:
 
 
 def verbosity() -> int:
-    """How often `-v` was given: 1 shows logs, 2 debugging output and tracebacks."""
+    """Return how often `-v` was given: 1 shows logs, 2 debugging output and tracebacks."""
     return _verbosity
 
 
@@ -38,7 +38,7 @@ def begin(what: str) -> None:
 
 
 def output() -> Console:
-    """The console for what was asked for; what the command was doing is no longer shown."""
+    """Return the console for what was asked for; what the command was doing is no longer shown."""
     from experiments.terminal import make_console
 
     nothing_to_tell()
@@ -46,7 +46,7 @@ def output() -> Console:
 
 
 def errors() -> Console:
-    """The console for everything else."""
+    """Return the console for everything else."""
     from experiments.terminal import make_console
 
     return activity_console() or make_console(stderr=True)

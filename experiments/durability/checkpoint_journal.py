@@ -50,13 +50,13 @@ class JournalEntry:
 
 
 def append(trial: Trial, checkpoint_path: str, scheduler: Mapping[str, Any] | None = None) -> None:
-    """Notes that `checkpoint_path` is complete and belongs to the trial's last result."""
+    """Note that `checkpoint_path` is complete and belongs to the trial's last result."""
     entry = JournalEntry(Path(checkpoint_path).name, trial.last_result or {}, dict(scheduler or {}))
     _write(trial, entry)
 
 
 def reopen(trial: Trial) -> None:
-    """Notes that a trial which had ended goes on: its newest checkpoint is not its last one."""
+    """Note that a trial which had ended goes on: its newest checkpoint is not its last one."""
     entries = read(trial)
     if entries:
         _write(trial, replace(entries[-1], result={**entries[-1].result, "done": False}))
@@ -73,7 +73,7 @@ def _write(trial: Trial, entry: JournalEntry) -> None:
 
 
 def read(trial: Trial) -> list[JournalEntry]:
-    """Returns the noted checkpoints that still exist, oldest first."""
+    """Return the noted checkpoints that still exist, oldest first."""
     folder = trial_folder(trial)
     entries: dict[str, JournalEntry] = {}
     for data in read_json_lines(folder / JOURNAL):
@@ -85,7 +85,7 @@ def read(trial: Trial) -> list[JournalEntry]:
 
 
 def adopt(trial: Trial) -> JournalEntry | None:
-    """Brings the checkpoints that a resumed trial knows of in line with those on disk.
+    """Bring the checkpoints that a resumed trial knows of in line with those on disk.
 
     Checkpoints that were deleted after Tune's snapshot are forgotten, those made after it become
     known.

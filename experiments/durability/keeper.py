@@ -140,7 +140,7 @@ class SweepKeeper(tune.Callback):
     # -- told by the scheduler -------------------------------------------------------------------
 
     def expects_add(self, trial: Trial) -> bool:
-        """Whether the scheduler is to be told of this trial now.
+        """Tell whether the scheduler is to be told of this trial now.
 
         Not of one that its restored state already holds: it would lose what it knew of it.
         """
@@ -297,7 +297,7 @@ class SweepKeeper(tune.Callback):
         return self._syncer is None or not self._syncer.failed
 
     def _unfinished_folders(self) -> set[str]:
-        """The folders of trials with their last row but not yet their last checkpoint.
+        """Return the folders of trials with their last row but not yet their last checkpoint.
 
         A kill between the two would leave a trial that looks finished but has no policy.
         """

@@ -80,13 +80,13 @@ class Resume:
     # -- before Tune's first step ----------------------------------------------------------------
 
     def knows(self, trial: Trial) -> bool:
-        """Whether the scheduler's restored state holds a trial that it is told of again."""
+        """Tell whether the scheduler's restored state holds a trial that it is told of again."""
         is_known = trial.trial_id in self._known
         self._known.discard(trial.trial_id)
         return is_known
 
     def defers(self, trial: Trial) -> bool:
-        """Whether the scheduler is told of a new trial only when its state is restored."""
+        """Tell whether the scheduler is told of a new trial only when its state is restored."""
         if self.saved is not None:
             self._deferred.append(trial)
         return self.saved is not None

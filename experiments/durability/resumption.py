@@ -104,7 +104,7 @@ def plan_changes(
 def goes_on(
     result: Mapping[str, Any], before: Mapping[str, float], now: Mapping[str, float]
 ) -> bool:
-    """Whether a trial that ended with `result` ended only because of the old stop criteria.
+    """Tell whether a trial that ended with `result` ended only because of the old stop criteria.
 
     Not one that a scheduler ended early, or that ended itself.
     """

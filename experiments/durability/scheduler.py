@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def durable_copy(scheduler: TrialScheduler) -> TrialScheduler:
-    """A scheduler that does as another one does, and tells the keeper that it is given."""
+    """Return a scheduler that does as another one does, and tells the keeper that it is given."""
     kept: TrialScheduler = _new_durable(type(scheduler))
     kept.__dict__.update(scheduler.__dict__)
     return kept
@@ -62,7 +62,7 @@ _durable_classes: dict[type, type] = {}
 
 
 def _new_durable(base: type) -> Any:
-    """An empty durable instance of `base`, of the one durable class made for it."""
+    """Return an empty durable instance of `base`, of the one durable class made for it."""
     if base not in _durable_classes:
         attributes = {"__doc__": base.__doc__, "__module__": base.__module__}
         _durable_classes[base] = type(base.__name__, (_Durable, base), attributes)

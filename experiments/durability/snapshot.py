@@ -55,12 +55,12 @@ class SnapshotSyncer:
             self._copied = {p.name: p.stat() for p in staging.iterdir() if p.is_file()}
 
     def touch(self, folder: str) -> None:
-        """Notes that files in a trial's folder may have changed since the last copy of all."""
+        """Note that files in a trial's folder may have changed since the last copy of all."""
         if self._touched is not None:
             self._touched.add(folder)
 
     def sync_up(self, local_dir: str, remote_dir: str, exclude: list[str] | None = None) -> bool:
-        """Copies all that changed in `local_dir`; returns whether it did.
+        """Copy all that changed in `local_dir`; return whether it did.
 
         A full or read-only disk is reported, not raised: an exception here would end the sweep.
         """
@@ -72,7 +72,7 @@ class SnapshotSyncer:
         return not self.failed
 
     def sync_trial(self, local_dir: str, remote_dir: str, folder: str) -> bool:
-        """Copies what changed in one trial's folder, held or not; returns whether it did."""
+        """Copy what changed in one trial's folder, held or not; return whether it did."""
         return self._try(Path(local_dir), Path(remote_dir), {folder}, set(), whole=False)
 
     def _try(
@@ -100,7 +100,7 @@ class SnapshotSyncer:
         return True
 
     def wait(self) -> None:
-        """Returns at once: `sync_up` has finished when it returns."""
+        """Return at once: `sync_up` has finished when it returns."""
 
     def _sync(
         self, staging: Path, sweep_dir: Path, files: Iterable[tuple[str, os.stat_result]]
@@ -127,7 +127,7 @@ class SnapshotSyncer:
         self._copied.update(changed)
 
     def _offset(self, name: str, now: os.stat_result, target: Path) -> int | None:
-        """Returns from which byte on a file that only grows is to be added; None copies it all."""
+        """Return from which byte on a file that only grows is to be added; None copies it all."""
         before = self._copied.get(name)
         if before is None or not Path(name).name.startswith(_APPENDED):
             return None
@@ -140,7 +140,7 @@ class SnapshotSyncer:
 
 
 def reconcile(sweep_dir: str | os.PathLike[str]) -> bool:
-    """Completes the snapshot of a sweep that was killed while it was being written.
+    """Complete the snapshot of a sweep that was killed while it was being written.
 
     Call it before `tune.Tuner.restore` or anything else that reads a sweep that may have been
     killed. A sweep that ended well, and a remote one, is left as it is.
@@ -160,7 +160,7 @@ def reconcile(sweep_dir: str | os.PathLike[str]) -> bool:
 
 
 def _apply(sweep_dir: Path) -> None:
-    """Moves the committed files to their places; safe to repeat after being cut short."""
+    """Move the committed files to their places; safe to repeat after being cut short."""
     committed = sweep_dir / _COMMITTED
     manifest = committed / _MANIFEST
     if manifest.is_file():  # else it was cut short while the folder was being removed
@@ -183,7 +183,7 @@ def _apply(sweep_dir: Path) -> None:
 def _files(
     staging: Path, folders: set[str] | None, held: set[str], whole: bool
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """Yields path below `staging` and stat of each file that is to be copied.
+    """Yield path below `staging` and stat of each file that is to be copied.
 
     Args:
         staging: Tune's staging folder.
@@ -216,7 +216,7 @@ def _files(
 
 
 def _stat_of_file(path: str) -> os.stat_result | None:
-    """Returns what there is to know of a file; None of what is none, such as a link to a folder.
+    """Return what there is to know of a file; None of what is none, such as a link to a folder.
 
     Trackers keep more than files in a trial's folder (W&B: `latest-run`), and take files away.
     """
@@ -235,7 +235,7 @@ def _same(before: os.stat_result | None, now: os.stat_result) -> bool:
 
 
 def _copy(source: Path, target: Path, offset: int | None, size: int) -> None:
-    """Copies the bytes from `offset` to `size`: what a logger adds meanwhile waits its turn."""
+    """Copy the bytes from `offset` to `size`: what a logger adds meanwhile waits its turn."""
     start = offset or 0
     with source.open("rb") as stream:
         stream.seek(start)

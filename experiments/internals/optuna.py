@@ -21,12 +21,12 @@ def storage_of(study: Study) -> tuple[BaseStorage, int]:
 
 
 def id_of(trial: FrozenTrial) -> int:
-    """The id of a trial in its study's storage."""
+    """Return the id of a trial in its study's storage."""
     return trial._trial_id
 
 
 def handle(study: Study, number: int) -> Trial:
-    """What results of a running trial are reported to."""
+    """Return what results of a running trial are reported to."""
     return Trial(study, study.get_trials(deepcopy=False)[number]._trial_id)
 
 
@@ -50,5 +50,5 @@ def copy_notes(source: Study, target: Study, keep: Callable[[str], bool]) -> Non
 
 
 def first_generation(sampler: type[NSGAIISampler] | type[NSGAIIISampler]) -> dict[str, Any]:
-    """The mark of trials that an evolution takes for its first generation."""
+    """Return the mark of trials that an evolution takes for its first generation."""
     return {sampler._get_generation_key(): 0}

@@ -46,23 +46,23 @@ def loop_of(controller: Any) -> TuneController:
 
 
 def shown(controller: TuneController) -> Any:
-    """The loop in that wrapper."""
+    """Return the loop in that wrapper."""
     return controller._wrapped()
 
 
 def iteration(controller: TuneController) -> int:
-    """How many steps the loop has made."""
+    """Return how many steps the loop has made."""
     return int(controller._iteration)
 
 
 def callbacks(controller: TuneController) -> list[Callback]:
-    """The callbacks of the sweep, those that Tune adds included."""
+    """Return the callbacks of the sweep, those that Tune adds included."""
     found: list[Callback] = controller._callbacks._callbacks
     return found
 
 
 def num_begun(controller: TuneController) -> int:
-    """How many trials are pending, running or paused."""
+    """Return how many trials are pending, running or paused."""
     states = (controller._pending_trials, controller._running_trials, controller._paused_trials)
     return sum(map(len, states))
 
@@ -104,7 +104,7 @@ def save_trial(controller: TuneController, trial: Trial, result: dict[str, Any])
 
 
 def num_cpus(controller: TuneController) -> int:
-    """How many CPUs the cluster has."""
+    """Return how many CPUs the cluster has."""
     return int(controller._resource_updater.get_num_cpus())
 
 
@@ -172,18 +172,18 @@ def start_where_reset_fails(
 
 
 def is_resetting(controller: TuneController, trial: Trial) -> bool:
-    """Whether a trial is taking over the process of an ended one."""
+    """Tell whether a trial is taking over the process of an ended one."""
     return trial in controller._resetting_trials
 
 
 def has_process(controller: TuneController, trial: Trial) -> bool:
-    """Whether a trial's process has started."""
+    """Tell whether a trial's process has started."""
     actor = controller._trial_to_actor.get(trial)
     return actor is not None and bool(controller._actor_manager.is_actor_started(actor))
 
 
 def has_reserved(controller: TuneController, trial: Trial) -> bool:
-    """Whether resources such as a trial needs are reserved."""
+    """Tell whether resources such as a trial needs are reserved."""
     request: Any = trial.placement_group_factory
     return bool(controller._actor_manager._resource_manager.has_resources_ready(request))
 
@@ -200,12 +200,12 @@ def num_to_be_free(controller: TuneController) -> int:
 
 
 def storage_of(controller: TuneController) -> Any:
-    """The folders of the sweep: where it is staged, and where it is kept."""
+    """Return the folders of the sweep: where it is staged, and where it is kept."""
     return controller._storage
 
 
 def storage_of_saves(controller: TuneController) -> Any:
-    """The folders that a save of the sweep copies between."""
+    """Return the folders that a save of the sweep copies between."""
     return controller._checkpoint_manager._storage
 
 
@@ -223,19 +223,19 @@ def copy_saves_with(controller: TuneController, syncer: Any) -> None:
 
 
 def changed_trials(controller: TuneController) -> list[Trial]:
-    """The trials whose states the next save writes anew."""
+    """Return the trials whose states the next save writes anew."""
     return list(controller._trials_to_cache)
 
 
 def take_trial_states(controller: TuneController) -> dict[str, Any]:
-    """The states of the trials that changed, by id; the loop keeps no copy of them."""
+    """Return the states of the trials that changed, by id; the loop keeps no copy of them."""
     states = dict(controller._get_trial_checkpoints())
     controller._trial_metadata.clear()
     return states
 
 
 def start_time(controller: TuneController) -> float:
-    """When the sweep began."""
+    """Return when the sweep began."""
     return float(controller._start_time)
 
 
@@ -293,7 +293,7 @@ class Restored:
 
 
 def trials_of(results: ResultGrid) -> list[Trial]:
-    """The trials of a sweep that has been run."""
+    """Return the trials of a sweep that has been run."""
     return list(results._experiment_analysis.trials or [])
 
 
@@ -314,12 +314,12 @@ def set_criteria(generator: SearchGenerator, stop: Mapping[str, float]) -> None:
 
 
 def base_of(scheduler: Any) -> Any:
-    """The scheduler that decides, within one that hands out resources."""
+    """Return the scheduler that decides, within one that hands out resources."""
     return getattr(scheduler, "_base_scheduler", scheduler)
 
 
 def metric_of(scheduler: Any) -> str | None:
-    """The objective of a scheduler, if it has one."""
+    """Return the objective of a scheduler, if it has one."""
     return getattr(scheduler, "_metric", None)
 
 
@@ -329,12 +329,12 @@ def sign_of(scheduler: Any) -> float:
 
 
 def time_attr_of(scheduler: Any) -> str:
-    """The budget of a scheduler, a key of results; empty if it has none."""
+    """Return the budget of a scheduler, a key of results; empty if it has none."""
     return str(getattr(scheduler, "_time_attr", ""))
 
 
 def has_run_full(scheduler: Any, result: Mapping[str, Any]) -> bool:
-    """Whether a trial has used up the budget at which a scheduler ends the best of them."""
+    """Tell whether a trial has used up the budget at which a scheduler ends the best of them."""
     limit = getattr(scheduler, "_max_t", None)
     spent = result.get(time_attr_of(scheduler))
     return limit is not None and spent is not None and spent >= limit
@@ -387,13 +387,13 @@ class Rungs:
         del self._scheduler._trial_info[trial_id]
 
     def cutoff(self, number: int, scores: Mapping[str, float]) -> float | None:
-        """The least score with which a trial goes on in a bracket; None while all do."""
+        """Return the least score with which a trial goes on in a bracket; None while all do."""
         found: float | None = self._scheduler._brackets[number].cutoff(dict(scores))
         return found
 
 
 def select_by_bandit(*arguments: Any) -> Any:
-    """The settings that PB2's Gaussian process chooses; see Ray's `_select_config`."""
+    """Return the settings that PB2's Gaussian process chooses; see Ray's `_select_config`."""
     from ray.tune.schedulers.pb2 import _select_config
 
     return _select_config(*arguments)
@@ -408,7 +408,7 @@ def name_trainable(trainable: Any, name: str) -> None:
 
 
 def counters_of(trainable: Trainable) -> tuple[int, float]:
-    """How many iterations a trainable has made, and its seconds."""
+    """Return how many iterations a trainable has made, and its seconds."""
     return trainable._iteration, trainable._time_total
 
 
@@ -418,5 +418,5 @@ def set_counters(trainable: Trainable, iterations: int, seconds: float) -> None:
 
 
 def given_to(trainable: Trainable) -> tuple[Any, Any]:
-    """What Tune gave a trainable besides its config: whose trial it is, and the folders."""
+    """Return what Tune gave a trainable besides its config: whose trial it is, and the folders."""
     return trainable._trial_info, trainable._storage

@@ -58,7 +58,7 @@ def _num_slots(config: Mapping[str, Any]) -> int:
 
 
 def is_unknown(result: Mapping[str, Any], metric: str | None) -> bool:
-    """Whether an objective is not known yet, for no episode has ended; not one that diverged.
+    """Tell whether an objective is not known yet, for no episode has ended; not one that diverged.
 
     That of an evaluation is not if none of its own episodes has.
 

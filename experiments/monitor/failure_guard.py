@@ -95,5 +95,5 @@ def _has_result(trial: Trial) -> bool:
 
 
 def is_final(exception: Exception) -> bool:
-    """Whether a trial that failed so would fail again."""
+    """Tell whether a trial that failed so would fail again."""
     return cause_of(str(exception)).startswith(_FINAL)

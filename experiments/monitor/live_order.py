@@ -39,12 +39,12 @@ class LiveOrder:
         return best_first(by_number, self._mode, last=self.last, course=self._course)
 
     def best(self, trials: list[Trial]) -> Trial | None:
-        """The first of them, if it has a finite value."""
+        """Return the first of them, if it has a finite value."""
         first = self.best_first(trials)[:1]
         return first[0] if first and math.isfinite(self.last(first[0])) else None
 
     def last(self, trial: Trial) -> float:
-        """The last finite value that a trial reported; NaN if there is none."""
+        """Return the last finite value that a trial reported; NaN if there is none."""
         if trial.trial_id in self._courses:
             return self._courses[trial.trial_id].last
         result = trial.last_result or {}
@@ -59,7 +59,7 @@ class LiveOrder:
         return self._courses[trial.trial_id]
 
     def _read(self, trial: Trial) -> Course:
-        """What a trial reported before, up to its last result."""
+        """Return what a trial reported before, up to its last result."""
         course, last = Course(), trial.last_result or {}
         if not last.get(ITERATION):
             return course
@@ -71,6 +71,6 @@ class LiveOrder:
 
 
 def number_of(trial: Trial) -> int:
-    """A trial's number in its sweep, which begins its tag: `3_lr=0.1`."""
+    """Return a trial's number in its sweep, which begins its tag: `3_lr=0.1`."""
     first = str(trial.experiment_tag or "").partition("_")[0]
     return int(first) if first.isdecimal() else 0

@@ -232,7 +232,7 @@ class Progress(tune.Callback):
         self._say(self._line(trials))
 
     def _note_results(self, trials: list[Trial]) -> None:
-        """Notes when each running trial last reported: a long iteration shows as such."""
+        """Note when each running trial last reported: a long iteration shows as such."""
         now = time.monotonic()
         for trial in trials:
             if trial.status != "RUNNING":
@@ -279,7 +279,7 @@ class Progress(tune.Callback):
         return f"{self._header(trials).plain}  {self._spent()}"
 
     def _spent(self) -> str:
-        """The budget used, the time used, and how long the rest may take."""
+        """Return the budget used, the time used, and how long the rest may take."""
         budget, parts = self._budget, []
         if budget.total:
             parts.append(f"{large(budget.used)}/{large(budget.total)} {budget.unit}")
@@ -313,7 +313,7 @@ class Progress(tune.Callback):
         )
 
     def _trained_s(self, trial: Trial, status: str) -> float | None:
-        """How long a trial has trained; it goes on within an iteration."""
+        """Return how long a trial has trained; it goes on within an iteration."""
         seconds = (trial.last_result or {}).get(SECONDS)
         return (seconds or 0.0) + self._silent_s(trial) if status == "running" else seconds
 

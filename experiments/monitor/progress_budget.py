@@ -37,7 +37,7 @@ class Speeds:
         self._speed: dict[str, float] = {}
 
     def update(self, trials: list[Trial]) -> None:
-        """Takes note of the latest results."""
+        """Take note of the latest results."""
         for trial in trials:
             result = trial.last_result or {}
             steps, seconds = result.get(ENV_STEPS), result.get(SECONDS)
@@ -49,7 +49,7 @@ class Speeds:
                 self._speed[trial.trial_id] = (steps - before[0]) / (seconds - before[1])
 
     def of(self, trial: Trial) -> float | None:
-        """Returns a trial's speed; None if it is not known yet."""
+        """Return a trial's speed; None if it is not known yet."""
         reported = (trial.last_result or {}).get("env_steps_per_second")
         return reported if reported is not None else self._speed.get(trial.trial_id)
 
@@ -94,7 +94,7 @@ class Pace:
         return pace if self._is_settled else None
 
     def _used_at(self, when: float) -> float:
-        """What was used at a time, which lies within what was measured or after it."""
+        """Return what was used at a time, which lies within what was measured or after it."""
         for (begin, before), (end, after) in pairwise(self._course):
             if when < end:
                 return before + (after - before) * (when - begin) / (end - begin)
@@ -124,7 +124,7 @@ class Budget:
         self.limit_s: float | None = None  # until the sweep's own time limit ends it
 
     def update(self, trials: list[Trial], total_trials: int | None) -> None:
-        """Looks at the trials.
+        """Look at the trials.
 
         Args:
             trials: those that exist.
@@ -164,7 +164,7 @@ class Budget:
 
 
 def _criterion(trials: list[Trial]) -> tuple[str | None, float | None]:
-    """The stop criterion that the budget is counted in, and its value."""
+    """Return the stop criterion that the budget is counted in, and its value."""
     criteria = trials[0].stopping_criterion or {} if trials else {}
     for metric in _UNITS:
         if metric in criteria:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def varying_settings(trials: list[Trial]) -> dict[str, None]:
-    """Returns the searched settings, in their order, that differ between trials or have changed.
+    """Return the searched settings, in their order, that differ between trials or have changed.
 
     With fewer than two trials all searched settings count.
     """
@@ -28,13 +28,13 @@ def varying_settings(trials: list[Trial]) -> dict[str, None]:
 
 
 def searched_settings(trial: Trial) -> dict[str, Any]:
-    """Returns a trial's searched settings as they are now: a population changes them."""
+    """Return a trial's searched settings as they are now: a population changes them."""
     drawn, config = flatten(trial.evaluated_params or {}), flatten(trial.config or {})
     return {key: config.get(key, value) for key, value in drawn.items()}
 
 
 def select_rows(ranked: list[Trial], limit: int) -> list[Trial]:
-    """Returns at most `limit` of the trials, in their order: the best, and the best running ones.
+    """Return at most `limit` of the trials, in their order: the best, and the best running ones.
 
     Args:
         ranked: best first.
@@ -47,7 +47,7 @@ def select_rows(ranked: list[Trial], limit: int) -> list[Trial]:
 
 
 def value_of(trial: Trial, metric: str) -> float | None:
-    """Returns the last value of a metric; None if there is none, or no finite one."""
+    """Return the last value of a metric; None if there is none, or no finite one."""
     value = (trial.last_result or {}).get(metric)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
@@ -55,7 +55,7 @@ def value_of(trial: Trial, metric: str) -> float | None:
 
 
 def spent(result: Mapping[str, Any]) -> str:
-    """Returns what a trial has spent: env steps, or time where it does not count them."""
+    """Return what a trial has spent: env steps, or time where it does not count them."""
     if ENV_STEPS in result:
         return f"env steps={whole(result[ENV_STEPS])}"
     seconds = result.get(SECONDS)

@@ -122,7 +122,7 @@ def standstill(waiting: list[Trial], seconds: float) -> str:
 
 
 def starting(waiting: list[Trial]) -> bool:
-    """Whether some of the trials have their resources and are being set up.
+    """Tell whether some of the trials have their resources and are being set up.
 
     In a new process, which Ray does not call alive before that is done; or in one that another
     trial has left, which Tune gives to a trial that it still calls pending.

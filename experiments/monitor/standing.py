@@ -22,7 +22,7 @@ class Standing:
         self._known: set[str] = set()
 
     def varying(self, trials: list[Trial], trial: Trial) -> list[str]:
-        """The searched settings that differ between trials; of a single one all.
+        """Return the searched settings that differ between trials; of a single one all.
 
         Args:
             trials: all trials; those made before a resume are looked at once.

@@ -27,7 +27,7 @@ _NEW_SWEEP = "start a new sweep instead"
 def extended(
     spec: SweepSpec, num_samples: int | None = None, stop: Mapping[str, float] | None = None
 ) -> SweepSpec:
-    """The spec with more samples or a longer budget.
+    """Return the spec with more samples or a longer budget.
 
     Args:
         spec: The sweep as it is.
@@ -100,7 +100,7 @@ def _check_samples(spec: SweepSpec, num_samples: int) -> None:
 
 
 def _criterion(spec: SweepSpec, name: str, value: float) -> str:
-    """The canonical name of the stop criterion that is to become `value`."""
+    """Return the canonical name of the stop criterion that is to become `value`."""
     given = f"--stop {name}={value:g}"
     try:
         metric = canonical_metric(name)

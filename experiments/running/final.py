@@ -152,7 +152,7 @@ def held_out_seeds(spec: SweepSpec) -> list[int]:
 
 
 def final_of(sweep: Sweep, found: list[Candidate], name: str, linked_to: str | None) -> Sweep:
-    """The ordinary sweep that runs the configurations of a search on the held-out seeds.
+    """Return the ordinary sweep that runs the configurations of a search on the held-out seeds.
 
     Args:
         sweep: The search.
@@ -188,7 +188,7 @@ def final_of(sweep: Sweep, found: list[Candidate], name: str, linked_to: str | N
 
 
 def _existing(folder: Path) -> list[Path]:
-    """The folders of finals that were begun; one that Tune had not saved yet is removed."""
+    """Return the folders of finals that were begun; one that Tune had not saved yet is removed."""
     begun = []
     for path in sorted(folder.glob(f"{FOLDER}*"), key=lambda path: (len(path.name), path.name)):
         is_named_so = _NAME.fullmatch(path.name)  # others are not a sweep's to remove

@@ -72,7 +72,7 @@ class Matrix:
 
 
 def is_matrix(folder: str | Path) -> bool:
-    """Whether a folder is that of a matrix."""
+    """Tell whether a folder is that of a matrix."""
     return (expanded(folder) / MATRIX_FILE).is_file()
 
 

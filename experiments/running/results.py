@@ -109,7 +109,7 @@ class Outcome:
 
 
 def outcome_of(results: ResultGrid, folder: Path, interrupted: bool) -> Outcome:
-    """How the trials of a sweep ended; nothing is written of it yet."""
+    """Return how the trials of a sweep ended; nothing is written of it yet."""
     from experiments.internals.tune import trials_of
 
     trials = trials_of(results)
@@ -138,7 +138,7 @@ def write_results(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -
 
 
 def _succeeded(sweep: Sweep, outcome: Outcome) -> bool:
-    """Whether a sweep left what it was run for.
+    """Tell whether a sweep left what it was run for.
 
     That is a policy in `best/`, and the winner of a final if the spec has one. Where no policy is
     to be had, of a trainable of one's own or without checkpoints, it is a finished trial whose

@@ -224,7 +224,7 @@ def _hold_final(
 
 
 def _logs(config: Mapping[str, object]) -> bool:
-    """Whether the spec itself asks trials to tell what happens."""
+    """Tell whether the spec itself asks trials to tell what happens."""
     return config.get("log_level") in ("INFO", "DEBUG")
 
 
@@ -244,7 +244,7 @@ def _check_cluster(sweep: Sweep) -> None:
 
 
 def _closed_unless_begun(study: StudyCopy | None) -> ExitStack:
-    """Closes the copy of the study if the sweep does not begin; one that does closes it itself."""
+    """Close the copy of the study if the sweep does not begin; one that does closes it itself."""
     unused = ExitStack()
     if study is not None:
         unused.callback(study.close)

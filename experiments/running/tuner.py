@@ -40,7 +40,7 @@ class PreparedSweep:
 
 
 def build_tuner(spec: SweepSpec) -> tune.Tuner:
-    """A `tune.Tuner` that runs the sweep; `fit()` it in a process with Ray running.
+    """Return a `tune.Tuner` that runs the sweep; `fit()` it in a process with Ray running.
 
     Writes the sweep's folder: the spec, and Tune's description of the sweep. Sets the environment
     variables of this process that Tune reads (`experiments.cluster.session`), for it runs later
@@ -148,7 +148,7 @@ def restore_tuner(
     console: Console | None = None,
     study: StudyCopy | None = None,
 ) -> PreparedSweep:
-    """The Tuner of a sweep that was begun, with the searcher, scheduler and logger it had.
+    """Return the Tuner of a sweep that was begun, with the searcher, scheduler and logger it had.
 
     Args:
         sweep: What the sweep is to be, in the folder where it lies now; it may ask for more samples
@@ -285,7 +285,7 @@ def _mlflow_logger(sweep: Sweep, spec_file: Path) -> MLflowLogger:
 
 
 def _sweep_params(sweep: Sweep) -> dict[str, Any]:
-    """What describes the sweep as a whole; the trials' settings are in the child runs."""
+    """Return what describes the sweep as a whole; the trials' settings are in the child runs."""
     spec = sweep.spec
     return {
         "trainable": spec.trainable,
@@ -300,7 +300,7 @@ def _sweep_params(sweep: Sweep) -> dict[str, Any]:
 
 
 def takes_seed(trainable: Any) -> bool:
-    """Whether a trainable has the setting `seed`."""
+    """Tell whether a trainable has the setting `seed`."""
     config_class = getattr(trainable, "config_class", None)
     return config_class is not None and "seed" in config_class.settings()
 

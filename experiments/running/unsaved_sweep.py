@@ -44,7 +44,7 @@ def remove_unsaved(folder: Path) -> None:
 
 
 def _foreign(folder: Path) -> Iterator[str]:
-    """The names of what a sweep does not write before it is saved."""
+    """Yield the names of what a sweep does not write before it is saved."""
     spec, begun = folder / SPEC_FILE, (folder / "tuner.pkl").exists()
     if not begun and dump_spec(read_spec(spec)) != spec.read_text(encoding="utf-8"):
         yield SPEC_FILE  # written by hand: a sweep writes it out complete

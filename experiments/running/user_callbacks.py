@@ -147,7 +147,7 @@ class GuardedCallback(tune.Callback):
 
 
 def callbacks_of(spec: SweepSpec) -> list[tune.Callback]:
-    """The callbacks that a spec's `loggers` and `callbacks` ask for, made and guarded.
+    """Return the callbacks that a spec's `loggers` and `callbacks` ask for, made and guarded.
 
     A sweep that is resumed makes them anew: what they hold of it comes with their state.
 

@@ -27,14 +27,14 @@ class ActingScheduler(FIFOScheduler):
     has_acted = False
 
     def is_at_rest(self, trial: Trial) -> bool:
-        """Whether a trial waits for others, and is saved where it waits.
+        """Tell whether a trial waits for others, and is saved where it waits.
 
         A resumed sweep leaves it there; Tune would start it.
         """
         return False
 
     def trial_state(self, trial: Trial) -> dict[str, Any]:
-        """What is known of a trial, as JSON; noted with its checkpoint."""
+        """Return what is known of a trial, as JSON; noted with its checkpoint."""
         return {}
 
     def set_trial_state(self, trial: Trial, state: Mapping[str, Any]) -> None:
@@ -42,5 +42,5 @@ class ActingScheduler(FIFOScheduler):
 
 
 def acting(scheduler: TrialScheduler) -> ActingScheduler:
-    """The scheduler if it acts; for any other, one that never does and knows nothing."""
+    """Return the scheduler if it acts; for any other, one that never does and knows nothing."""
     return scheduler if isinstance(scheduler, ActingScheduler) else ActingScheduler()

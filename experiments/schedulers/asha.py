@@ -61,7 +61,7 @@ class FiniteAsha(AsyncHyperBandScheduler):
         super().on_trial_complete(tune_controller, trial, self._judged(result))
 
     def _judged(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The result, with the worst finite number for an objective that is not finite."""
+        """Return the result, with the worst finite number for an objective that is not finite."""
         metric, sign = str(metric_of(self)), sign_of(self)
         if metric not in result:
             return result

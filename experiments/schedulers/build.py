@@ -15,7 +15,7 @@ from search_spaces.space import SearchSpace
 def build_scheduler(
     spec: SweepSpec, space: SearchSpace, trainable: Any, num_trials: int
 ) -> TrialScheduler:
-    """The scheduler that a checked spec asks for.
+    """Return the scheduler that a checked spec asks for.
 
     Args:
         spec: The sweep.

@@ -55,7 +55,7 @@ class HyperBandKind(SchedulerKind[HyperBandScheduler]):
 
 
 def bracket_sizes(num_trials: int, halvings: int, reduction_factor: float) -> list[tuple[int, int]]:
-    """The brackets of a sweep: how often each halves, and how many trials it begins with.
+    """Return the brackets of a sweep: how often each halves, and how many trials it begins with.
 
     The first one halves most. All of them repeat as often as the trials fill them with the paper's
     sizes; then the sizes are scaled, so that each has its share of the trials.
@@ -85,12 +85,12 @@ def _shares(count: int, sizes: Sequence[int]) -> list[int]:
 
 
 def num_kept(alive: int, reduction_factor: float) -> int:
-    """How many of those that are left at a rung go on."""
+    """Return how many of those that are left at a rung go on."""
     return max(1, int(alive / reduction_factor))
 
 
 def num_halvings(max_t: float, grace_period: float, reduction_factor: float) -> int:
-    """How many rungs lie between the first budget and the last."""
+    """Return how many rungs lie between the first budget and the last."""
     return int(math.log(max_t / grace_period) / math.log(reduction_factor) + 1e-9)
 
 
@@ -118,7 +118,7 @@ class Bracket:
         return len(self.members) >= self.size
 
     def alive(self) -> list[Trial]:
-        """The trials that have not ended."""
+        """Return the trials that have not ended."""
         return [trial for trial in self.members if not trial.is_finished()]
 
 
@@ -192,14 +192,14 @@ class HyperBand(ActingScheduler):
         return TrialScheduler.PAUSE
 
     def is_at_rest(self, trial: Trial) -> bool:
-        """Whether a trial waits at its rung, and is saved there."""
+        """Tell whether a trial waits at its rung, and is saved there."""
         bracket, saved = self._bracket_of[trial], trial.latest_checkpoint_result
         if trial not in bracket.scores or saved is None:
             return False
         return bool(saved.metrics.get(self._time_attr, 0) >= bracket.rung)
 
     def trial_state(self, trial: Trial) -> dict[str, Any]:
-        """The score with which it waits, and at which rung."""
+        """Return the score with which it waits, and at which rung."""
         bracket = self._bracket_of[trial]
         return {"rung": bracket.rung, "score": bracket.scores.get(trial)}
 

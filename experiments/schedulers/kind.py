@@ -101,7 +101,7 @@ class SchedulerKind(Generic[Options]):
 
 
 def limit_of(document: Document, spec: SweepSpec, time_attr: str, option: str) -> float:
-    """The stop criterion that a budget is derived from.
+    """Return the stop criterion that a budget is derived from.
 
     Raises:
         SpecError: There is none, so that the option itself must be given.

@@ -37,7 +37,7 @@ class LineageLog:
 
     @staticmethod
     def _open(controller: TuneController) -> Path:
-        """The staged file, with the lines that the saved sweep has: no more and no fewer."""
+        """Return the staged file, with the lines that the saved sweep has: no more and no fewer."""
         storage: Any = storage_of(controller)
         staged = Path(storage.experiment_driver_staging_path, LINEAGE_FILE)
         saved = Path(storage.experiment_fs_path, LINEAGE_FILE)

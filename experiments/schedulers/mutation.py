@@ -62,7 +62,7 @@ class Mutation:
 def first_valid(
     config: Mapping[str, Any], draw: Callable[[], dict[str, Any]], check: Check | None
 ) -> dict[str, Any]:
-    """The first of some drawn configurations that is valid; the given one if none is."""
+    """Return the first of some drawn configurations that is valid; the given one if none is."""
     for _ in range(_TRIES):
         drawn = draw()
         try:
@@ -121,7 +121,7 @@ def to_unit(domain: Domain, searched: float) -> float:
 
 
 def from_unit(domain: Domain, position: float) -> float:
-    """The inverse of `to_unit`, inside the bounds."""
+    """Return the inverse of `to_unit`, inside the bounds."""
     assert isinstance(domain, Uniform)
     if isinstance(domain, LogUniform):
         searched = domain.low * (domain.high / domain.low) ** position
@@ -131,12 +131,12 @@ def from_unit(domain: Domain, position: float) -> float:
 
 
 def is_continuous(domain: Domain) -> bool:
-    """Whether every number between two bounds is allowed."""
+    """Tell whether every number between two bounds is allowed."""
     return isinstance(domain, Uniform) and not isinstance(domain, QUniform)
 
 
 def searched_settings(space: SearchSpace, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a configuration has for the searched settings, by dotted name."""
+    """Return what a configuration has for the searched settings, by dotted name."""
     return {
         parameter.key: value_at(config, parameter.path)
         for parameter in space.parameters
@@ -145,7 +145,7 @@ def searched_settings(space: SearchSpace, config: Mapping[str, Any]) -> dict[str
 
 
 def holds(config: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Whether a nested setting is given."""
+    """Tell whether a nested setting is given."""
     node: Any = config
     for key in path:
         if not isinstance(node, Mapping) or key not in node:
@@ -155,7 +155,7 @@ def holds(config: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 
 def value_at(config: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """A nested setting's value."""
+    """Return a nested setting's value."""
     node: Any = config
     for key in path:
         node = node[key]

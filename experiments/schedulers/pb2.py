@@ -126,12 +126,12 @@ class PopulationBandit(PopulationTraining):
         return np.nan_to_num(np.asarray(found, dtype=float), nan=0.5).clip(0, 1)
 
     def _pending(self) -> list[list[float]]:
-        """The choices of which the model has seen no outcome yet, and still may."""
+        """Return the choices of which the model has seen no outcome yet, and still may."""
         ended = {trial.trial_id for trial in self._members if trial.is_finished()}
         return [position for name, position in self._chosen.items() if name not in ended]
 
     def _improvements(self, donor_id: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """What each interval's settings added per unit of budget.
+        """Return what each interval's settings added per unit of budget.
 
         Returns:
             Budget, score before and settings `[N, 2 + D]`; improvements `[N]`; and the donor's

@@ -135,12 +135,12 @@ class ScheduleReplay(ActingScheduler):
 
 
 def settings_at(schedule: Schedule, budget: float) -> dict[str, Any]:
-    """The settings that hold when so much budget has been used."""
+    """Return the settings that hold when so much budget has been used."""
     return [settings for start, settings in schedule if start <= budget][-1]
 
 
 def has_settings(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether a config has these values for these dotted names."""
+    """Tell whether a config has these values for these dotted names."""
     paths = {name: tuple(name.split(".")) for name in settings}
     return all(
         holds(config, path) and value_at(config, path) == settings[name]
@@ -149,7 +149,7 @@ def has_settings(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool
 
 
 def with_settings(config: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a config with these values for these dotted names."""
+    """Return a copy of a config with these values for these dotted names."""
     result = copy.deepcopy(dict(config))
     for name, value in settings.items():
         assign(result, tuple(name.split(".")), value)

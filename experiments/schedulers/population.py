@@ -55,7 +55,7 @@ class Member:
     waits: bool = False
 
     def score(self, at_most: float = math.inf) -> float:
-        """The score at the last interval, or at the last one up to a number."""
+        """Return the score at the last interval, or at the last one up to a number."""
         return self.scores[max(number for number in self.scores if number <= at_most)]
 
 
@@ -139,14 +139,14 @@ class PopulationTraining(ActingScheduler):
         return TrialScheduler.PAUSE if yields else TrialScheduler.CONTINUE
 
     def is_at_rest(self, trial: Trial) -> bool:
-        """Whether a trial waits at its interval, and is saved there."""
+        """Tell whether a trial waits at its interval, and is saved there."""
         member, saved = self._members[trial], trial.latest_checkpoint_result
         if not member.waits or saved is None:
             return False
         return bool(saved.metrics.get(self._time_attr, 0) >= member.budget)
 
     def trial_state(self, trial: Trial) -> dict[str, Any]:
-        """The `Member`."""
+        """Return the `Member`."""
         return asdict(self._members[trial])
 
     def set_trial_state(self, trial: Trial, state: Mapping[str, Any]) -> None:
@@ -158,14 +158,14 @@ class PopulationTraining(ActingScheduler):
             self.observe(trial, member.budget, member.score())
 
     def explore(self, trial: Trial, donor: Trial) -> dict[str, Any]:
-        """The configuration of a trial that goes on from a donor's checkpoint."""
+        """Return the configuration of a trial that goes on from a donor's checkpoint."""
         return self._explore(donor.config, self._random)
 
     def observe(self, trial: Trial, budget: float, score: float) -> None:
         """A trial has ended an interval. For those who learn from it."""
 
     def _standing(self, trial: Trial) -> tuple[bool, bool]:
-        """Whether a trial is one of the worst, and whether it is one of the best."""
+        """Tell whether a trial is one of the worst, and whether it is one of the best."""
         others = self._others(trial)
         better = len(self._better(trial))
         num = 1 + len(others)
@@ -173,7 +173,7 @@ class PopulationTraining(ActingScheduler):
         return better >= num - count, better < count
 
     def _others(self, trial: Trial) -> list[Trial]:
-        """The trials that it can be compared with."""
+        """Return the trials that it can be compared with."""
         return [
             other
             for other, member in self._members.items()
@@ -181,7 +181,7 @@ class PopulationTraining(ActingScheduler):
         ]
 
     def _better(self, trial: Trial) -> list[Trial]:
-        """The trials that did better with as much budget.
+        """Return the trials that did better with as much budget.
 
         Where more trials than run at a time take turns, some are an interval behind: the scores of
         the last interval that both have had are compared.
@@ -195,7 +195,7 @@ class PopulationTraining(ActingScheduler):
         ]
 
     def _common(self, one: Trial, other: Trial) -> int | None:
-        """The last interval that both have had; None if there is none."""
+        """Return the last interval that both have had; None if there is none."""
         mine, theirs = self._members[one].scores, self._members[other].scores
         if not mine or not theirs:
             return None
@@ -294,6 +294,6 @@ def _has_ended(trial: Trial) -> bool:
 
 
 def _newest_checkpoint(trial: Trial) -> TrainingResult | None:
-    """The checkpoint that is being written, when it is there, else the latest."""
+    """Return the checkpoint that is being written, when it is there, else the latest."""
     saving = trial.temporary_state.saving_to
     return saving.resolve() if saving is not None else trial.latest_checkpoint_result

@@ -70,7 +70,7 @@ class PopulationKind(SchedulerKind[Options]):
         return num_trials
 
     def shared(self, parts: Parts) -> dict[str, Any]:
-        """The arguments of both kinds' schedulers."""
+        """Return the arguments of both kinds' schedulers."""
         return {
             "time_attr": self.options.time_attr,
             "interval": self.options.perturbation_interval,
@@ -80,7 +80,7 @@ class PopulationKind(SchedulerKind[Options]):
         }
 
     def _mutated(self, document: Document, space: SearchSpace) -> list[Parameter]:
-        """The searched settings that are mutated; the section gets their canonical names."""
+        """Return the searched settings that are mutated; the section gets their canonical names."""
         options = self.options
         if options.mutations is not None:
             options.mutations = [_canonical(name) for name in options.mutations]
@@ -137,11 +137,11 @@ class PopulationKind(SchedulerKind[Options]):
 
 
 def mutated_parameters(space: SearchSpace, names: Sequence[str] | None) -> list[Parameter]:
-    """The searched settings of these names; all of them without names."""
+    """Return the searched settings of these names; all of them without names."""
     return [p for p in space.parameters if names is None or p.key in names]
 
 
 def _canonical(name: str) -> str:
-    """A setting by the name that the search space has it by."""
+    """Return a setting by the name that the search space has it by."""
     outer, *inner = name.split(".")
     return ".".join([ALIASES.get(outer, outer), *inner])

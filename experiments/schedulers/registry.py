@@ -21,7 +21,7 @@ _CLASSES = {
 
 
 def scheduler_kind(options: Any) -> SchedulerKind[Any]:
-    """The kind of a `scheduler` section, with these options."""
+    """Return the kind of a `scheduler` section, with these options."""
     name = options.algorithm
     kind: type[SchedulerKind[Any]] = getattr(import_module(f"{__package__}.{name}"), _CLASSES[name])
     return kind(options)

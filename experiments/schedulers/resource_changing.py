@@ -72,7 +72,7 @@ def share_cpus(
     result: dict[str, Any],
     scheduler: TunesResourceChanging,
 ) -> PlacementGroupFactory | None:
-    """An equal share of all CPUs in the trial's one bundle, once no further trial will come.
+    """Return an equal share of all CPUs in the trial's one bundle, once no further trial will come.
 
     Earlier, a CPU that is free is about to be another trial's; and a change costs a pause and a new
     process. So a trial only ever grows.
@@ -93,5 +93,5 @@ def share_cpus(
 
 
 def share_freed_cpus(base: TrialScheduler) -> TunesResourceChanging:
-    """A scheduler that decides as `base` does, and hands out the CPUs of ended trials."""
+    """Return a scheduler that decides as `base` does, and hands out the CPUs of ended trials."""
     return TunesResourceChanging(base, share_cpus)

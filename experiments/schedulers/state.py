@@ -38,7 +38,7 @@ def load_state(scheduler: TrialScheduler, saved: bytes, trials: Mapping[str, Tri
 
 
 def takes_note(scheduler: TrialScheduler) -> bool:
-    """Whether a scheduler merely takes note of results, and may be told of some again."""
+    """Tell whether a scheduler merely takes note of results, and may be told of some again."""
     return isinstance(scheduler, AsyncHyperBandScheduler | MedianStoppingRule)
 
 

@@ -25,7 +25,7 @@ Budget = Callable[[Trial], float]
 def next_in_turn(
     controller: TuneController, trials: Iterable[Trial], budget: Budget
 ) -> Trial | None:
-    """The one furthest behind of the trials that wait for a process; None if none does.
+    """Return the one furthest behind of the trials that wait for a process; None if none does.
 
     That Tune has asked for resources for a trial does not mean that it will get any: it asks for
     all of a population at once.
@@ -35,7 +35,7 @@ def next_in_turn(
 
 
 def must_yield(controller: TuneController, trial: Trial, budget: Budget) -> bool:
-    """Whether a trial at the end of its interval leaves its process to one that is behind it.
+    """Tell whether a trial at the end of its interval leaves its process to one that is behind it.
 
     Not to one that has got as far: it would be its turn again at once, and a change of turns costs
     a save and a restore. So nobody is more than an interval or so ahead of anybody else. Nor to one
@@ -53,14 +53,14 @@ def must_yield(controller: TuneController, trial: Trial, budget: Budget) -> bool
 
 
 def needs_process(controller: TuneController, trial: Trial) -> bool:
-    """Whether a trial waits and no process is being prepared for it."""
+    """Tell whether a trial waits and no process is being prepared for it."""
     if trial.status not in (Trial.PENDING, Trial.PAUSED) or is_resetting(controller, trial):
         return False
     return not has_process(controller, trial)
 
 
 def _has_room(controller: TuneController, trial: Trial) -> bool:
-    """Whether a trial's resources are reserved for it, or are free on the nodes now."""
+    """Tell whether a trial's resources are reserved for it, or are free on the nodes now."""
     if has_reserved(controller, trial):
         return True
     request: Any = trial.placement_group_factory

@@ -27,7 +27,7 @@ def build_search(
     history: Sequence[FrozenTrial] = (),
     study: StudyCopy | None = None,
 ) -> ConcurrencyLimiter:
-    """The search algorithm of a spec, limited to `max_concurrent` trials at a time.
+    """Return the search algorithm of a spec, limited to `max_concurrent` trials at a time.
 
     Without the limit Tune keeps a single trial pending and a sweep runs its trials one by one.
 
@@ -59,6 +59,6 @@ def study_copy(spec: SweepSpec, *, resumed: bool = False) -> StudyCopy | None:
 
 
 def searched_points(spec: SweepSpec, space: SearchSpace) -> list[dict[str, Any]]:
-    """The searched values of the spec's points to evaluate first."""
+    """Return the searched values of the spec's points to evaluate first."""
     points = getattr(spec.search, "points_to_evaluate", [])
     return [searched_point(space, point) for point in points]

@@ -88,7 +88,7 @@ def _check_points(
 
 
 def _canonical(point: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
-    """The point with canonical names, nested settings apart."""
+    """Return the point with canonical names, nested settings apart."""
     result: dict[str, Any] = {}
     for key, value in point.items():
         if config_class is None or "." in key or isinstance(value, dict):

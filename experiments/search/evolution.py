@@ -40,7 +40,7 @@ class EvolutionKind(LearningKind[Options]):
         ]
 
     def breeding(self, seed: int | None) -> dict[str, Any]:
-        """The arguments of both kinds' samplers."""
+        """Return the arguments of both kinds' samplers."""
         return {
             "seed": seed,
             "population_size": self.options.population_size or _GENERATION,

@@ -49,11 +49,11 @@ class SearchKind(Generic[Options]):
         """
 
     def notes(self, spec: SweepSpec, space: SearchSpace) -> list[str]:
-        """What a user should know of how this space is searched, a line each."""
+        """Return what a user should know of how this space is searched, a line each."""
         return []
 
     def total(self, spec: SweepSpec, space: SearchSpace) -> int:
-        """The number of trials of a sweep."""
+        """Return the number of trials of a sweep."""
         return spec.num_samples * sum(1 for _ in space.grid_points(whole=self.whole_grid))
 
     def history_attributes(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class SearchKind(Generic[Options]):
         return {}
 
     def check_history(self, complete: int) -> str | None:
-        """Why so few complete trials of earlier sweeps are of no use; None if they are."""
+        """Return why so few complete trials of earlier sweeps are of no use; None if they are."""
         return None
 
     def build(

@@ -24,7 +24,7 @@ class TogetherLimiter(ConcurrencyLimiter):
         self.total, self.made = total, 0
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next trial's settings; None while trials that are alive may still pause."""
+        """Return the next trial's settings; None while trials that are alive may still pause."""
         if self.made >= self.total:
             finished: Any = Searcher.FINISHED
             return None if self.live_trials else finished

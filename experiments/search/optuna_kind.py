@@ -37,7 +37,7 @@ class OptunaKind(SearchKind[Optunas]):
     def sampler(
         self, space: SearchSpace, seed: int | None, history: Sequence[FrozenTrial]
     ) -> BaseSampler:
-        """The sampler that the options describe.
+        """Return the sampler that the options describe.
 
         Args:
             space: What is searched.
@@ -47,7 +47,7 @@ class OptunaKind(SearchKind[Optunas]):
         raise NotImplementedError
 
     def models(self, parameter: Parameter) -> bool:
-        """Whether the sampler learns about a setting, instead of drawing it at random."""
+        """Tell whether the sampler learns about a setting, instead of drawing it at random."""
         return True
 
     def check(self, document: Document, spec: SweepSpec, space: SearchSpace) -> None:

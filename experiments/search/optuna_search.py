@@ -98,7 +98,7 @@ class OptunaSearch(SpaceSearcher):
         self._trials.update(trials)
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
-        """The next trial's searched settings."""
+        """Return the next trial's searched settings."""
         trial = self.study.ask()
         trial.set_user_attr(TRIAL_ID, trial_id)
         self._trials[trial_id] = trial
@@ -153,7 +153,7 @@ class OptunaSearch(SpaceSearcher):
             self.copy.update(self.study)
 
     def _values(self, result: Mapping[str, Any]) -> list[float] | None:
-        """The objectives of a result; None unless all are finite numbers."""
+        """Return the objectives of a result; None unless all are finite numbers."""
         values = []
         for metric, _ in self._objectives:
             value = result.get(metric)
@@ -172,7 +172,7 @@ class OptunaSearch(SpaceSearcher):
 
 
 def distribution(domain: Domain) -> BaseDistribution:
-    """The Optuna distribution of a domain, on the searched scale."""
+    """Return the Optuna distribution of a domain, on the searched scale."""
     if isinstance(domain, Choice):
         return CategoricalDistribution(domain.labels())
     if isinstance(domain, QUniform):
@@ -186,7 +186,7 @@ def distribution(domain: Domain) -> BaseDistribution:
 
 
 def to_optuna(domain: Domain, searched: Any) -> Any:
-    """What Optuna is told of a searched value (a choice of lists is searched by label)."""
+    """Return what Optuna is told of a searched value (a choice of lists is searched by label)."""
     if isinstance(domain, Choice):
         return domain.labels()[domain.values.index(searched)]
     return searched

@@ -21,7 +21,7 @@ _CLASSES = {
 
 
 def search_kind(options: Any) -> SearchKind[Any]:
-    """The kind of a `search` section, with these options."""
+    """Return the kind of a `search` section, with these options."""
     name = options.algorithm
     kind: type[SearchKind[Any]] = getattr(import_module(f"{__package__}.{name}"), _CLASSES[name])
     return kind(options)

@@ -24,7 +24,7 @@ def reopen_trials(
     *,
     anew: Collection[str] = (),
 ) -> tuple[Study, dict[str, Trial]]:
-    """A study in which these trials run again, with their settings and intermediate values.
+    """Return a study in which these trials run again, with their settings and intermediate values.
 
     A value that was told at a smaller budget, or a failure, is no longer in it: it would count
     against settings whose last word is not spoken.

@@ -25,7 +25,7 @@ def build_sampler(
     *,
     history: Sequence[FrozenTrial] = (),
 ) -> BaseSampler:
-    """The sampler that a `search` section describes.
+    """Return the sampler that a `search` section describes.
 
     Args:
         search: The section.

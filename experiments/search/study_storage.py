@@ -94,7 +94,7 @@ def open_study(spec: SweepSpec, search: OptunaSection, *, resumed: bool = False)
 
 
 def _storage(uri: str) -> BaseStorage:
-    """A database by its URI, or a journal file by its path."""
+    """Return a database by its URI, or a journal file by its path."""
     location = absolute_location(uri)
     path = sqlite_file(location) if "://" in location else Path(location)
     if path is not None:

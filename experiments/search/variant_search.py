@@ -48,7 +48,7 @@ class VariantSearch(SpaceSearcher):
         self._total = num_samples * len(self._grid)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next trial's searched settings, or `Searcher.FINISHED`."""
+        """Return the next trial's searched settings, or `Searcher.FINISHED`."""
         if self._next >= self._total:
             finished: Any = Searcher.FINISHED  # a string, whatever Tune's annotation says
             return finished

@@ -167,7 +167,7 @@ def _from_mlflow(
 
 
 def _of_run(run: Run, metrics: list[str], space: SearchSpace) -> PastTrial:
-    """What a trial's run says of it, but for how it went on the way."""
+    """Return what a trial's run says of it, but for how it went on the way."""
     data = run.data
     return PastTrial(
         data.tags.get(TRIAL_TAG, run.info.run_id),
@@ -182,7 +182,7 @@ def _of_run(run: Run, metrics: list[str], space: SearchSpace) -> PastTrial:
 
 
 def _from_text(space: SearchSpace, params: Mapping[str, str]) -> dict[str, Any]:
-    """The searched settings of a run, whose parameters are text."""
+    """Return the searched settings of a run, whose parameters are text."""
     config: dict[str, Any] = {}
     for parameter in space.parameters:
         text = params.get("/".join(parameter.path))
@@ -244,7 +244,7 @@ def _converted(
 
 
 def _keys(space: SearchSpace) -> list[str]:
-    """The searched settings as a flat config and MLflow name them."""
+    """Return the searched settings as a flat config and MLflow name them."""
     return ["/".join(parameter.path) for parameter in space.parameters]
 
 

@@ -32,7 +32,7 @@ class SeedError(RuntimeError):
 
 
 def seed_folder(checkpoint: str | Path, seed: int) -> Path:
-    """Where a trial's checkpoint keeps that of a seed."""
+    """Return where a trial's checkpoint keeps that of a seed."""
     return Path(checkpoint) / f"seed_{seed}"
 
 
@@ -194,7 +194,7 @@ def naming(seed: int) -> Iterator[None]:
 
 
 def _child(trainable_class: type[tune.Trainable], group: PlacementGroup, index: int) -> Any:
-    """A process that has all of one of the trial's bundles."""
+    """Return a process that has all of one of the trial's bundles."""
     bundle = group.bundle_specs[index]
     others = {name: amount for name, amount in bundle.items() if name not in ("CPU", "GPU")}
     options = {

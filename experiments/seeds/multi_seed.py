@@ -33,7 +33,7 @@ def with_seeds(
     parallel: int = 1,
     metric: str | Sequence[str] = "episode_return_mean",
 ) -> type[MultiSeed]:
-    """A trainable that trains several seeds of each configuration and reports them as one.
+    """Return a trainable that trains several seeds of each configuration and reports them as one.
 
     The objective's own key holds the interquartile mean over the seeds, so that searchers,
     schedulers and checkpoints optimise it without knowing of seeds; `seed_report` says what else is
@@ -86,7 +86,7 @@ class MultiSeed(RestoresFolders, tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: Any) -> tune.PlacementGroupFactory:
-        """A bundle of one instance for each of the processes, all on one node.
+        """Return a bundle of one instance for each of the processes, all on one node.
 
         Raises:
             ConfigError: One instance needs several bundles.
@@ -169,7 +169,7 @@ class MultiSeed(RestoresFolders, tune.Trainable):
         return [s for s in self.seeds if not self._results.get(s, {}).get("done")]
 
     def _behind(self, goal: float) -> list[int]:
-        """The seeds that another iteration would bring closer to the goal.
+        """Return the seeds that another iteration would bring closer to the goal.
 
         Iterations differ by a few steps: a seed that just missed the goal has reached it.
         """

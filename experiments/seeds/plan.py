@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def over_seeds(
     trainable: Any, spec: SweepSpec, space: SearchSpace, num_trials: int
 ) -> type[MultiSeed]:
-    """The trainable over the spec's seeds.
+    """Return the trainable over the spec's seeds.
 
     Asks the Ray that runs, or else this machine, how many seeds fit side by side.
 
@@ -47,7 +47,7 @@ def over_seeds(
 
 
 def processes_for(seeds: int, trials: int, slots: Sequence[int]) -> int:
-    """How many processes train the seeds of a trial: as few as are as fast as many.
+    """Return how many processes train the seeds of a trial: as few as are as fast as many.
 
     Args:
         seeds: Of each trial.

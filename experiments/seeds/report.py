@@ -62,7 +62,7 @@ def seed_report(results: Results, objectives: Sequence[str]) -> dict[str, Any]:
 
 
 def median_seed(results: Results, objective: str) -> int:
-    """The seed whose objective is the median."""
+    """Return the seed whose objective is the median."""
     seeds = list(results)
     return seeds[median_index([results[seed].get(objective, math.nan) for seed in seeds])]
 

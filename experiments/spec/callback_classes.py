@@ -34,7 +34,7 @@ class Wanted:
 
 
 def wanted_callbacks(spec: SweepSpec) -> Iterator[Wanted]:
-    """The callbacks of a spec's `loggers` and `callbacks`, in this order."""
+    """Yield the callbacks of a spec's `loggers` and `callbacks`, in this order."""
     for index, logger in enumerate(spec.loggers):
         if logger in NAMED and logger not in spec.loggers[:index]:
             yield Wanted(f"loggers.{index}", logger, NAMED[logger].defaults(spec))
@@ -45,7 +45,7 @@ def wanted_callbacks(spec: SweepSpec) -> Iterator[Wanted]:
 
 
 def callback_class(name: str) -> Any:
-    """The class that a tracker's name or `module:Class` stands for.
+    """Return the class that a tracker's name or `module:Class` stands for.
 
     Raises:
         ValueError: It cannot be imported, needs a library that is not installed, or is no
@@ -74,7 +74,7 @@ def callback_class(name: str) -> Any:
 
 
 def why_not_these(found: Any, args: dict[str, Any]) -> str:
-    """Why a class cannot be made with these keyword arguments; "" if it can."""
+    """Return why a class cannot be made with these keyword arguments; "" if it can."""
     try:
         signature = inspect.signature(found)
     except (TypeError, ValueError):  # of an extension module

@@ -26,7 +26,7 @@ _TAGGED = ("search", "scheduler")  # sections that are another thing with anothe
 
 
 def compose(document: Document, folder: Path) -> Document:
-    """The document with the files that it extends and includes merged beneath it.
+    """Return the document with the files that it extends and includes merged beneath it.
 
     Mappings are merged key by key; lists, scalars and search domains are replaced; `null` takes
     away what a file gave. A `search` or `scheduler` with another algorithm replaces the whole
@@ -50,7 +50,7 @@ def _composed(
     *,
     is_spec: bool,
 ) -> Document:
-    """The document with its parts.
+    """Return the document with its parts.
 
     Args:
         document: One of the files, or a section of it.
@@ -141,7 +141,7 @@ def merge(base: Document, over: Document, path: KeyPath = ()) -> None:
 
 
 def _mergeable(path: KeyPath, mine: Any, theirs: dict[str, Any]) -> dict[str, Any] | None:
-    """What `theirs` is merged into: `mine`, written in full; None if it replaces `mine`."""
+    """Return what `theirs` is merged into: `mine`, written in full; None if it replaces `mine`."""
     if len(path) == 1:
         mine = in_full(str(path[0]), mine)
     is_tagged = len(path) == 1 and path[0] in _TAGGED

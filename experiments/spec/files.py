@@ -13,13 +13,13 @@ YAML_SUFFIXES = (".yaml", ".yml")
 
 
 def spec_names() -> list[str]:
-    """The specs that ship with the package, as `load_spec` takes them."""
+    """Return the specs that ship with the package, as `load_spec` takes them."""
     files = [*_FOLDER.glob("*.yaml"), *_FOLDER.glob("tuned/**/*.yaml")]
     return sorted(file.relative_to(_FOLDER).with_suffix("").as_posix() for file in files)
 
 
 def find_spec(path: str | Path) -> Path:
-    """The file of a spec given by path or by the name of one that ships with the package."""
+    """Return the file of a spec given by path or by the name of one that ships with the package."""
     if str(path) in spec_names() and not Path(path).is_file():
         return _FOLDER / f"{path}.yaml"
     if not Path(path).exists() and Path(path).suffix not in YAML_SUFFIXES:
@@ -49,5 +49,5 @@ def find_part(name: str, folder: Path) -> Path:
 
 
 def is_python_file(path: object) -> bool:
-    """Whether a spec is given as a Python file, by its name."""
+    """Tell whether a spec is given as a Python file, by its name."""
     return str(path).endswith(".py")

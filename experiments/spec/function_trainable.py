@@ -19,7 +19,7 @@ FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
 def is_function_class(trainable: type) -> bool:
-    """Whether a class was made of a training function."""
+    """Tell whether a class was made of a training function."""
     return any(
         base.__module__ == "ray.tune.trainable.function_trainable" for base in trainable.__mro__
     )
@@ -27,7 +27,7 @@ def is_function_class(trainable: type) -> bool:
 
 @functools.cache
 def function_class(function: Callable[..., Any], name: str) -> Any:
-    """The trainable class of a training function.
+    """Return the trainable class of a training function.
 
     Args:
         function: Takes the config; what `tune.with_resources` or `tune.with_parameters` made of

@@ -32,7 +32,7 @@ _NO_SECTIONS = ("SweepSpec", "UserCallback", "WarmStart")  # `include` does not 
 
 
 def spec_schema() -> Schema:
-    """The schema, draft 7, which editors support best."""
+    """Return the schema, draft 7, which editors support best."""
     schema = SweepSpec.model_json_schema()
     definitions: dict[str, Schema] = schema.pop("$defs")
     for models, synonyms in ((SEARCHES, SEARCH_SYNONYMS), (SCHEDULERS, {})):
@@ -77,12 +77,12 @@ def spec_schema() -> Schema:
 
 
 def schema_text() -> str:
-    """The schema as the text of a file."""
+    """Return the schema as the text of a file."""
     return json.dumps(spec_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _tagged(schema: Schema, names: Iterable[str]) -> Schema:
-    """A section that may be the name of its algorithm alone."""
+    """Return a section that may be the name of its algorithm alone."""
     options = [{"enum": list(names)}, *schema["oneOf"]]
     return {"description": schema.get("description", ""), "anyOf": options}
 
@@ -95,7 +95,7 @@ def _offer(properties: dict[str, Schema], key: str, *more: Schema) -> None:
 
 
 def _as_written(schema: Schema) -> Schema:
-    """A model's schema for what people write: nothing is required, `null` and references."""
+    """Return a model's schema for what people write: nothing is required, `null` and references."""
     properties = {
         key: {**_lenient(value), **({"description": value["description"]} if "description" in value
                                     else {})}
@@ -130,7 +130,7 @@ def _value(schema: Schema) -> Schema:
 
 
 def _domain() -> Schema:
-    """A search domain: one kind, and what may stand beside it."""
+    """Return a search domain: one kind, and what may stand beside it."""
     kinds = {
         kind: {"type": "array", "description": DOMAINS[kind].usage if kind in DOMAINS else ""}
         for kind in KINDS
@@ -145,7 +145,7 @@ def _domain() -> Schema:
 
 
 def _search_space(description: str) -> Schema:
-    """The name of a space, or domains by setting; nested, or with dots."""
+    """Return the name of a space, or domains by setting; nested, or with dots."""
     entry: Schema = {
         "anyOf": [
             {"$ref": "#/$defs/Domain"},

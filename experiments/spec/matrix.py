@@ -61,7 +61,7 @@ class Axis:
 
 
 def expand_matrix(document: Document) -> list[Document]:
-    """The document of each combination; the document itself if it has no matrix.
+    """Return the document of each combination; the document itself if it has no matrix.
 
     Raises:
         SpecError: A key of the matrix is none of the spec's, or no combination is left.
@@ -157,7 +157,7 @@ def _variants(document: Document, key: str, values: dict[str, Any]) -> Axis:
 
 
 def _label(path: tuple[str, ...], value: Any, number: int) -> str:
-    """A value as a part of a folder's name; `number` for what has no short text."""
+    """Return a value as a part of a folder's name; `number` for what has no short text."""
     if isinstance(value, dict):
         value = value.get("algorithm", number)
     elif isinstance(value, list):

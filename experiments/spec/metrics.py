@@ -60,7 +60,7 @@ _LEGACY_PREFIXES = ("env_runners/", "sampler_results/")
 
 
 def canonical_metric(name: str, trainable: Any = None) -> str:
-    """The canonical name of a metric.
+    """Return the canonical name of a metric.
 
     Args:
         name: As written; older names of our algorithms' metrics are known.
@@ -94,11 +94,11 @@ def canonical_metric(name: str, trainable: Any = None) -> str:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    """The allowed metric that was probably meant, where an older name is nearest too."""
+    """Return the allowed metric that was probably meant, where an older name is nearest too."""
     found = nearest_name(name, [*known, *LEGACY])
     return did_you_mean([] if found is None else [LEGACY.get(found, found)])
 
 
 def _is_algorithm(trainable: Any) -> bool:
-    """Whether a trainable is one of ours or extends one; it is not imported for that."""
+    """Tell whether a trainable is one of ours or extends one; it is not imported for that."""
     return any(base.__module__ == "trainables.algorithm" for base in trainable.__mro__)

@@ -26,7 +26,7 @@ def apply_overrides(document: Document, assignments: Iterable[str]) -> None:
 
 
 def in_full(key: str, value: object) -> object:
-    """A section of a spec in its long form; what has no short form as it is."""
+    """Return a section of a spec in its long form; what has no short form as it is."""
     if key in _IN_FULL and isinstance(value, str):
         return {_IN_FULL[key]: value}
     is_short_seeds = isinstance(value, (int, list)) and not isinstance(value, bool)

@@ -19,7 +19,7 @@ BOHB = (
 
 
 def why_not(search: str, scheduler: str) -> str | None:
-    """Why a search and a scheduler do not go together, and what does; None if they do."""
+    """Return why a search and a scheduler do not go together, and what does; None if they do."""
     if scheduler in POPULATION:
         if search in LEARNING:
             return (
@@ -51,7 +51,7 @@ def _schedulers_for(search: str) -> str:
 
 
 def table() -> list[list[str]]:
-    """The guide's table: a row for each search, "yes" or "no" for each scheduler."""
+    """Return the guide's table: a row for each search, "yes" or "no" for each scheduler."""
     head = ["search \\ scheduler", *SCHEDULERS]
     rows = [
         [search, *("no" if why_not(search, scheduler) else "yes" for scheduler in SCHEDULERS)]
@@ -61,7 +61,7 @@ def table() -> list[list[str]]:
 
 
 def markdown() -> str:
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     head, *rows = table()
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -25,7 +25,7 @@ FINAL_FILE = "final.json"
 
 
 def storage_dir(spec: SweepSpec) -> Path:
-    """The folder that holds the sweeps' folders and MLflow's database."""
+    """Return the folder that holds the sweeps' folders and MLflow's database."""
     if "://" in spec.storage:
         raise SpecError(
             f"storage = {spec.storage!r}: remote storage is not supported; use a folder that "
@@ -35,12 +35,12 @@ def storage_dir(spec: SweepSpec) -> Path:
 
 
 def sweep_dir(spec: SweepSpec) -> Path:
-    """The folder that holds all that the sweep writes."""
+    """Return the folder that holds all that the sweep writes."""
     return storage_dir(spec) / spec.name
 
 
 def tracking_uri(spec: SweepSpec) -> str:
-    """The spec's tracking URI, or MLFLOW_TRACKING_URI, or SQLite in the storage folder."""
+    """Return the spec's tracking URI, or MLFLOW_TRACKING_URI, or SQLite in the storage folder."""
     uri = spec.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     if not uri:
         return default_tracking_uri(storage_dir(spec))
@@ -48,7 +48,7 @@ def tracking_uri(spec: SweepSpec) -> str:
 
 
 def absolute_tracking_uri(uri: str) -> str:
-    """A tracking URI that names the same place from every folder."""
+    """Return a tracking URI that names the same place from every folder."""
     location = absolute_location(uri)
     return location if urlsplit(location).scheme else Path(location).as_uri()
 
@@ -72,7 +72,7 @@ def default_tracking_uri(storage: Path) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """The path relative to the current folder if it lies below it."""
+    """Return the path relative to the current folder if it lies below it."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -80,11 +80,11 @@ def shown_path(path: Path) -> str:
 
 
 def command_line(name: str, folder: Path, *options: str) -> str:
-    """A command of tunescape on a folder, to be pasted into a shell."""
+    """Return a command of tunescape on a folder, to be pasted into a shell."""
     return shlex.join(["tunescape", name, shown_path(folder), *options])
 
 
 def saved_line(folder: Path) -> str:
-    """What is left of a sweep or matrix that was cut off, and how it goes on."""
+    """Return what is left of a sweep or matrix that was cut off, and how it goes on."""
     resume = command_line("resume", folder)
     return f"everything that was finished is kept: `{resume}` continues it"

@@ -13,7 +13,7 @@ _MOST = 10**12
 
 
 def check_address(address: str) -> str:
-    """The address of a cluster that can be joined.
+    """Return the address of a cluster that can be joined.
 
     Raises:
         ValueError: It is none, or one of Ray's client, which runs elsewhere than its driver.

@@ -71,7 +71,7 @@ def put_references(data: dict[str, Any], references: Mapping[str, str]) -> None:
 
 
 def writes_secret(uri: str | None, reference: str | None) -> bool:
-    """Whether a password or token of a URI would be written with the spec.
+    """Tell whether a password or token of a URI would be written with the spec.
 
     Args:
         uri: The URI.
@@ -84,7 +84,7 @@ def writes_secret(uri: str | None, reference: str | None) -> bool:
 
 
 def escaped(text: str) -> str:
-    """The text as it is written in a spec, so that reading it gives the text again."""
+    """Return the text as it is written in a spec, so that reading it gives the text again."""
     return re.sub(r"(?<!\$)\$+\{", r"$\g<0>", text)
 
 

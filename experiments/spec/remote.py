@@ -24,7 +24,7 @@ _SCHEMES = ("http", "https")
 
 
 def is_url(path: object) -> bool:
-    """Whether a spec is named by a URL, of whatever scheme."""
+    """Tell whether a spec is named by a URL, of whatever scheme."""
     return "://" in str(path)
 
 
@@ -45,13 +45,13 @@ def load_remote_document(url: str) -> Document:
 
 
 def name_of(url: str) -> str:
-    """The file's name in the URL, without its suffix."""
+    """Return the file's name in the URL, without its suffix."""
     name = PurePosixPath(unquote(urlsplit(url).path)).stem
     return "".join(c if c.isalnum() or c in "_.+-" else "-" for c in name).strip("-.+") or "sweep"
 
 
 def _fetch(url: str) -> str:
-    """The text at the URL. The limit of time covers everything, also a server that drips."""
+    """Return the text at the URL. The limit of time covers everything, also a server that drips."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -87,7 +87,7 @@ def _fetch(url: str) -> str:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """An opener that knows HTTP and nothing else: no files, no FTP, no data URLs."""
+    """Return an opener that knows HTTP and nothing else: no files, no FTP, no data URLs."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

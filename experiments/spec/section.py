@@ -44,18 +44,18 @@ class Section(BaseModel):
 
 
 def shown_count(count: int) -> str:
-    """A whole number for a message, also one of thousands of digits."""
+    """Return a whole number for a message, also one of thousands of digits."""
     return f"{count:,}" if count < 10**12 else f"about 10^{int(math.log10(count))}"
 
 
 def sections_of(union: Any) -> dict[str, type[Section]]:
-    """The sections of a union whose members have a `Tag` each, by that tag."""
+    """Return the sections of a union whose members have a `Tag` each, by that tag."""
     members = (get_args(member) for member in get_args(get_args(union)[0]))
     return {tag.tag: section for section, tag in members}
 
 
 def tag_of(value: Any) -> str:
-    """The `algorithm` of a `search` or `scheduler` section, as given or as parsed."""
+    """Return the `algorithm` of a `search` or `scheduler` section, as given or as parsed."""
     if isinstance(value, dict):
         return str(value.get("algorithm", ""))
     return str(getattr(value, "algorithm", value))

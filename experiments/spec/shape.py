@@ -166,7 +166,7 @@ def take_space_by_name(document: Document) -> SearchSpace:
 
 
 def _preset(document: Document, place: KeyPath, name: str) -> Preset:
-    """The named space; the name of a preset alone is one of the trainable's own space."""
+    """Return the named space; the name of a preset alone is one of the trainable's own space."""
     try:
         if name in known_preset_names():
             own = _own_space(trainable_of(document))
@@ -197,7 +197,7 @@ def _refuse_misspelt_preset(document: Document, name: str) -> None:
 
 
 def _own_space(trainable: type) -> str | None:
-    """The search space of the algorithm that the trainable is, or extends."""
+    """Return the search space of the algorithm that the trainable is, or extends."""
     spaces = spaces_by_trainable()
     for base in trainable.__mro__:
         if base.__name__ in spaces and base.__module__.partition(".")[0] == "trainables":
@@ -269,7 +269,7 @@ def require_mapping(document: Document, key: str) -> None:
 
 
 def trainable_of(document: Document) -> type:
-    """The class that the spec names."""
+    """Return the class that the spec names."""
     name = document.data.get("trainable", SweepSpec.model_fields["trainable"].default)
     try:
         return resolve_trainable(name)
@@ -336,7 +336,7 @@ def _choices(problem: Any) -> str:
 
 
 def _fields_at(path: KeyPath, location: tuple[str | int, ...]) -> list[str]:
-    """The keys of the section at `path`, or of the sections in the list there."""
+    """Return the keys of the section at `path`, or of the sections in the list there."""
     model: Any = SweepSpec
     for depth, key in enumerate(path):
         if isinstance(key, int):  # the list's own annotation has given the model of its items
@@ -349,7 +349,7 @@ def _fields_at(path: KeyPath, location: tuple[str | int, ...]) -> list[str]:
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that an annotation holds: `Final | None`, `list[WarmStart]`."""
+    """Return the section that an annotation holds: `Final | None`, `list[WarmStart]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     inner = (_section_in(option) for option in typing.get_args(annotation))

@@ -10,7 +10,7 @@ from experiments.spec.function_trainable import FUNCTIONS, function_class
 
 
 def resolve_trainable(name: Any) -> type:
-    """The trainable class that a spec names.
+    """Return the trainable class that a spec names.
 
     Args:
         name: An algorithm's name (`PPO`), or `module:Class` for a `ray.tune.Trainable` of one's

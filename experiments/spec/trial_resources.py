@@ -27,7 +27,7 @@ class TrialResources:
     max_concurrent: int | None = None
 
     def at_once(self, nodes: Sequence[Mapping[str, float]]) -> int:
-        """How many trials run at a time: the spec's number, or as many as the nodes hold."""
+        """Return how many trials run at a time: the spec's number, or as many as the nodes hold."""
         if self.max_concurrent is not None:
             return self.max_concurrent
         fits = [total(nodes, name) // amount for name, amount in self.needed.items() if amount > 0]
@@ -35,7 +35,7 @@ class TrialResources:
 
 
 def needed_resources(spec: SweepSpec, space: SearchSpace, trainable: type[Any]) -> dict[str, float]:
-    """The resources that the first config's trial takes in all."""
+    """Return the resources that the first config's trial takes in all."""
     config = next(iter(trial_configs(spec, space, trainable)))
     request = trainable.default_resource_request(config)
     return dict(request.required_resources) if request is not None else {"CPU": 1.0}
@@ -44,7 +44,7 @@ def needed_resources(spec: SweepSpec, space: SearchSpace, trainable: type[Any]) 
 def trial_configs(
     spec: SweepSpec, space: SearchSpace, trainable: type[Any]
 ) -> Iterable[dict[str, Any]]:
-    """The fixed config, with each searched setting at each of its extremes in turn.
+    """Yield the fixed config, with each searched setting at each of its extremes in turn.
 
     A trainable of one's own that declares no settings has no defaults either: there what is
     searched is drawn.

@@ -26,7 +26,7 @@ def has_own(trainable: type, method: str) -> bool:
 
 
 def has_own_reset(trainable: type) -> bool:
-    """Whether a trainable says itself how it becomes another trial.
+    """Tell whether a trainable says itself how it becomes another trial.
 
     Of a function Tune says it: another one begins when the first returns, which it may not.
     """
@@ -34,7 +34,7 @@ def has_own_reset(trainable: type) -> bool:
 
 
 def _owner(trainable: type, method: str) -> str:
-    """The module of the class that defines a trainable's method."""
+    """Return the module of the class that defines a trainable's method."""
     return next(base.__module__ for base in trainable.__mro__ if method in vars(base))
 
 

@@ -68,7 +68,7 @@ def _check_secrets(document: Document, spec: SweepSpec, place: KeyPath) -> None:
 
 
 def _literal(reference: str | None) -> bool:
-    """Whether a text holds no reference, or a default that would be written."""
+    """Tell whether a text holds no reference, or a default that would be written."""
     if reference is None:
         return True
     return any(found["default"] for found in REFERENCE.finditer(reference))

@@ -69,7 +69,7 @@ def check_config(document: Document, config_class: Any) -> dict[str, Any]:
 
 
 def _blame(value: Any, path: KeyPath, message: str) -> KeyPath:
-    """The deepest key of a nested setting that the message mentions."""
+    """Return the deepest key of a nested setting that the message mentions."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if repr(key) in message or message.startswith(f"{key} ") or f".{key} " in message:

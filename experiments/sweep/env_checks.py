@@ -113,7 +113,7 @@ def _drawn_with(
     value: Any,
     generator: np.random.Generator,
 ) -> dict[str, Any] | None:
-    """A configuration in which a setting has a value; None if its condition is never met."""
+    """Return a configuration in which a setting has a value; None if its condition is never met."""
     grid = next(space.grid_points())
     for _ in range(_DRAWS):
         others = {p.name: _one_of(p.domain.probes(), generator) for p in searched}
@@ -136,7 +136,7 @@ def _holds(config: Any, path: tuple[str, ...]) -> bool:
 
 
 def problem_of(config: Mapping[str, Any]) -> str | None:
-    """What is wrong with a config's environment, in words; None if nothing is.
+    """Return what is wrong with a config's environment, in words; None if nothing is.
 
     With `disable_env_checking` it is only made, for as long as that may take.
     """
@@ -195,7 +195,7 @@ def _end(process: Any) -> None:
 
 
 def _may_fork() -> bool:
-    """Whether a forked child of this process can be expected to work."""
+    """Tell whether a forked child of this process can be expected to work."""
     if sys.platform != "linux" or any(name in sys.modules for name in _NOT_FORKED):
         return False
     ray, torch = sys.modules.get("ray"), sys.modules.get("torch")

@@ -14,7 +14,7 @@ from experiments.sweep.load import load_spec, read_spec
 
 
 def load_sweep_spec(folder: Path, *, check: bool = False) -> SweepSpec:
-    """The spec of a sweep's folder, with `storage` and `name` where the folder is now.
+    """Return the spec of a sweep's folder, with `storage` and `name` where the folder is now.
 
     Args:
         folder: The sweep's folder.

@@ -152,7 +152,7 @@ def make_spec(data: Mapping[str, Any], source: str = "spec") -> SweepSpec:
 
 
 def dump_spec(spec: SweepSpec) -> str:
-    """The spec as YAML that `load_spec` reads back to an equal one.
+    """Return the spec as YAML that `load_spec` reads back to an equal one.
 
     It holds the values of environment variables, except for keys that may be credentials
     (`experiments.spec.references.CREDENTIALS`): those are references as they were written.
@@ -161,7 +161,7 @@ def dump_spec(spec: SweepSpec) -> str:
 
 
 def spec_data(spec: SweepSpec, *, defaults: bool = True) -> dict[str, Any]:
-    """The spec as plain data without credentials: what may be written to disk, or shown.
+    """Return the spec as plain data without credentials: what may be written to disk, or shown.
 
     Args:
         spec: The spec.
@@ -173,7 +173,7 @@ def spec_data(spec: SweepSpec, *, defaults: bool = True) -> dict[str, Any]:
 
 
 def spec_space(spec: SweepSpec) -> SearchSpace:
-    """The spec's search space."""
+    """Return the spec's search space."""
     return SearchSpace.parse(spec.search_space, f"search space of {spec.name}")
 
 

@@ -28,7 +28,7 @@ def single_trial_spec(
     checkpoint_freq: int | None = None,
     overrides: Iterable[str] = (),
 ) -> SweepSpec:
-    """The spec of a single training run.
+    """Return the spec of a single training run.
 
     Args:
         algo: An algorithm's name.
@@ -78,7 +78,7 @@ def require_end(spec: SweepSpec) -> None:
 
 
 def mapping(text: str, option: str) -> dict[str, Any]:
-    """The value of an option that takes a mapping, as JSON or YAML text."""
+    """Return the value of an option that takes a mapping, as JSON or YAML text."""
     value, _ = parse(text, option)
     if not isinstance(value, dict):
         raise SpecError(f"{option} {text}: expected a mapping such as '{{\"key\": 1}}'")

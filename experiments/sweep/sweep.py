@@ -55,7 +55,7 @@ class Sweep:
         )
 
     def on_this_ray(self) -> Sweep:
-        """The sweep for the Ray that was started or joined since it was built.
+        """Return the sweep for the Ray that was started or joined since it was built.
 
         Its nodes may hold another number of seeds side by side than this machine.
         """

@@ -63,7 +63,7 @@ def result_files(folder: Path) -> dict[Path, str]:
 def log_results(
     client: MlflowClient, experiment_id: str, run_id: str, sweep: Sweep, metric: str, mode: str
 ) -> list[str]:
-    """Gives a sweep's run what its folder holds, and describes the sweep there.
+    """Give a sweep's run what its folder holds, and describe the sweep there.
 
     Args:
         client: MLflow's.
@@ -97,7 +97,7 @@ def log_results(
 
 
 def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mode: str) -> str:
-    """Writes how MLflow's page shows a sweep that has ended.
+    """Write how MLflow's page shows a sweep that has ended.
 
     Args:
         client: MLflow's.
@@ -141,7 +141,7 @@ def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mod
 
 
 def _links(client: MlflowClient, run: Run, paths: list[str]) -> dict[str, str]:
-    """Where MLflow's UI shows what the sweep left there, the report first."""
+    """Return where MLflow's UI shows what the sweep left there, the report first."""
     runs = f"#/experiments/{run.info.experiment_id}/runs"
     here = f"{runs}/{run.info.run_id}/artifacts"
     has_spec = any(file.path == SPEC_FILE for file in client.list_artifacts(run.info.run_id))
@@ -157,7 +157,7 @@ def _links(client: MlflowClient, run: Run, paths: list[str]) -> dict[str, str]:
 
 
 def _commands(folder: Path) -> list[str]:
-    """What repeats the sweep and what uses it, for whoever has downloaded the spec."""
+    """Return what repeats the sweep and what uses it, for whoever has downloaded the spec."""
     again = f"{folder.name}-again"
     lines = []
     if (folder / SPEC_FILE).is_file():

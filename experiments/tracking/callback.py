@@ -110,7 +110,7 @@ class MLflowCallback(MLflowLogger):
     # -- Tune's hooks ----------------------------------------------------------------------------
 
     def setup(self, *args: Any, **info: Any) -> None:
-        """Waits for the first trial: only a trial knows the name and the folder of the whole."""
+        """Wait for the first trial: only a trial knows the name and the folder of the whole."""
         self._begun = False
         self._info = {key: value for key, value in info.items() if _is_plain(value)}
 
@@ -131,7 +131,7 @@ class MLflowCallback(MLflowLogger):
             self.close(_status(trials))
 
     def _begin(self, trials: Sequence[Trial]) -> None:
-        """Opens the parent run, once."""
+        """Open the parent run, once."""
         if self._begun or not trials:
             return
         self._begun = True
@@ -164,7 +164,7 @@ class MLflowCallback(MLflowLogger):
     # -- what came out ---------------------------------------------------------------------------
 
     def _log_outcome(self, trials: list[Trial]) -> None:
-        """Marks the best trial, keeps its policy, and describes what came out."""
+        """Mark the best trial, keep its policy, and describe what came out."""
         from analysis.ranking.best import best_trial
         from analysis.results.load import load_sweep
 

@@ -19,7 +19,7 @@ _CONTEXT = "mlflow.data.context"
 
 
 def environment_dataset(config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns what identifies the environment of a config, or None if it names none.
+    """Return what identifies the environment of a config, or None if it names none.
 
     Keys: `environment`, `version` (of a gymnasium id: the `1` of `CartPole-v1`), `env_config`, and
     the version of each package that brings the environment.
@@ -45,7 +45,7 @@ def environment_dataset(config: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def dataset_input(dataset: Mapping[str, Any]) -> DatasetInput:
-    """Returns the input that `client.log_inputs` takes, of what `environment_dataset` found.
+    """Return the input that `client.log_inputs` takes, of what `environment_dataset` found.
 
     The digest tells datasets apart: the same environment with another version, setting or package
     is another dataset.

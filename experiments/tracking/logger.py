@@ -148,7 +148,7 @@ class MLflowLogger(tune.Callback):
         self._reset_session()
 
     def _reset_session(self) -> None:
-        """Clears what belongs to one process: the thread and what was seen by it."""
+        """Clear what belongs to one process: the thread and what was seen by it."""
         self._writer: MLflowWriter | None = None
         self._monitor: SystemMetrics | None = None
         self._runs = SweepRuns(self.sweep, self._running_writer)
@@ -180,7 +180,7 @@ class MLflowLogger(tune.Callback):
         return self._runs.model_uri
 
     def start_anew(self, trial_ids: frozenset[str]) -> None:
-        """Gives failed trials that start from the beginning new runs; the failed ones stay.
+        """Give failed trials that start from the beginning new runs; the failed ones stay.
 
         Call it on a restored logger, before Tune starts.
         """
@@ -282,7 +282,7 @@ class MLflowLogger(tune.Callback):
     def log_best(
         self, trial_id: str, policy_dir: str | None, *, checkpoint: str | None = None
     ) -> None:
-        """Marks the winner; keeps its exported policy as an artifact of the parent and as a model.
+        """Mark the winner; keep its exported policy as an artifact of the parent and as a model.
 
         Args:
             trial_id: the best trial.
@@ -296,7 +296,7 @@ class MLflowLogger(tune.Callback):
             self._submit(None, self._runs.write_model, *best)
 
     def log_results(self, records: Sweep) -> None:
-        """Keeps the report, pictures and tables of the sweep's folder as artifacts of the parent.
+        """Keep the report, pictures and tables of the sweep's folder as artifacts of the parent.
 
         Its description there says what came out.
 
@@ -343,7 +343,7 @@ class MLflowLogger(tune.Callback):
             self._writer.submit_tags(run, tags)
 
     def _reconcile(self, trials: list[Trial]) -> None:
-        """Brings runs of a killed sweep in line, once, with what Tune knows after a resume."""
+        """Bring runs of a killed sweep in line, once, with what Tune knows after a resume."""
         if self._reconciled:
             return
         self._reconciled = True
@@ -414,7 +414,7 @@ class MLflowLogger(tune.Callback):
         self._writer.submit_row(trial_id, Row(step, timestamp_ms(result), values))
 
     def _changed_settings(self, trial: Trial, step: int) -> dict[str, float]:
-        """Returns settings that a scheduler changed in mid-trial as metrics `config/<setting>`.
+        """Return settings that a scheduler changed in mid-trial as metrics `config/<setting>`.
 
         MLflow's parameters can be written only once. The first change also logs the value before
         it, at step 0, so that the plot starts where the trial did.
@@ -454,7 +454,7 @@ class MLflowLogger(tune.Callback):
         self._queue_best(trial)
 
     def _queue_best(self, trial: Trial) -> None:
-        """Logs the best objective so far on the parent, by the number of ended trials."""
+        """Log the best objective so far on the parent, by the number of ended trials."""
         value = (trial.last_result or {}).get(self.sweep.metric)
         if self._writer is None or not is_number(value) or not math.isfinite(value):
             return
@@ -469,7 +469,7 @@ class MLflowLogger(tune.Callback):
             self._writer.submit_row(None, row)
 
     def _queue_sample(self, values: dict[str, float]) -> None:
-        """Logs a sample of the machine's use on the parent, by the sweep's age in seconds."""
+        """Log a sample of the machine's use on the parent, by the sweep's age in seconds."""
         now = time.time()
         if self._writer is not None:
             self._writer.submit_row(None, Row(int(now - self._started), int(1000 * now), values))

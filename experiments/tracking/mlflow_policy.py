@@ -31,7 +31,7 @@ class PolicyModel(PythonModel):
         model_input: np.ndarray,
         params: dict[str, Any] | None = None,
     ) -> np.ndarray | dict[str, np.ndarray]:
-        """The actions for a batch of observations.
+        """Return the actions for a batch of observations.
 
         Args:
             context: Not used.

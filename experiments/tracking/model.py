@@ -39,7 +39,7 @@ _REQUIREMENTS = ("mlflow", "torch", "gymnasium", "numpy", "safetensors")
 
 
 def load_policy(folder: str) -> Policy:
-    """Loads an exported policy.
+    """Load an exported policy.
 
     Raises:
         ValueError: it is none of ours, or damaged.
@@ -50,7 +50,7 @@ def load_policy(folder: str) -> Policy:
 
 
 def export_mlflow(policy_folder: Path, target: Path) -> Path:
-    """Writes an exported policy as the folder of an MLflow model.
+    """Write an exported policy as the folder of an MLflow model.
 
     `mlflow models predict -m TARGET -i TARGET/serving_input_example.json --env-manager local` and
     `mlflow.pyfunc.load_model(TARGET)` run it; see `trainables.core.export.serving` for what goes in
@@ -76,7 +76,7 @@ def export_mlflow(policy_folder: Path, target: Path) -> Path:
 
 
 def provenance(policy_folder: Path) -> dict[str, Any]:
-    """What an exported policy says of where it comes from; empty if it says nothing."""
+    """Return what an exported policy says of where it comes from; empty if it says nothing."""
     said = read_json(policy_folder / "export.json")
     return said if isinstance(said, dict) else {}
 
@@ -90,7 +90,7 @@ def log_model(
     run_ids: Sequence[str],
     tags: Mapping[str, str],
 ) -> LoggedModel:
-    """Logs an exported policy as a model of a run.
+    """Log an exported policy as a model of a run.
 
     Args:
         client: MLflow's.
@@ -146,7 +146,7 @@ def log_model(
 
 
 def model_note(said: Mapping[str, Any], uri: str) -> str:
-    """Describes a model: where it comes from, and how it is used.
+    """Describe a model: where it comes from, and how it is used.
 
     Args:
         said: see `provenance`.
@@ -167,7 +167,7 @@ def model_note(said: Mapping[str, Any], uri: str) -> str:
 def register_model(
     client: MlflowClient, model: LoggedModel, name: str, said: Mapping[str, Any]
 ) -> str:
-    """Registers a logged model as the next version of `name`; returns the version.
+    """Register a logged model as the next version of `name`; return the version.
 
     Args:
         client: MLflow's.
@@ -198,7 +198,7 @@ def register_model(
 
 
 def build_model(policy: Policy, folder: Path, work: Path, description: Model) -> Path:
-    """Makes the folder of a model: `MLmodel`, code, requirements and the policy.
+    """Make the folder of a model: `MLmodel`, code, requirements and the policy.
 
     Args:
         policy: what `folder` holds.
@@ -240,7 +240,7 @@ def build_model(policy: Policy, folder: Path, work: Path, description: Model) ->
 
 
 def _forget_this_machine(description: Model) -> None:
-    """Makes paths relative to the model's folder, which alone are read when it is loaded."""
+    """Make paths relative to the model's folder, which alone are read when it is loaded."""
     flavor = description.flavors["python_function"]
     flavor["model_code_path"] = _CODE.name
     for artifact in flavor["artifacts"].values():
@@ -248,7 +248,7 @@ def _forget_this_machine(description: Model) -> None:
 
 
 def signature_of(policy: Policy) -> tuple[ModelSignature, Any]:
-    """Returns a policy's signature, with a batch of one observation as an example.
+    """Return a policy's signature, with a batch of one observation as an example.
 
     Inputs are observations `[B, *shape]`, outputs actions `[B, …]`, both of the type that the
     environment's spaces have, by name where a space is nested or the policy has a memory (see

@@ -20,7 +20,7 @@ FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
 
 
 def provenance_tags(spec_path: str | None) -> dict[str, str]:
-    """Returns the tags that say which code, versions and user produced a run."""
+    """Return the tags that say which code, versions and user produced a run."""
     tags = {f"{VERSION_TAGS}{name}": v for name, v in package_versions().items()}
     tags["mlflow.source.name"] = os.path.basename(spec_path) if spec_path else "tunescape"
     tags["mlflow.source.type"] = "LOCAL"
@@ -36,12 +36,12 @@ def provenance_tags(spec_path: str | None) -> dict[str, str]:
 
 
 def as_params(config: Mapping[str, Any]) -> dict[str, str]:
-    """Returns a config as MLflow's parameters: flat, and text."""
+    """Return a config as MLflow's parameters: flat, and text."""
     return {key: as_text(value) for key, value in flatten(config).items()}
 
 
 def run_name(trial_id: str, params: Mapping[str, str], fixed: Mapping[str, Any]) -> str:
-    """Returns what a trial's run is called: its id, and the first settings that were searched.
+    """Return what a trial's run is called: its id, and the first settings that were searched.
 
     Pages that compare runs show their names only.
 
@@ -73,7 +73,7 @@ def _short(value: str) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Returns a setting as MLflow shows it: callables by name, containers as JSON."""
+    """Return a setting as MLflow shows it: callables by name, containers as JSON."""
     if isinstance(value, str):
         return value
     if callable(value):
@@ -85,10 +85,10 @@ def as_text(value: Any) -> str:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Tells whether a value can be a metric."""
+    """Tell whether a value can be a metric."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def timestamp_ms(result: Mapping[str, Any]) -> int:
-    """Returns when a result was made; the same result logged twice is then the same point."""
+    """Return when a result was made; the same result logged twice is then the same point."""
     return int(1000 * float(result.get("timestamp") or time.time()))

@@ -31,7 +31,7 @@ def sweep_note(
     links: Mapping[str, str] | None = None,
     commands: Iterable[str] = (),
 ) -> str:
-    """Describes a sweep: its best value, the leaderboard's first lines, and failures.
+    """Describe a sweep: its best value, the leaderboard's first lines, and failures.
 
     Args:
         sweep: what was read of its folder.
@@ -84,7 +84,7 @@ def _time(frame: pd.DataFrame) -> str:
 
 
 def _leaders(frame: pd.DataFrame) -> str:
-    """A list, as MLflow sets the columns of tables without a gap."""
+    """Return a list, as MLflow sets the columns of tables without a gap."""
     settings = [name for name in frame.columns if name.startswith("config/")][:_MAX_SETTINGS]
     lines = []
     for row in frame.head(_TOP).to_dict("records"):

@@ -83,11 +83,11 @@ class SweepInfo:
     register_as: str | None = None
 
     def step_of(self, values: Mapping[str, float]) -> int:
-        """Returns the env step of a result; its training iteration if it counts no env steps."""
+        """Return the env step of a result; its training iteration if it counts no env steps."""
         return int(values.get(self.step_metric, values.get(ITERATION, 0)))
 
     def objective_first(self, values: dict[str, float]) -> dict[str, float]:
-        """Returns a result's metrics with the objective first, as MLflow's pages open on that."""
+        """Return a result's metrics with the objective first, as MLflow's pages open on that."""
         if self.metric not in values:
             return values
         return {self.metric: values[self.metric], **values}
@@ -137,7 +137,7 @@ class SweepRuns:
         return self._writer().client
 
     def open_parent(self) -> None:
-        """Makes the sweep's run, or finds it and its children."""
+        """Make the sweep's run, or find it and its children."""
         client, sweep = self._client, self.sweep
         self._provenance = provenance_tags(sweep.spec_path)
         self._experiment_id = ensure_experiment(
@@ -184,7 +184,7 @@ class SweepRuns:
         dataset: dict[str, Any] | None,
         reopen: bool,
     ) -> None:
-        """Makes a trial's run, or sets the one there is back to RUNNING if `reopen`."""
+        """Make a trial's run, or set the one there is back to RUNNING if `reopen`."""
         client = self._client
         run_id = self.run_ids.get(trial_id)
         if run_id is None:
@@ -207,7 +207,7 @@ class SweepRuns:
             client.update_run(run_id, status="RUNNING")
 
     def _share_view(self) -> None:
-        """Writes how MLflow's page shows this sweep; who may not write that logs all the same."""
+        """Write how MLflow's page shows this sweep; who may not write that logs all the same."""
         sweep = self.sweep
         try:
             share_view(
@@ -229,7 +229,7 @@ class SweepRuns:
     def _log(
         self, trial_id: str, rows: Sequence[Row] = (), tags: Mapping[str, str] | None = None
     ) -> None:
-        """Writes to a trial's run, with what is still to be written of its beginning."""
+        """Write to a trial's run, with what is still to be written of its beginning."""
         run_id = self.run_ids[trial_id]
         params, dataset = self._unlogged.get(trial_id, ({}, None))
         if dataset is not None:
@@ -247,7 +247,7 @@ class SweepRuns:
             self.skip_repeated(trial_id)
 
     def _is_ended(self, trial_id: str) -> bool:
-        """Tells whether a run found at a resume had already been given its end."""
+        """Tell whether a run found at a resume had already been given its end."""
         return self._found.get(trial_id) in (FINISHED, FAILED)
 
     def skip_repeated(self, trial_id: str) -> None:
@@ -258,7 +258,7 @@ class SweepRuns:
     def write_rows(
         self, trial_id: str | None, rows: list[Row], tags: Mapping[str, str] | None = None
     ) -> None:
-        """Logs rows and tags of a trial, or of the parent (None)."""
+        """Log rows and tags of a trial, or of the parent (None)."""
         if trial_id is None:
             if self.parent_run_id is not None:
                 log_batch(self._client, self.parent_run_id, rows, tags=tags)
@@ -278,7 +278,7 @@ class SweepRuns:
             self._last_step[trial_id] = rows[-1].step
 
     def backfill(self, trial_id: str, path: Path, until: int) -> None:
-        """Logs what a killed sweep had in its folder, but had not yet sent to MLflow."""
+        """Log what a killed sweep had in its folder, but had not yet sent to MLflow."""
         if trial_id not in self.run_ids or self._is_ended(trial_id):
             return
         by_iteration: dict[int, Row] = {}
@@ -307,7 +307,7 @@ class SweepRuns:
             self.end_run(trial_id, KILLED)
 
     def write_best(self, trial_id: str, policy_dir: str | None, checkpoint: str | None) -> None:
-        """Marks the winner and keeps its policy, if it has one, with the parent."""
+        """Mark the winner and keep its policy, if it has one, with the parent."""
         client = self._client
         if self.parent_run_id is None:
             return
@@ -322,7 +322,7 @@ class SweepRuns:
             client.log_artifacts(self.parent_run_id, policy_dir, artifact_path=BEST_ARTIFACT)
 
     def write_model(self, trial_id: str, policy_dir: str, checkpoint: str | None) -> None:
-        """Logs the winner's policy as a model, and registers it if asked.
+        """Log the winner's policy as a model, and register it if asked.
 
         A sweep that is resumed after its end finds the same winner: it has its model already.
         """
@@ -361,7 +361,7 @@ class SweepRuns:
         self.model_uri = tags.get(REGISTERED_MODEL_TAG, model.model_uri)
 
     def write_results(self, records: Sweep) -> None:
-        """Keeps what the sweep's folder holds of results with the parent, and describes it."""
+        """Keep what the sweep's folder holds of results with the parent, and describe it."""
         from experiments.tracking.artifacts import log_results
 
         if self.parent_run_id is not None:

@@ -53,13 +53,13 @@ class Row:
 
 
 def be_quiet() -> None:
-    """Keeps MLflow from printing to the terminal; call it before MLflow is imported."""
+    """Keep MLflow from printing to the terminal; call it before MLflow is imported."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
 
 
 def connect(tracking_uri: str) -> MlflowClient:
-    """Returns a client for `tracking_uri`; makes or migrates an SQLite schema, once and quietly.
+    """Return a client for `tracking_uri`; make or migrates an SQLite schema, once and quietly.
 
     Raises:
         PreflightError: The URI's file or folder holds something else than MLflow's data. It is
@@ -85,7 +85,7 @@ def connect(tracking_uri: str) -> MlflowClient:
 
 
 def check_store(tracking_uri: str) -> None:
-    """Sees that a tracking store on this machine is MLflow's, or is not there. Writes nothing.
+    """See that a tracking store on this machine is MLflow's, or is not there. Writes nothing.
 
     Raises:
         PreflightError: Its file or folder holds something else.
@@ -96,7 +96,7 @@ def check_store(tracking_uri: str) -> None:
 
 
 def _make_database(path: Path) -> None:
-    """Makes a database with MLflow's tables, whole or not at all.
+    """Make a database with MLflow's tables, whole or not at all.
 
     MLflow makes them in some seventy steps; a process killed in between leaves a database that
     MLflow can neither open nor repair.
@@ -124,7 +124,7 @@ def log_batch(
     params: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes metrics, parameters and tags in as few requests as MLflow's limits allow.
+    """Write metrics, parameters and tags in as few requests as MLflow's limits allow.
 
     A tag that is too long is cut. A parameter that is too long is cut, and kept whole in the
     artifact `long_params.json`.
@@ -153,7 +153,7 @@ def log_batch(
 
 
 def find_runs(client: MlflowClient, experiment_id: str, tag: str, value: str) -> list[Any]:
-    """Returns all runs of an experiment whose tag `tag` is `value`."""
+    """Return all runs of an experiment whose tag `tag` is `value`."""
     runs: list[Any] = []
     token: str | None = None
     while True:
@@ -170,7 +170,7 @@ def find_runs(client: MlflowClient, experiment_id: str, tag: str, value: str) ->
 
 
 def ensure_experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
-    """Returns the id of the experiment `name`, making it, or restoring it from the bin, if need be.
+    """Return the id of the experiment `name`, making it, or restoring it from the bin, if need be.
 
     Two sweeps may start at once, so a lost race to make it counts as found.
     """
@@ -197,7 +197,7 @@ _UNAVAILABLE_CODES = frozenset({"TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEED
 
 
 def is_connection_error(error: BaseException | None) -> bool:
-    """Tells whether the server did not answer, walking through what wrapped the cause.
+    """Tell whether the server did not answer, walking through what wrapped the cause.
 
     So it is, too, if a proxy in front of it answers that the server is away or busy.
     """
@@ -216,13 +216,13 @@ def is_connection_error(error: BaseException | None) -> bool:
 
 
 def _gave_up(error: BaseException) -> bool:
-    """Tells whether requests were repeated until the proxy's answer was taken for the last word."""
+    """Tell whether requests were repeated until the proxy's answer was taken for the last word."""
     codes = re.findall(r"too many (\d+) error responses", str(error))
     return type(error).__name__ == "RetryError" and not _UNAVAILABLE.isdisjoint(codes)
 
 
 def accepted_key(name: str) -> str:
-    """Returns a name as MLflow accepts it: its characters, a plain relative path, 250 at most."""
+    """Return a name as MLflow accepts it: its characters, a plain relative path, 250 at most."""
     clean = "".join(c if c.isalnum() or c in "_-. :/" else "_" for c in str(name))
     return posixpath.normpath(clean).lstrip("./")[:250] or "_"
 
@@ -232,6 +232,6 @@ def _cut(value: str, length: int) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Returns what an error says in its first line, without credentials, 300 characters at most."""
+    """Return what an error says in its first line, without credentials, 300 characters at most."""
     lines = scrubbed(str(error)).strip().splitlines()
     return _cut(lines[0] if lines else type(error).__name__, 300)

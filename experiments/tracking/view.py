@@ -40,7 +40,7 @@ class VariedSettings:
         self._first: dict[str, str] = {}
 
     def add(self, params: Mapping[str, str]) -> bool:
-        """Takes in the parameters of a trial; tells whether `names` has grown."""
+        """Take in the parameters of a trial; tell whether `names` has grown."""
         before = len(self.names)
         is_first = not self._first
         if is_first:
@@ -65,7 +65,7 @@ def share_view(
     settings: Sequence[str],
     created_ms: int,
 ) -> None:
-    """Writes a sweep's view as a tag of its experiment, in place of the one there was.
+    """Write a sweep's view as a tag of its experiment, in place of the one there was.
 
     Args:
         client: MLflow's.
@@ -93,7 +93,7 @@ def share_view(
 
 
 def view_state(run_id: str, metric: str, mode: str, settings: Sequence[str]) -> dict[str, Any]:
-    """The state of the page of runs, in MLflow's own terms."""
+    """Return the state of the page of runs, in MLflow's own terms."""
     section = "objective"
     chart = {
         "uuid": "objective-by-step",
@@ -177,7 +177,7 @@ def view_state(run_id: str, metric: str, mode: str, settings: Sequence[str]) -> 
 
 
 def view_path(experiment_id: str, key: str, *, charts: bool = False) -> str:
-    """The part of an address in MLflow's UI, from `#` on, that opens a view.
+    """Return the part of an address in MLflow's UI, from `#` on, that opens a view.
 
     Args:
         experiment_id: of the sweep's runs.

@@ -108,13 +108,13 @@ class MLflowWriter:
         return self._num_dropped
 
     def is_waiting(self, run: str | None) -> bool:
-        """Tells whether more requests of a run are queued; what they have in common can wait."""
+        """Tell whether more requests of a run are queued; what they have in common can wait."""
         return self._num_waiting[run] > 0
 
     # -- called from the Tune loop ---------------------------------------------------------------
 
     def submit(self, run: str | None, call: Callable[[], None]) -> None:
-        """Queues `call`; rows of `run` queued earlier are written before it, later ones after."""
+        """Queue `call`; rows of `run` queued earlier are written before it, later ones after."""
         with self._changed:
             if self._closing or self._disabled:
                 return
@@ -124,7 +124,7 @@ class MLflowWriter:
             self._changed.notify_all()
 
     def submit_row(self, run: str | None, row: Row) -> None:
-        """Queues a row of metrics, merging it with waiting rows of the same run."""
+        """Queue a row of metrics, merging it with waiting rows of the same run."""
         with self._changed:
             if self._closing or self._disabled or not row.values:
                 return
@@ -137,14 +137,14 @@ class MLflowWriter:
             self._changed.notify_all()
 
     def submit_tags(self, run: str | None, tags: Mapping[str, str]) -> None:
-        """Queues tags of a run; they go with rows of it that wait already."""
+        """Queue tags of a run; they go with rows of it that wait already."""
         with self._changed:
             if not self._closing and not self._disabled:
                 self._open_request(run, 0).tags.update(tags)
                 self._changed.notify_all()
 
     def _open_request(self, run: str | None, num_metrics: int) -> _Request:
-        """Returns the request that new rows and tags of a run may join."""
+        """Return the request that new rows and tags of a run may join."""
         request = self._mergeable.get(run)
         if request is None or request.num_metrics + num_metrics > MAX_BATCH_METRICS:
             request = self._mergeable[run] = _Request(run)
@@ -153,7 +153,7 @@ class MLflowWriter:
         return request
 
     def close(self, timeout_s: float = 60.0, unreachable_timeout_s: float = 5.0) -> bool:
-        """Writes what is queued, then ends the thread; returns whether all was written.
+        """Write what is queued, then ends the thread; return whether all was written.
 
         Args:
             timeout_s: longest wait for one request of a server that answers.
@@ -215,7 +215,7 @@ class MLflowWriter:
             delay_s = min(60.0, 2 * delay_s)
 
     def _flush(self) -> bool:
-        """Carries out what is queued; returns False if the server does not answer."""
+        """Carry out what is queued; return False if the server does not answer."""
         while True:
             with self._changed:
                 if not self._queue or self._disabled:
@@ -244,7 +244,7 @@ class MLflowWriter:
                     logger.warning("MLflow at %s answers again.", self.shown_uri)
 
     def _handle(self, request: _Request, error: Exception) -> bool:
-        """Drops or requeues a failed request; returns False if the server does not answer."""
+        """Drop or requeues a failed request; return False if the server does not answer."""
         request.attempts += 1
         code = getattr(error, "error_code", "")
         if is_connection_error(error):
@@ -270,7 +270,7 @@ class MLflowWriter:
         return False
 
     def _forget(self, request: _Request) -> None:
-        """Notes that a request has left the queue."""
+        """Note that a request has left the queue."""
         self._num_waiting[request.run] -= 1
         if not self._num_waiting[request.run]:
             del self._num_waiting[request.run]  # runs come and go, a thousand and more
@@ -302,7 +302,7 @@ class MLflowWriter:
         self._warned.add(kind)
 
     def warn_once(self, kind: str, message: str) -> None:
-        """Logs `message` as a warning unless one of the same kind was logged before."""
+        """Log `message` as a warning unless one of the same kind was logged before."""
         if kind not in self._warned:
             self._warned.add(kind)
             logger.warning(message)

@@ -38,7 +38,7 @@ class CheckpointError(ConfigError):
 
 
 def policy_folder(checkpoint: str | os.PathLike[str], module_id: str = "default_policy") -> Path:
-    """The policy folder inside a checkpoint folder."""
+    """Return the policy folder inside a checkpoint folder."""
     return Path(checkpoint) / POLICIES / module_id
 
 

@@ -39,7 +39,7 @@ class GeneratedPart:
         return f"<!-- {self.name}: end -->"
 
     def current(self) -> str:
-        """The part as the page has it."""
+        """Return the part as the page has it."""
         return self._split()[1].strip("\n")
 
     def write(self) -> None:
@@ -55,12 +55,12 @@ class GeneratedPart:
 
 
 def anchor(heading: str) -> str:
-    """The name under which links find a heading."""
+    """Return the name under which links find a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def row(*cells: str) -> str:
-    """A table's row."""
+    """Return a table's row."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

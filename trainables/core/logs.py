@@ -43,7 +43,7 @@ def set_log_level(level: str | None) -> None:
 
 
 def is_debug() -> bool:
-    """Whether the flow of data is logged: asked before a line is made, which costs more."""
+    """Tell whether the flow of data is logged: asked before a line is made, which costs more."""
     return logger.isEnabledFor(logging.DEBUG)
 
 

@@ -181,7 +181,7 @@ OLDER_EVALUATED: dict[str, str] = {
 
 
 def older_names(metrics: Mapping[str, Any], older: Mapping[str, str] = OLDER) -> dict[str, Any]:
-    """What the older names of metrics hold, as far as the newer ones are there."""
+    """Return what the older names of metrics hold, as far as the newer ones are there."""
     return {old: metrics[new] for old, new in older.items() if new in metrics}
 
 

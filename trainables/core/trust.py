@@ -32,7 +32,7 @@ class Doubt(NamedTuple):
     entry: str
 
     def is_settled(self, trust: Collection[str]) -> bool:
-        """Whether `trust` names it; a setting that is a dict stands for what is in it."""
+        """Tell whether `trust` names it; a setting that is a dict stands for what is in it."""
         if self.why == CODE:
             return self.entry in trust
         names = self.entry.split(".")
@@ -46,7 +46,7 @@ def doubts_of(
     *,
     besides: Collection[str] = (),
 ) -> Iterator[Doubt]:
-    """What of a checkpoint's settings is not harmless.
+    """Yield what of a checkpoint's settings is not harmless.
 
     Args:
         settings_class: Declares them.

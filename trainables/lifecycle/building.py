@@ -75,7 +75,7 @@ def make_policy(
     seed: int,
     weights: Mapping[str, Any] | None,
 ) -> Policy:
-    """The policy of a config for the spaces of an environment, or those that settings give.
+    """Return the policy of a config for the spaces of an environment, or those that settings give.
 
     Args:
         config: The algorithm's.
@@ -106,7 +106,7 @@ def make_policy(
 
 
 def _space_of(config: AlgorithmConfig, setting: str, of_env: gym.Space) -> gym.Space:
-    """The environment's space, or the one that a setting puts in its place."""
+    """Return the environment's space, or the one that a setting puts in its place."""
     given: gym.Space | None = config[setting]
     if given is None:
         return of_env
@@ -127,7 +127,7 @@ def make_learners(
     connectors: dict[str, LearnerConnectors],
     seed: int,
 ) -> LearnerGroup:
-    """What learns, in this process or in actors.
+    """Return what learns, in this process or in actors.
 
     Args:
         existing: Of the trial before in this process: actors that fit are used again, others end.
@@ -151,7 +151,7 @@ def make_learners(
 def video_folder(
     config: AlgorithmConfig, trial_id: str | None, storage: Any, logdir: str
 ) -> str | None:
-    """Where `record_env` writes, None if it does not.
+    """Return where `record_env` writes, None if it does not.
 
     Args:
         config: The algorithm's.

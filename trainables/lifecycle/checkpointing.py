@@ -149,7 +149,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         return self._random_streams(zlib.crc32(self.trial_id.encode()), self._iteration)
 
     def _is_clone_of(self, state: dict[str, Any]) -> bool:
-        """Whether the state is another trial's, as in population-based training."""
+        """Tell whether the state is another trial's, as in population-based training."""
         theirs = state["trial_id"]
         return None not in (theirs, self._own_trial_id) and theirs != self._own_trial_id
 
@@ -158,7 +158,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         return self.trial_id if self._trial_info else None
 
     def get_learned_state(self) -> dict[str, Any]:
-        """What an algorithm has learned besides weights, e.g. an adaptive coefficient."""
+        """Return what an algorithm has learned besides weights, e.g. an adaptive coefficient."""
         return {}
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
@@ -301,7 +301,7 @@ def _damage_told(what: str, *errors: type[Exception]) -> Iterator[None]:
 def _trusted_settings(
     classes: Classes, given: dict[str, Any], trust: Collection[str], what: str
 ) -> dict[str, Any]:
-    """A checkpoint's settings, with the callables that they name.
+    """Return a checkpoint's settings, with the callables that they name.
 
     Raises:
         CheckpointError: naming every class and setting that is not harmless and not in `trust`.

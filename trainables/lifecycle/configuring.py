@@ -50,7 +50,7 @@ class Configures:
         return self.given
 
     def made_of(self, settings: Mapping[str, Any], algorithm: type) -> AlgorithmConfig:
-        """The config with these settings; others have their defaults.
+        """Return the config with these settings; others have their defaults.
 
         Args:
             settings: As `setup` was given them.

@@ -107,7 +107,7 @@ class Evaluation:
                 self._group.begin()
 
     def evaluate_if_due(self) -> dict[str, float]:
-        """The metrics of the evaluation that belongs to this iteration's result."""
+        """Return the metrics of the evaluation that belongs to this iteration's result."""
         if self._group.is_running:
             with self._algorithm.timers("evaluate"):
                 metrics = _metrics_of(self._group.collect())
@@ -121,7 +121,7 @@ class Evaluation:
         return self._shown() if attach else {}
 
     def _is_due(self) -> bool:
-        """Whether this iteration's result has an evaluation of its own.
+        """Tell whether this iteration's result has an evaluation of its own.
 
         The first one does if every result is to have one.
         """
@@ -174,7 +174,7 @@ def _metrics_of(result: EvaluationResult | None) -> dict[str, float] | None:
 
 
 def _checked(metrics: Any) -> dict[str, float]:
-    """What `custom_evaluation_function` returned.
+    """Return what `custom_evaluation_function` returned.
 
     Raises:
         ConfigError: if it is not a flat dict of numbers, NaN (unknown) or finite ones.

@@ -38,14 +38,14 @@ class Classes(NamedTuple):
 
 
 def named_classes(algorithm: type, config: type) -> dict[str, type]:
-    """What a checkpoint says of an algorithm's class and its config's: nothing of ours."""
+    """Return what a checkpoint says of an algorithm's class and its config's: nothing of ours."""
     named = {} if registry.is_ours(algorithm) else {ALGORITHM_CLASS: algorithm}
     own_config = getattr(algorithm, "config_class", None)
     return named if config is own_config else {**named, CONFIG_CLASS: config}
 
 
 def classes_of(state: Mapping[str, Any], asked: Any, trust: Collection[str], what: str) -> Classes:
-    """The classes that a state is of.
+    """Return the classes that a state is of.
 
     Args:
         state: Of `get_state`, or of a checkpoint. Older ones name no class: they are of the
@@ -86,7 +86,7 @@ def _is_subclass(found: Any, of: type) -> bool:
 
 
 def _known_algorithm(given: Any, asked: type) -> Any:
-    """A class that needs no trust; None if it is none of these."""
+    """Return a class that needs no trust; None if it is none of these."""
     if not isinstance(given, UntrustedName):  # of `get_state`: the class itself
         return given
     _, _, qualname = given.partition(":")
@@ -96,12 +96,12 @@ def _known_algorithm(given: Any, asked: type) -> Any:
 
 
 def _is_known_config(named: Any, config: type) -> bool:
-    """Whether it is the algorithm's own config class, which the state need not name."""
+    """Tell whether it is the algorithm's own config class, which the state need not name."""
     return isinstance(named, UntrustedName) and named.partition(":")[2] == config.__qualname__
 
 
 def _trusted(setting: str, named: Any, trust: Collection[str], doubts: list[Doubt]) -> Any:
-    """The class, if it is a class or its name is trusted; adds the doubt if it is not."""
+    """Return the class, if it is a class or its name is trusted; adds the doubt if it is not."""
     if not isinstance(named, UntrustedName):
         return named
     if named in trust:

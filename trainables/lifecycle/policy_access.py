@@ -39,7 +39,7 @@ class PolicyAccess(Stopping):
     num_env_steps_sampled: int
 
     def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
-        """The learner's policy.
+        """Return the learner's policy.
 
         Raises:
             KeyError: naming the ids there are.
@@ -111,7 +111,7 @@ class PolicyAccess(Stopping):
             return keyed_actions(policy, observations, state, **options)
 
     def _exploring_at(self, policy: Policy, timestep: int | None) -> AbstractContextManager[None]:
-        """What exploring means within it."""
+        """Return what exploring means within it."""
         if timestep is None:
             return nullcontext()
         return policy.exploring(**self.exploration_at(timestep))
@@ -127,7 +127,7 @@ class PolicyAccess(Stopping):
     def get_weights(
         self, policies: Collection[str] | None = None
     ) -> dict[str, dict[str, np.ndarray]]:
-        """Copies of the weights by policy id; None: of all policies."""
+        """Return copies of the weights by policy id; None: of all policies."""
         return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
 
     @running
@@ -145,7 +145,7 @@ class PolicyAccess(Stopping):
         return policy.save(export_dir)
 
     def _policy_metadata(self) -> dict[str, Any]:
-        """Where the policies come from."""
+        """Return where the policies come from."""
         return {
             "algorithm": registry.name_of(type(self)),
             **self._own_trainable(),
@@ -163,7 +163,7 @@ class PolicyAccess(Stopping):
         return {TRAINABLE: name} if findable else {}
 
     def _evaluation_settings(self) -> dict[str, Any]:
-        """What `tunescape evaluate` needs to play what `evaluate` does."""
+        """Return what `tunescape evaluate` needs to play what `evaluate` does."""
         config = self.config.get_evaluation_config_object()
         return {
             "env": env_name(config.env),
@@ -222,6 +222,6 @@ class PolicyAccess(Stopping):
 
 
 def _is_batch(observations: dict[Any, Any], policy: Policy) -> bool:
-    """Whether a dict is a batch of Dict observations, not observations by some other key."""
+    """Tell whether a dict is a batch of Dict observations, not observations by some other key."""
     space = policy.observation_space
     return isinstance(space, gym.spaces.Dict) and set(observations) == set(space.spaces)

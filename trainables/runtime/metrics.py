@@ -60,7 +60,7 @@ class EpisodeWindow:
         }
 
     def get_state(self) -> dict[str, Any]:
-        """The window."""
+        """Return the window."""
         return {
             "episodes": [list(e) for e in self._episodes],
             "num_lifetime": self.num_lifetime,

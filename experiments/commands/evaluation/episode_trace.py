@@ -39,7 +39,7 @@ MAX_ELEMENTS = 4096
 
 _GROUP_BYTES = 16 * 2**20
 _GROUP_ROWS = 16_384
-_THOUGHTS = {
+_OUTPUTS = {
     "vf_preds": "value",
     "action_logp": "logp",
     "action_dist_inputs": "dist_inputs",
@@ -127,8 +127,8 @@ class TraceWriter(Watch):
             "terminated": np.asarray(step.terminated, bool),
             "truncated": np.asarray(step.truncated, bool),
         }
-        thoughts = step.thoughts()
-        columns |= {name: thoughts[key] for key, name in _THOUGHTS.items() if key in thoughts}
+        outputs = step.policy_outputs()
+        columns |= {name: outputs[key] for key, name in _OUTPUTS.items() if key in outputs}
         if not self._rows:
             self._start(columns)
         if self._num_rows + len(slots) > len(self._rows["episode"]):

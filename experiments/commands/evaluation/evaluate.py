@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.commands.evaluation.summary import Summary
-    from trainables.core.policy.player import Player
+    from trainables.core.policy.actable import Actable
     from trainables.runtime.evaluation.watch import EpisodeRecord
 
 NUM_ENVS = 8
@@ -206,7 +206,7 @@ def evaluate_folder(
     )
 
 
-def _names(policy: Player) -> set[Any]:
+def _names(policy: Actable) -> set[Any]:
     """What the algorithm of a policy is called: by its class, too, where that is the user's."""
     from trainables.runtime.evaluation.needed_trust import TRAINABLE
 
@@ -215,13 +215,13 @@ def _names(policy: Player) -> set[Any]:
 
 
 def _environment(
-    policy: Player,
+    policy: Actable,
     folder: Path,
     env: str | None,
     env_config: dict[str, Any] | None,
     trust: Collection[str],
 ) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
-    """The environment, what it is made with, and what the training's evaluations did."""
+    """Return the environment, what it is made with, and what the training's evaluations did."""
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.trust import refuse
     from trainables.runtime.evaluation.needed_trust import (

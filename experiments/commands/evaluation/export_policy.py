@@ -143,7 +143,7 @@ def show_export(target: Path, console: Console) -> None:
 
 
 def _origin(said: Any) -> str:
-    """Where `export.json` says that a policy comes from, in words."""
+    """Return where `export.json` says that a policy comes from, in words."""
     if not isinstance(said, dict):
         return ""
     parts = [str(said[name]) for name in ("sweep", "checkpoint", "policy") if said.get(name)]
@@ -158,7 +158,7 @@ def _origin(said: Any) -> str:
 
 
 def _has_winner(folder: Path) -> bool:
-    """Whether a sweep's `final` has chosen, so that `best/` is the winner's."""
+    """Tell whether a sweep's `final` has chosen, so that `best/` is the winner's."""
     from analysis.results.rows import read_json
 
     final = read_json(folder / FINAL_FILE)
@@ -175,7 +175,7 @@ def _spare_winner(output: Path) -> None:
 
 
 def _inside(folder: Path, checkpoint: Path) -> Path:
-    """A checkpoint of a sweep, named as in `export.json` or by any path."""
+    """Return a checkpoint of a sweep, named as in `export.json` or by any path."""
     inside = folder / checkpoint
     if inside.is_dir() or expanded(checkpoint).is_dir():
         return inside if inside.is_dir() else expanded(checkpoint)
@@ -189,7 +189,7 @@ def _inside(folder: Path, checkpoint: Path) -> Path:
 
 
 def _whence(policy_folder: Path, chosen: str) -> dict[str, Any]:
-    """What `export.json` says: what it said before, or which checkpoint it was."""
+    """Return what `export.json` says: what it said before, or which checkpoint it was."""
     from analysis.results.records import POLICY
 
     try:

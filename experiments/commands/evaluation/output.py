@@ -89,7 +89,7 @@ def video_paths(target: Path | None, count: int) -> list[Path]:
 
 
 def rows_of(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The episodes as rows of plain values, in order."""
+    """Return the episodes as rows of plain values, in order."""
     return [
         {
             "episode": record.episode,
@@ -142,7 +142,7 @@ def show_files(
 
 
 def about(evaluation: Evaluation) -> dict[str, Any]:
-    """What was played and its statistics, as plain JSON."""
+    """Return what was played and its statistics, as plain JSON."""
     return {
         "policy": str(evaluation.source.folder),
         "chosen": evaluation.source.chosen,
@@ -230,7 +230,7 @@ def _show_table(evaluation: Evaluation, console: Console, *, whole: bool) -> Non
 
 
 def _chosen(episodes: list[EpisodeRecord], whole: bool) -> tuple[dict[int, str], list[int]]:
-    """Marks by place, and the places of the rows that are shown."""
+    """Return marks by place, and the places of the rows that are shown."""
     places = list(range(len(episodes)))
     if whole or len(episodes) <= _FIRST + 2 * _ENDS:
         return {}, places

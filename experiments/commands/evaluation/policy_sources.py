@@ -14,7 +14,7 @@ from trainables.core.suggestions import did_you_mean, nearest_names
 
 if TYPE_CHECKING:
     from analysis.errors import ResultsError
-    from trainables.core.policy.player import Player
+    from trainables.core.policy.actable import Actable
 
 _METRIC, _MODE = "episode_return_mean", "max"
 
@@ -33,8 +33,8 @@ class PolicySource:
     chosen: str = ""
     is_graph: bool = False
 
-    def load(self, trust: Collection[str] = ()) -> Player:
-        """The policy; see `load_player`."""
+    def load(self, trust: Collection[str] = ()) -> Actable:
+        """Return the policy; see `load_player`."""
         if not self.is_graph:
             from trainables.core.policy.policy import Policy
 
@@ -45,7 +45,7 @@ class PolicySource:
 
 
 def find_policy(folder: Path) -> PolicySource:
-    """The policy that a folder stands for.
+    """Return the policy that a folder stands for.
 
     Args:
         folder: An exported policy of any format (policy, torch, onnx, mlflow), a checkpoint, a
@@ -100,7 +100,7 @@ def find_policy(folder: Path) -> PolicySource:
 
 
 def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
-    """The error for what a trainable of one's own leaves."""
+    """Return the error for what a trainable of one's own leaves."""
     from analysis.errors import ResultsError
 
     best = "" if checkpoint == folder else f"; the best one is {shown_path(checkpoint)}{value}"
@@ -142,7 +142,7 @@ def _of_trial(folder: Path) -> PolicySource:
 
 
 def objective_of(sweep: Path) -> tuple[str, str]:
-    """The metric and mode of a sweep; those of returns where no spec says others."""
+    """Return the metric and mode of a sweep; those of returns where no spec says others."""
     from experiments.sweep.load import read_spec
 
     for folder in (sweep, sweep.parent):  # a final's trials lie one folder deeper

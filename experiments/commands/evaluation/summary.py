@@ -92,7 +92,7 @@ class Summary:
 
 
 def summary_of(episodes: Sequence[EpisodeRecord]) -> Summary:
-    """The statistics of episodes, of which there is at least one."""
+    """Return the statistics of episodes, of which there is at least one."""
     import numpy as np
 
     from analysis.statistics import iqm, iqm_interval
@@ -139,5 +139,5 @@ def _no_spread(values: Any) -> tuple[float, float]:
 
 
 def or_none(value: float) -> float | None:
-    """A number as JSON has it: null for NaN and infinities."""
+    """Return a number as JSON has it: null for NaN and infinities."""
     return value if math.isfinite(value) else None

@@ -86,7 +86,7 @@ def show_comparison(found: Comparison, form: str, console: Console) -> None:
 
 
 def markdown(found: Comparison) -> str:
-    """The comparison as a section of a document."""
+    """Return the comparison as a section of a document."""
     names, rows = summary_table(found)
     lines = [f"## {_title(found)}", ""]
     lines += [_row(names), _row(["---"] * len(names)), *(_row(row) for row in rows), ""]
@@ -166,7 +166,7 @@ def _write(found: Comparison, path: Path) -> list[Path]:
 
 
 def _objective(folders: Sequence[Path]) -> tuple[str, str]:
-    """The objective of the sweeps that say theirs."""
+    """Return the objective of the sweeps that say theirs."""
     from experiments.sweep.load import read_spec
 
     specs = [read_spec(path / SPEC_FILE) for path in folders if (path / SPEC_FILE).is_file()]
@@ -197,7 +197,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _budget(at: Mapping[Any, Any], name: str) -> str:
-    """A budget with its interval; infinity is one that was not enough."""
+    """Return a budget with its interval; infinity is one that was not enough."""
     value, low, high = (_steps(at[key]) for key in (name, f"{name}_low", f"{name}_high"))
     return value if value == low == high else f"{value} [{low}, {high}]"
 

@@ -59,7 +59,7 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
 
 
 def output_frame(frame: pd.DataFrame, output: Path | None) -> str:
-    """Writes a frame to a file, or as CSV to stdout; what to tell the user of it, if anything."""
+    """Write a frame to a file, or as CSV to stdout; what to tell the user of it, if anything."""
     from analysis.frames.write import write_frame
     from experiments.spec.paths import shown_path
 

@@ -89,7 +89,7 @@ class LeaderboardTable:
         return [(ENV_STEPS, "env steps", cell)]
 
     def _rule(self) -> str | None:
-        """How trials of equal values are ordered, if there are any."""
+        """Return how trials of equal values are ordered, if there are any."""
         from analysis.ranking.order import RULE
 
         if self._frame["last"].dropna().is_unique:

@@ -63,7 +63,7 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
 
 
 def _verdict(matrix: Matrix) -> list[str]:
-    """What `analysis.compare` says of the sweeps that have a value.
+    """Return what `analysis.compare` says of the sweeps that have a value.
 
     Nothing is said where each of them is alone on its environment, nor before all have ended.
     """

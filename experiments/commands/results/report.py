@@ -61,7 +61,7 @@ def make_report(
 
 
 def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
-    """The page that a sweep's run shows: the one in its folder."""
+    """Return the page that a sweep's run shows: the one in its folder."""
     from experiments.commands.results.sweep_artifacts import check_log_of_sweep
 
     if len(folders) != 1:

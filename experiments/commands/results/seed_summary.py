@@ -71,7 +71,7 @@ def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
 
 
 def _remark(candidate: Candidate, final: Final) -> str:
-    """Whether it won, and how many of its runs ended well if not all did."""
+    """Tell whether it won, and how many of its runs ended well if not all did."""
     remarks = ["winner"] if candidate is final.winner else []
     if len(candidate.values) < len(final.seeds):
         remarks.append(f"{len(candidate.values)} of {len(final.seeds)} runs")

@@ -78,7 +78,7 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
 
 
 def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
-    """What a sweep leaves instead of a policy, or why it leaves none."""
+    """Return what a sweep leaves instead of a policy, or why it leaves none."""
     if outcome.checkpoint is not None:
         best = outcome.checkpoint
         return (
@@ -101,7 +101,7 @@ def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
 
 
 def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
-    """The commands that make sense now, one a line with what each does."""
+    """Return the commands that make sense now, one a line with what each does."""
     commands = []
     if outcome.num_trials and outcome.report is None:
         commands.append((command_line("report", outcome.folder), "write a page about all of it"))
@@ -123,7 +123,7 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
 
 
 def evaluate_command(policy: Path) -> str:
-    """The command that plays with a policy, with the trust that what it names needs."""
+    """Return the command that plays with a policy, with the trust that what it names needs."""
     from trainables.runtime.evaluation.needed_trust import needed_trust
 
     trust = [word for entry in needed_trust(policy) for word in ("--trust", entry)]

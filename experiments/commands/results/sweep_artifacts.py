@@ -60,7 +60,7 @@ def check_log_of_sweep(folder: Path) -> SweepSpec:
 
 
 def log_artifacts_of_sweep(folder: Path) -> str:
-    """Logs a sweep's report, pictures, tables and best policy to its run, at any time after it.
+    """Log a sweep's report, pictures, tables and best policy to its run, at any time after it.
 
     Args:
         folder: the sweep's; the run is found by its trials.

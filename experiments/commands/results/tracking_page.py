@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def page_line(folder: Path, uri: str, address: str) -> str:
-    """A line with the page to look at, as the UI's front page is that of language models.
+    """Return a line with the page to look at, as the UI's front page is that of language models.
 
     Args:
         folder: A sweep's folder, which has a page of its own, or one that holds sweeps.
@@ -78,7 +78,7 @@ def _sweep_path(client: MlflowClient, folder: Path) -> str:
 
 
 def _run_of(client: MlflowClient, sweep: Sweep, experiment_name: str | None) -> Run | None:
-    """The sweep's run, in the experiment of that name or in any."""
+    """Return the sweep's run, in the experiment of that name or in any."""
     from experiments.commands.results.sweep_artifacts import parent_of
 
     experiments = client.search_experiments()
@@ -91,7 +91,7 @@ def _run_of(client: MlflowClient, sweep: Sweep, experiment_name: str | None) -> 
 
 
 def _latest_path(client: MlflowClient) -> str:
-    """The runs of the experiment that was written to last."""
+    """Return the runs of the experiment that was written to last."""
     found = client.search_experiments(order_by=["last_update_time DESC"], max_results=1)
     if not found:
         return ""

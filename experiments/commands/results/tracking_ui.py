@@ -71,7 +71,7 @@ def _show(line: str, console: Console) -> None:
 
 
 def _environment(uri: str) -> dict[str, str]:
-    """The store, as a command line would show its password, and no job runners.
+    """Return the store, as a command line would show its password, and no job runners.
 
     Those are half a dozen processes that only language models need.
     """
@@ -94,7 +94,7 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 
 
 def store_of(folder: Path) -> str:
-    """The tracking URI of a sweep's folder, or of a folder that holds sweeps."""
+    """Return the tracking URI of a sweep's folder, or of a folder that holds sweeps."""
     folder = expanded(folder).absolute()
     if (folder / SPEC_FILE).is_file():
         uri = tracking_uri(load_sweep_spec(folder))
@@ -113,7 +113,7 @@ def store_of(folder: Path) -> str:
 
 
 def ui_command(port: int) -> list[str]:
-    """The command line of the server; `_environment` names the store."""
+    """Return the command line of the server; `_environment` names the store."""
     return [
         *(sys.executable, "-m", "mlflow", "ui"),
         *("--host", HOST, "--port", str(port), "--workers", "1"),

@@ -93,7 +93,7 @@ def _check(sweep: Sweep) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """The numbers of an example as people read them."""
+    """Return the numbers of an example as people read them."""
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return float(f"{value:.4g}") if isinstance(value, float) else value

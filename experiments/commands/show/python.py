@@ -32,7 +32,7 @@ print(leaderboard(results, spec.objective.metric, spec.objective.mode))
 
 
 def python_source(spec: SweepSpec) -> str:
-    """A script that runs the sweep; the same seed gives the same configurations.
+    """Return a script that runs the sweep; the same seed gives the same configurations.
 
     Values of environment variables that may be credentials are the references to them.
     """

@@ -15,7 +15,7 @@ _TAGGED = ("search", "scheduler")
 
 
 def short_spec(spec: SweepSpec) -> str:
-    """The spec as YAML that `load_spec` reads back to an equal one, without its defaults.
+    """Return the spec as YAML that `load_spec` reads back to an equal one, without its defaults.
 
     A mapping is on one line, or each of its keys is.
     """

@@ -50,7 +50,7 @@ def show_space(preset: Preset, form: str, console: Console) -> None:
 
 
 def space_as_yaml(preset: Preset) -> str:
-    """The `search_space:` of a spec."""
+    """Return the `search_space:` of a spec."""
     lines = [*_heading(preset), "search_space:"]
     for key, domain in preset.space.to_dict().items():
         entry = yaml.safe_dump(domain, default_flow_style=True, width=10_000, sort_keys=False)
@@ -60,7 +60,7 @@ def space_as_yaml(preset: Preset) -> str:
 
 
 def space_as_python(preset: Preset) -> str:
-    """A `param_space` of Tune that draws as the space does.
+    """Return a `param_space` of Tune that draws as the space does.
 
     Raises:
         SpecError: The space has conditions, and does not say for which trainable it is: an inactive
@@ -93,7 +93,7 @@ def space_as_python(preset: Preset) -> str:
 
 
 def _defaults(preset: Preset) -> dict[str, Any]:
-    """The settings of the trainable, if the space needs them."""
+    """Return the settings of the trainable, if the space needs them."""
     if not any(parameter.conditions for parameter in preset.space.parameters):
         return {}
     if preset.trainable is None:
@@ -123,7 +123,7 @@ def _python_lines(entries: dict[str, Any], indent: int) -> list[str]:
 
 
 def _tune_expression(domain: Domain) -> str:
-    """What is drawn, as a domain of Tune."""
+    """Return what is drawn, as a domain of Tune."""
     drawn = _drawn(domain)
     return drawn if drawn.startswith("tune.") else f"tune.sample_from(lambda _: {drawn})"
 
@@ -139,7 +139,7 @@ def _conditional(parameter: Parameter, conditions: tuple[Condition, ...], defaul
 
 
 def _drawn(domain: Domain) -> str:
-    """A domain of Tune, or an expression that draws a value where Tune has none."""
+    """Return a domain of Tune, or an expression that draws a value where Tune has none."""
     if isinstance(domain, Choice):
         values = [domain.value(searched) for searched in domain.values]
         return f"tune.{'grid_search' if isinstance(domain, Grid) else 'choice'}({values!r})"
@@ -177,7 +177,7 @@ def _table(preset: Preset) -> Any:
 
 
 def _scale(parameter: Parameter) -> str:
-    """How it is drawn, and of what: `loguniform of one_minus_…`."""
+    """Return how it is drawn, and of what: `loguniform of one_minus_…`."""
     domain = parameter.domain
     return (
         f"{domain.kind} of {domain.transform.label.format('…')}"

@@ -38,7 +38,7 @@ def modernise_env(document: Document) -> None:
 
 
 def _each(env: Any) -> list[Any]:
-    """The environments that are searched, or the one that is not."""
+    """Return the environments that are searched, or the one that is not."""
     searched = env.get("grid_search") if isinstance(env, dict) else None
     return searched if isinstance(searched, list) else [env]
 

@@ -66,7 +66,7 @@ def load_python_document(file: Path) -> Document:
 
 
 def _imported(file: Path) -> Any:
-    """The file as a module; the trials' processes import it by its name, too."""
+    """Return the file as a module; the trials' processes import it by its name, too."""
     importlib.invalidate_caches()  # it may have been written since a folder was listed
     taken = importlib.util.find_spec(file.stem) if "." not in file.stem else None
     origin = taken.origin if taken is not None else None
@@ -107,7 +107,7 @@ def _name_of(algorithm: type) -> str:
 
 
 def _written(value: Any, path: tuple[str, ...], space: dict[str, Any], file: Path) -> Any:
-    """A setting as a spec has it; domains go to the space, under their dotted names."""
+    """Return a setting as a spec has it; domains go to the space, under their dotted names."""
     if is_search_domain(value):
         space[".".join(path)] = value if isinstance(value, dict) else _domain(value, path, file)
         return None

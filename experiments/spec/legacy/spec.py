@@ -61,7 +61,7 @@ _MARKS = {"env", "config", "stop"}  # of an experiment whose `run` is missing or
 
 
 def is_legacy(document: Document) -> bool:
-    """Whether every top-level key names an experiment of RLlib's form, or is meant to."""
+    """Tell whether every top-level key names an experiment of RLlib's form, or is meant to."""
 
     def is_experiment(key: str, value: Any) -> bool:
         meant = key not in SweepSpec.model_fields and len(_MARKS & set(value)) > 1
@@ -74,7 +74,7 @@ def is_legacy(document: Document) -> bool:
 
 
 def from_legacy(document: Document, experiment: str | None) -> Document:
-    """The same experiment under the spec's own keys.
+    """Return the same experiment under the spec's own keys.
 
     Args:
         document: A file of RLlib's form.
@@ -110,7 +110,7 @@ def from_legacy(document: Document, experiment: str | None) -> Document:
 def _moves(
     document: Document, place: KeyPath, value: Any
 ) -> Iterator[tuple[KeyPath, Any, tuple[str, ...]]]:
-    """Where a key of an experiment, or each key inside it, goes."""
+    """Yield where a key of an experiment, or each key inside it, goes."""
     key = str(place[-1])
     if key == "checkpoint_config" and isinstance(value, dict):
         for inner, item in value.items():
@@ -174,5 +174,5 @@ def flat_stop(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _as_name(name: str) -> str:
-    """The experiment's name as a folder's: RLlib takes any text."""
+    """Return the experiment's name as a folder's: RLlib takes any text."""
     return "".join(c if c.isalnum() or c in "_.+-" else "-" for c in name).strip("-.+") or "sweep"

@@ -99,7 +99,7 @@ def _share_batch(document: Document, config: dict[str, Any], among: str) -> None
 
 
 def _circular_buffer(document: Document, config: dict[str, Any]) -> None:
-    """Passes over the last train batches in turn: draws from APPO's circular buffer of them."""
+    """Pass over the last train batches in turn: draws from APPO's circular buffer of them."""
     size, passes = config.get("minibatch_buffer_size"), config.get("num_sgd_iter", 1)
     if not isinstance(size, int) or size < 2:
         return

@@ -38,7 +38,7 @@ class AlgorithmTraits(TakesOlderNames):
 
     @classmethod
     def nested_settings(cls) -> dict[str, type[Settings]]:
-        """The settings that are dicts of settings."""
+        """Return the settings that are dicts of settings."""
         return {
             "model": ModelConfig,
             "optimizer": OptimizerConfig,
@@ -79,7 +79,7 @@ class AlgorithmTraits(TakesOlderNames):
 
     @classmethod
     def _without_defaults(cls, nested: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
-        """A checked `model` dict without the reference's defaults that do nothing here."""
+        """Return a checked `model` dict without the reference's defaults that do nothing here."""
         if nested is not ModelConfig:
             return values
         without = cls.model_without

@@ -37,7 +37,7 @@ def is_ale(env: Any) -> bool:
 
 
 def present_id(env_id: str) -> tuple[str, dict[str, Any]]:
-    """The present id of a game, and the arguments of it that an older id stands for.
+    """Return the present id of a game, and the arguments of it that an older id stands for.
 
     Example:
         >>> present_id("PongDeterministic-v4")
@@ -58,5 +58,5 @@ def _older_id(env: str) -> re.Match[str] | None:
 
 
 def is_envpool(env: Any) -> bool:
-    """Whether EnvPool makes an environment."""
+    """Tell whether EnvPool makes an environment."""
     return isinstance(env, str) and env.startswith(ENVPOOL)

@@ -132,7 +132,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             )
 
     def resolve(self) -> Resolved:
-        """What the settings mean together, typed; of a frozen config made once.
+        """Return what the settings mean together, typed; of a frozen config made once.
 
         Raises:
             ConfigError: for a value that is not allowed.
@@ -149,7 +149,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         return made
 
     def resolved_values(self) -> dict[str, Any]:
-        """The attributes of what `resolve` returns, by name."""
+        """Return the attributes of what `resolve` returns, by name."""
         model = ModelConfig.of({**self.model_defaults, **self.model})
         kind = self.exploration_config.get("type")
         exploration = {
@@ -185,7 +185,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         return self.copy(copy_frozen=False).update_from_dict(self.evaluation_config)
 
     def own_algorithm(self) -> Any:
-        """The `Algorithm` subclass that the config class belongs to.
+        """Return the `Algorithm` subclass that the config class belongs to.
 
         A method and no class attribute: Ray disassembles a class with all that hangs on it, and
         would not end on one that points at a config class which points back.
@@ -201,11 +201,11 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             return given.get() if isinstance(given, StaysHere) else given
 
     def is_multi_agent(self) -> bool:
-        """Whether several policies act. Never so far."""
+        """Tell whether several policies act. Never so far."""
         return False
 
     def build(self, env: Any = None, logger_creator: None = None, use_copy: bool = True) -> Any:
-        """The algorithm of this config, ready to train.
+        """Return the algorithm of this config, ready to train.
 
         Args:
             env: Overrides the `env` setting.
@@ -232,7 +232,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
 
 
 def evaluation_overrides(given: AlgorithmConfig, training: AlgorithmConfig) -> dict[str, Any]:
-    """What a config object given as `evaluation_config` changes of the training's config.
+    """Return what a config object given as `evaluation_config` changes of the training's config.
 
     That is what was set in it and is different there.
 

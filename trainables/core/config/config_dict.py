@@ -86,11 +86,11 @@ class SettingsDict(Settings):
         return bool(self.__dict__.get("_is_frozen", False))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a setting, like a dict's `get`."""
+        """Return the value of a setting, like a dict's `get`."""
         return self[key] if key in self else default  # noqa: SIM401 - that would call itself
 
     def pop(self, key: str, default: Any = None) -> Any:
-        """The value of a setting; it is a config, so nothing is removed."""
+        """Return the value of a setting; it is a config, so nothing is removed."""
         return self.get(key, default)
 
     def keys(self) -> Iterator[str]:

@@ -41,7 +41,7 @@ _LARGEST_OUTPUT = 12  # sides above it are halved again, or the next layer would
 
 
 def check_filters(filters: list[Any]) -> list[ConvFilter]:
-    """The filters that a list `[[channels, kernel, stride], …]` describes.
+    """Return the filters that a list `[[channels, kernel, stride], …]` describes.
 
     Kernel and stride are a number each, or a pair of vertical and horizontal.
 
@@ -91,6 +91,6 @@ def default_filters(size: _Pair) -> list[ConvFilter]:
 
 
 def _clipped(channels: int, kernel: int, stride: int, size: _Pair) -> ConvFilter:
-    """A filter whose kernel and stride are no longer than the image."""
+    """Return a filter whose kernel and stride are no longer than the image."""
     kernels = min(kernel, size[0]), min(kernel, size[1])
     return ConvFilter(channels, kernels, (min(stride, kernels[0]), min(stride, kernels[1])))

@@ -29,7 +29,7 @@ class DefaultConfig(dict[str, Any]):
         return super().__contains__(ALIASES.get(str(name), name))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a setting."""
+        """Return the value of a setting."""
         return self[name] if name in self else default  # noqa: SIM401 - that would call itself
 
     def update(self, *given: Any, **values: Any) -> None:

@@ -6,5 +6,5 @@ from fractions import Fraction
 
 
 def exact(number: float) -> Fraction:
-    """A number as people write it: 0.1 is a tenth, not the nearest binary fraction."""
+    """Return a number as people write it: 0.1 is a tenth, not the nearest binary fraction."""
     return Fraction(str(number))

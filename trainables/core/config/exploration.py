@@ -204,7 +204,7 @@ class ExplorationConfig(Settings):
 
     @classmethod
     def scheduled_options(cls) -> tuple[str, ...]:
-        """The options by which epsilon, or the factor of the noise, changes in a run."""
+        """Return the options by which epsilon, or the factor of the noise, changes in a run."""
         return tuple(name for s, parts in _SCHEDULES.items() for name in (s, *parts))
 
     @property

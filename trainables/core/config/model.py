@@ -247,7 +247,7 @@ def check_widths(name: str, widths: Any) -> None:
 
 
 def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by their present names, without what the reference has by default."""
+    """Return the values by their present names, without what the reference has by default."""
     values = {
         name: value
         for name, value in values.items()

@@ -204,7 +204,7 @@ class OffPolicyConfig(AlgorithmConfig):
         }
 
     def sequence_shape(self, length: int, n_step: int) -> SequenceShape | None:
-        """What is drawn from the buffer instead of rows if the networks have a memory.
+        """Return what is drawn from the buffer instead of rows if the networks have a memory.
 
         Args:
             length: Rows that it is trained on in one piece, 0 without one.

@@ -30,7 +30,7 @@ class TakesOlderNames(Settings):
 
     @classmethod
     def _algorithm(cls) -> str:
-        """The algorithm's name, for messages."""
+        """Return the algorithm's name, for messages."""
         return cls.__name__.removesuffix("Config")
 
     @classmethod
@@ -67,7 +67,7 @@ class TakesOlderNames(Settings):
 
     @classmethod
     def _asks_for_nothing(cls, name: str, value: Any, values: Mapping[str, Any]) -> bool:
-        """Whether a value is the reference's default of what does nothing here; see there."""
+        """Tell whether a value is the reference's default of what does nothing here; see there."""
         target = compatibility.ALIASES.get(name, name)
         if reference_defaults.says_nothing(name, value):
             return True

@@ -46,7 +46,7 @@ class StaysHere:
         self._algorithm = algorithm
 
     def get(self) -> Any:
-        """The class.
+        """Return the class.
 
         Raises:
             ConfigError: in another process than the algorithm's.
@@ -83,7 +83,7 @@ def _check_defaults(config_class: type[Settings]) -> None:
 
 
 def checked_algorithm(config_class: type, given: Any) -> Any:
-    """An `Algorithm` subclass that a config of this class can be for.
+    """Return an `Algorithm` subclass that a config of this class can be for.
 
     Raises:
         ConfigError: if it is something else, such as an environment, or takes another config.

@@ -16,12 +16,12 @@ _VALUES = ("epsilon", "scale")
 
 
 def plain_type(kind: str | None) -> str | None:
-    """The type of exploration that each env runner has, e.g. EpsilonGreedy."""
+    """Return the type of exploration that each env runner has, e.g. EpsilonGreedy."""
     return None if kind is None else kind.removeprefix(_PREFIX)
 
 
 def is_per_worker(kind: str | None) -> bool:
-    """Whether a type of exploration differs between env runners."""
+    """Tell whether a type of exploration differs between env runners."""
     return kind is not None and kind.startswith(_PREFIX)
 
 
@@ -37,7 +37,7 @@ def value_of(index: int, num_env_runners: int) -> float:
 
 
 def mean_value(num_env_runners: int) -> float:
-    """The mean over all env runners."""
+    """Return the mean over all env runners."""
     indices = range(1, num_env_runners + 1)
     return sum(value_of(index, num_env_runners) for index in indices) / num_env_runners
 

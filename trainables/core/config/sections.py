@@ -131,7 +131,7 @@ _SAME_SECTION: dict[str, tuple[str, ...]] = {
 
 
 def home_section(name: str, known: Mapping[str, Any]) -> str | None:
-    """The section that a name belongs to, None if it is unknown."""
+    """Return the section that a name belongs to, None if it is unknown."""
     target = compatibility.ALIASES.get(name, name)
     tables: tuple[Mapping[str, Any], ...] = (
         known,

@@ -62,7 +62,7 @@ class Setting:
         return said
 
     def is_harmless(self, value: Any) -> bool:
-        """Whether a checkpoint that nobody vouches for may set this value; see `setting`."""
+        """Tell whether a checkpoint that nobody vouches for may set this value; see `setting`."""
         if isinstance(self.harmless, bool):
             return self.harmless or _same(value, self.default)
         if _same(value, self.default):
@@ -214,7 +214,7 @@ def setting(
     harmless: bool | tuple[float, float] | None = None,
     risk: str | None = None,
 ) -> Any:
-    """A dataclass field that declares a setting. Mutable defaults are copied per instance.
+    """Return a dataclass field that declares a setting. Mutable defaults are copied per instance.
 
     What a stranger's checkpoint may set is what is harmless: the default, one of `choices`, and, in
     the sections that are about learning, numbers, booleans and lists of them. Anything else needs
@@ -288,7 +288,7 @@ class Settings:
 
     @classmethod
     def _as_vouched_for(cls, own: dict[str, Any], name: str) -> dict[str, Any]:
-        """A declaration with what the nearest one that says so says of what is harmless.
+        """Return a declaration with what the nearest one that says so says of what is harmless.
 
         With it goes the upper bound. A class that declares a setting anew for another default need
         repeat neither.
@@ -303,22 +303,22 @@ class Settings:
 
     @classmethod
     def known_names(cls) -> Iterable[str]:
-        """The names offered as the nearest to a misspelt one."""
+        """Return the names offered as the nearest to a misspelt one."""
         return cls.settings()
 
     @classmethod
     def _called_now(cls, name: str) -> str:
-        """The setting that one of `known_names` stands for."""
+        """Return the setting that one of `known_names` stands for."""
         return name
 
     @classmethod
     def unknown(cls, name: str) -> ConfigError:
-        """The error for a name that is no setting, with what was probably meant."""
+        """Return the error for a name that is no setting, with what was probably meant."""
         return ConfigError(f"unknown {cls.what} {name!r} of {cls.__name__}{cls.hint(name)}")
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """What a name that is no setting was probably meant to be, to end an error with."""
+        """Return what a name that is no setting was probably meant to be, to end an error with."""
         if name in cls.also_called:
             return f"; here it is {cls.also_called[name]}"
         near = nearest_names(name, cls.known_names(), most=3, within=0.1)
@@ -330,22 +330,22 @@ class Settings:
 
     @classmethod
     def nested_settings(cls) -> dict[str, type[Settings]]:
-        """The settings that are dicts of settings."""
+        """Return the settings that are dicts of settings."""
         return {}
 
     @classmethod
     def settings_inside(cls, name: str) -> type[Settings] | None:
-        """The settings that a dict given as a setting consists of, if it does."""
+        """Return the settings that a dict given as a setting consists of, if it does."""
         return cls.nested_settings().get(name)
 
     @classmethod
     def why_not_inside(cls, outer: str, inner: str) -> str | None:
-        """Why a setting inside a dict of them has no effect here; None if it has one."""
+        """Return why a setting inside a dict of them has no effect here; None if it has one."""
         return None
 
     @classmethod
     def why_fixed(cls, path: Sequence[str]) -> str | None:
-        """Why a running trial cannot take another value of a setting; None if it can.
+        """Return why a running trial cannot take another value of a setting; None if it can.
 
         Args:
             path: The setting's name, and a name inside it if it is a dict of settings.
@@ -404,7 +404,7 @@ class Settings:
 
 
 def _declaration(cls: type, field: dataclasses.Field[Any]) -> dict[str, Any] | None:
-    """What `setting` said of a field; None if it is no setting.
+    """Return what `setting` said of a field; None if it is no setting.
 
     A plain field, as a user's subclass may have, is one of `.training()`, or the setting of that
     name with another default.
@@ -422,14 +422,14 @@ def _declaration(cls: type, field: dataclasses.Field[Any]) -> dict[str, Any] | N
 
 
 def is_search_domain(value: Any) -> bool:
-    """Whether `value` is a Ray Tune domain or grid search (told without importing ray)."""
+    """Tell whether `value` is a Ray Tune domain or grid search (told without importing ray)."""
     if isinstance(value, dict):
         return set(value) == {"grid_search"}
     return any(base.__module__.startswith("ray.tune.search.sample") for base in type(value).__mro__)
 
 
 def contains_search_domain(value: Any) -> bool:
-    """Whether a search domain is `value` or lies anywhere inside it."""
+    """Tell whether a search domain is `value` or lies anywhere inside it."""
     if is_search_domain(value):
         return True
     if isinstance(value, Mapping):
@@ -451,7 +451,7 @@ def _plain(value: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, and of one type: `True` is not 1."""
+    """Tell whether two values are equal, and of one type: `True` is not 1."""
     return type(one) is type(other) and bool(one == other)
 
 

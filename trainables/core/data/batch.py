@@ -83,7 +83,7 @@ class Rollout:
         )
 
     def slots(self, first: int, last: int) -> Rollout:
-        """The columns of some slots, those from `first` to before `last`."""
+        """Return the columns of some slots, those from `first` to before `last`."""
         part = slice(first, last)
         columns: dict[str, Any] = {
             field.name: getattr(self, field.name)[:, part]
@@ -166,7 +166,7 @@ def tree_columns(name: str, tree: Features) -> Batch:
 
 
 def tree_of(batch: Batch, name: str) -> Features:
-    """The tree of tensors that `tree_columns` made columns of."""
+    """Return the tree of tensors that `tree_columns` made columns of."""
     if name in batch:
         return batch[name]
     prefix = f"{name}/"

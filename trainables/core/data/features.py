@@ -79,12 +79,12 @@ class FeatureSpec:
 
 
 def vector_of(features: Features) -> Tensor | None:
-    """The vector part of features, `[..., num_features]`, or None if there is none."""
+    """Return the vector part of features, `[..., num_features]`, or None if there is none."""
     return features.get(VECTOR) if isinstance(features, dict) else features
 
 
 def action_mask_of(features: Features) -> Tensor | None:
-    """The action mask of features, `[..., num_mask]`, or None if there is none."""
+    """Return the action mask of features, `[..., num_mask]`, or None if there is none."""
     return features.get(ACTION_MASK) if isinstance(features, dict) else None
 
 

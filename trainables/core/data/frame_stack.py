@@ -103,7 +103,7 @@ def stack_frames(frames: Tensor, before: Tensor, is_first: Tensor) -> Tensor:
 
 
 def connected_frames(stacks: Tensor, rank: int, connect: Callable[..., Any]) -> Tensor:
-    """What a connector makes of stacks; what lies before an episode stays zeros.
+    """Return what a connector makes of stacks; what lies before an episode stays zeros.
 
     The connector does not see those zeros: it may divide by what a frame holds, or expect a value
     that they do not have. They are known by being the oldest frames and nothing but zeros, so an

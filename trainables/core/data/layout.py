@@ -89,7 +89,7 @@ class ObservationLayout:
     def rows(
         self, obs: Any, extras: Mapping[str, Any] | None = None, *, batched: bool = True
     ) -> np.ndarray:
-        """A batch of observations as new rows `[N, *shape]`; see `write`.
+        """Return a batch of observations as new rows `[N, *shape]`; see `write`.
 
         Args:
             obs: As for `write`, or a list of single observations of a Dict or Tuple space.
@@ -125,13 +125,13 @@ class ObservationLayout:
         return None
 
     def to_state(self, rows: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
-        """Copies of rows in a form that checkpoints keep."""
+        """Return copies of rows in a form that checkpoints keep."""
         if self.is_plain:
             return rows.copy()
         return {name: leaf.copy() for name, leaf in self.leaves(rows).items()}
 
     def from_state(self, state: Any) -> np.ndarray:
-        """The rows of `to_state`."""
+        """Return the rows of `to_state`."""
         if self.is_plain:
             return np.array(state, dtype=self.dtype)
         leaves = {name: np.asarray(leaf) for name, leaf in state.items()}

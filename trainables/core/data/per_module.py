@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def to_store(values: dict[str, T]) -> T | dict[str, T]:
-    """The value of the only module itself, of several modules all values by id.
+    """Return the value of the only module itself, of several modules all values by id.
 
     A checkpoint of one module is so the same whether an algorithm can train several or not.
     """
@@ -18,6 +18,6 @@ def to_store(values: dict[str, T]) -> T | dict[str, T]:
 
 
 def from_store(stored: Any, module_ids: Iterable[str]) -> dict[str, Any]:
-    """What `to_store` was given, by the ids of the modules."""
+    """Return what `to_store` was given, by the ids of the modules."""
     ids = list(module_ids)
     return {ids[0]: stored} if len(ids) == 1 else {m: stored[m] for m in ids}

@@ -117,7 +117,7 @@ class Preprocessor:
 
 
 def has_channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether the first axis of an image of one frame has its channels, not the last.
+    """Tell whether the first axis of an image of one frame has its channels, not the last.
 
     Images are at least as wide as they have channels; a tie is read as gymnasium's own order.
     """
@@ -125,7 +125,7 @@ def has_channels_first(shape: tuple[int, ...]) -> bool:
 
 
 def _image_spec(leaf: gym.Space, channels_first: bool | None) -> ImageSpec | None:
-    """What a Box of three axes looks like as an image; None for every other space."""
+    """Return what a Box of three axes looks like as an image; None for every other space."""
     if not isinstance(leaf, gym.spaces.Box) or len(leaf.shape) != 3:
         return None
     if channels_first is None:
@@ -135,12 +135,12 @@ def _image_spec(leaf: gym.Space, channels_first: bool | None) -> ImageSpec | Non
 
 
 def _is_wide(leaf: gym.Space) -> bool:
-    """Whether it is a Box of numbers that float32 does not hold."""
+    """Tell whether it is a Box of numbers that float32 does not hold."""
     return isinstance(leaf, gym.spaces.Box) and not np.can_cast(leaf.dtype, np.float32)
 
 
 def _vector_encoder(leaf: gym.Space, dtype: torch.dtype) -> tuple[Callable[[Tensor], Tensor], int]:
-    """What makes vectors of a leaf's values, and their width."""
+    """Return what makes vectors of a leaf's values, and their width."""
     if isinstance(leaf, gym.spaces.Discrete):
         return _OneHot([int(leaf.n)], [int(leaf.start)], rank=0, dtype=dtype), int(leaf.n)
     if isinstance(leaf, gym.spaces.MultiDiscrete):

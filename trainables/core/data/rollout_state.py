@@ -12,13 +12,13 @@ from trainables.core.data.layout import ObservationLayout
 
 
 def rollout_state(rollout: Rollout, layout: ObservationLayout) -> dict[str, Any]:
-    """A copy of a rollout that checkpoints keep."""
+    """Return a copy of a rollout that checkpoints keep."""
     columns = {field.name: _copy(getattr(rollout, field.name)) for field in fields(rollout)}
     return columns | {"obs": layout.to_state(rollout.obs)}
 
 
 def rollout_of_state(state: dict[str, Any], layout: ObservationLayout) -> Rollout:
-    """The rollout of `rollout_state`."""
+    """Return the rollout of `rollout_state`."""
     return Rollout(**(state | {"obs": layout.from_state(state["obs"])}))
 
 

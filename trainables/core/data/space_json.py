@@ -16,7 +16,7 @@ _KINDS = "biuf"  # of numpy's types: a text of a given length would take any mem
 
 
 def space_to_json(space: gym.Space) -> dict[str, Any]:
-    """A JSON-able description from which `space_from_json` makes an equal space.
+    """Return a JSON-able description from which `space_from_json` makes an equal space.
 
     Raises:
         ConfigError: if the space, or a part of it, is not supported.
@@ -55,7 +55,7 @@ def space_to_json(space: gym.Space) -> dict[str, Any]:
 
 
 def space_from_json(description: dict[str, Any]) -> gym.Space:
-    """The space that `space_to_json` described.
+    """Return the space that `space_to_json` described.
 
     Raises:
         ConfigError: for an unknown type, or one of more elements than any environment has.
@@ -67,7 +67,7 @@ def space_from_json(description: dict[str, Any]) -> gym.Space:
 
 
 def _size(description: dict[str, Any]) -> float:
-    """How many elements, or choices, the parts of a space have together.
+    """Return how many elements, or choices, the parts of a space have together.
 
     Read before memory is taken for any of them.
     """

@@ -71,7 +71,7 @@ class SpacePreprocessor:
 
 
 def get_preprocessor(space: gym.Space) -> type[SpacePreprocessor]:
-    """The class that preprocesses observations of a space: `get_preprocessor(space)(space)`.
+    """Return the class that preprocesses observations of a space: `get_preprocessor(space)(space)`.
 
     Raises:
         ConfigError: if the space is not supported.

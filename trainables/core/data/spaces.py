@@ -26,7 +26,7 @@ _NESTED = (gym.spaces.Dict, gym.spaces.Tuple)
 def leaf_spaces(
     space: gym.Space, what: str = "observation space"
 ) -> dict[str, tuple[Keys, gym.Space]]:
-    """The leaves of a space by path: the keys that lead to each, and its space.
+    """Return the leaves of a space by path: the keys that lead to each, and its space.
 
     Keys are joined by "/", e.g. `camera/rgb` or `0/1`; the path of a plain space is `PLAIN`.
 
@@ -54,7 +54,7 @@ def leaf_spaces(
 
 
 def leaves_of(space: gym.Space, tree: Any) -> dict[str, Any]:
-    """The leaves of a tree that is nested as a space is, by path."""
+    """Return the leaves of a tree that is nested as a space is, by path."""
     leaves = {}
     for path, (keys, _) in leaf_spaces(space).items():
         leaves[path] = tree
@@ -64,7 +64,7 @@ def leaves_of(space: gym.Space, tree: Any) -> dict[str, Any]:
 
 
 def tree_of_leaves(space: gym.Space, leaves: Mapping[str, Any]) -> Any:
-    """The tree, nested as a space is, whose leaves by path are given: undoes `leaves_of`."""
+    """Return the tree, nested as a space is, whose leaves by path are given: undoes `leaves_of`."""
     return _tree(space, leaves, ())
 
 
@@ -77,12 +77,12 @@ def _tree(space: gym.Space, leaves: Mapping[str, Any], keys: Keys) -> Any:
 
 
 def path_of(keys: Keys) -> str:
-    """The path of a leaf that keys lead to."""
+    """Return the path of a leaf that keys lead to."""
     return "/".join(str(key) for key in keys) if keys else PLAIN
 
 
 def space_mismatch(mine: gym.Space, theirs: gym.Space) -> str | None:
-    """Why what is made for one space cannot be used with another one, or None if it can.
+    """Return why what is made for one space cannot be used with another one, or None if it can.
 
     Kinds, keys, shapes, counts and starts must agree. Bounds and precision of boxes may differ, as
     they do between versions of an environment, but not whether they hold integers.
@@ -221,7 +221,7 @@ def _check_leaf(space: gym.Space, obs: Any, keys: Keys, sizes: set[int] | None) 
 
 
 def _range(space: gym.Space) -> tuple[Any, Any]:
-    """The least value and how many there are, None if that is not limited."""
+    """Return the least value and how many there are, None if that is not limited."""
     if isinstance(space, gym.spaces.Discrete):
         return int(space.start), int(space.n)
     if isinstance(space, gym.spaces.MultiDiscrete):

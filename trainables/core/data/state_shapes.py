@@ -10,7 +10,7 @@ from trainables.core.errors import ConfigError
 
 
 def of_shape(own: np.ndarray, given: Any, what: str) -> np.ndarray:
-    """A copy of a stored array, in its own type: some change theirs between reset and step.
+    """Return a copy of a stored array, in its own type: some change theirs between reset and step.
 
     Raises:
         ConfigError: if its shape is not that of the one whose place it takes, or it is of
@@ -25,7 +25,7 @@ def of_shape(own: np.ndarray, given: Any, what: str) -> np.ndarray:
 
 
 def like(own: np.ndarray, given: Any, what: str) -> np.ndarray:
-    """A copy of a stored array, of the type of the one whose place it takes.
+    """Return a copy of a stored array, of the type of the one whose place it takes.
 
     Raises:
         ConfigError: as `of_shape`.

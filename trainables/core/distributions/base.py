@@ -51,7 +51,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def mode(self, inputs: Tensor) -> Tensor:
-        """The most likely action of each row."""
+        """Return the most likely action of each row."""
 
     @abstractmethod
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class BoundDistribution:
         return self.distribution.sample(self.inputs, generator)
 
     def deterministic_sample(self) -> Tensor:
-        """The most likely actions."""
+        """Return the most likely actions."""
         return self.distribution.mode(self.inputs)
 
     def logp(self, actions: Any) -> Tensor:

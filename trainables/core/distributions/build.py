@@ -56,7 +56,7 @@ _MAX_CHOICES = 256
 
 
 def distribution_for(space: gym.Space, *, squash: bool = False) -> Distribution:
-    """The distribution over an action space.
+    """Return the distribution over an action space.
 
     One that holds nothing but Boxes of floats gets one Gaussian, other nested ones a `Joint`. A
     Box of integers is a choice for each element.
@@ -79,12 +79,12 @@ def distribution_for(space: gym.Space, *, squash: bool = False) -> Distribution:
 
 
 def is_float_box(space: gym.Space) -> bool:
-    """Whether a space is a Box of floats."""
+    """Tell whether a space is a Box of floats."""
     return isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
 
 
 def is_squashed(distribution: Distribution) -> bool:
-    """Whether a distribution, or a part of it, is a Gaussian squashed by tanh."""
+    """Tell whether a distribution, or a part of it, is a Gaussian squashed by tanh."""
     parts = distribution.parts.values() if isinstance(distribution, Joint) else [distribution]
     return any(isinstance(part, SquashedGaussian) for part in parts)
 

@@ -86,7 +86,7 @@ class Joint(Distribution):
         return _stack([part.allows_something(own) for part, own in pairs if part.num_mask]).all(-1)
 
     def split(self, actions: Tensor) -> list[Tensor]:
-        """The parts' actions of stored ones `[..., D]`, each `[..., *action_shape]`."""
+        """Return the parts' actions of stored ones `[..., D]`, each `[..., *action_shape]`."""
         pairs = zip(self._parts, actions.split(self._actions, -1), strict=True)
         return [
             own.reshape(*own.shape[:-1], *part.action_shape).to(part.action_dtype)

@@ -29,7 +29,7 @@ def graph_description(
     report: dict[str, Any],
     versions: dict[str, Any],
 ) -> dict[str, Any]:
-    """What the JSON file says.
+    """Return what the JSON file says.
 
     Args:
         policy: What was exported.
@@ -59,7 +59,7 @@ def graph_description(
 
 
 def description_file(path: Path) -> Path:
-    """The JSON file of a graph's file."""
+    """Return the JSON file of a graph's file."""
     return path.with_name(f"{path.name}.json")
 
 
@@ -80,7 +80,7 @@ def write_description(path: Path, description: dict[str, Any], made: Path) -> No
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """The description of a graph's file.
+    """Return the description of a graph's file.
 
     Raises:
         CheckpointError: if it is missing, damaged or of an unknown format.
@@ -104,7 +104,7 @@ def read_description(path: Path) -> dict[str, Any]:
 
 
 def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """What JSON holds of a policy's metadata.
+    """Return what JSON holds of a policy's metadata.
 
     An environment whose settings are left out would be another one: it is left out with them.
     """

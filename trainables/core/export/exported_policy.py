@@ -45,7 +45,7 @@ Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
 class ExportedPolicy:
-    """A graph, its names and spaces; acts greedily. A `Player`, as `Policy` is one.
+    """A graph, its names and spaces; acts greedily. A `Actable`, as `Policy` is one.
 
     Args:
         run: The graph: arrays by name to arrays by name.
@@ -123,14 +123,14 @@ class ExportedPolicy:
     # ------------------------------------------------------------------ acting
 
     def initial_state(self, batch_size: int) -> State:
-        """The state at an episode's start, `[B, …]` by name: zeros."""
+        """Return the state at an episode's start, `[B, …]` by name: zeros."""
         return {
             spec.name.removeprefix(STATE): torch.from_numpy(spec.zeros(batch_size))
             for spec in self._states
         }
 
     def get_initial_state(self) -> dict[str, np.ndarray]:
-        """The state to begin an episode with, for `compute_single_action`."""
+        """Return the state to begin an episode with, for `compute_single_action`."""
         return {name: part[0] for name, part in state_arrays(self.initial_state(1)).items()}
 
     def act(
@@ -155,7 +155,7 @@ class ExportedPolicy:
         inputs = torch.from_numpy(outputs[DIST_INPUTS])
         return Acted(inputs.new_empty(len(obs), 0), self._actions_of(outputs), inputs, after)
 
-    def thoughts(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
+    def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
         """`action_dist_inputs` and `vf_preds` of rows, with the state before them."""
         outputs = self._outputs(rows, state)
         return {name: outputs[name] for name in (DIST_INPUTS, VALUES)}
@@ -195,7 +195,7 @@ class ExportedPolicy:
         explore: bool | None = False,
         full_fetch: bool = False,
     ) -> Any:
-        """The action for one observation; see `compute_actions`."""
+        """Return the action for one observation; see `compute_actions`."""
         named = named_state(state, self.initial_state(1))
         before = {name: np.asarray(part)[None] for name, part in named.items()}
         result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=False)
@@ -294,7 +294,7 @@ class GraphObservations:
         self._distribution = None if mask_path is None else distribution_for(action_space)
 
     def extras(self, actions: Tensor | None, rewards: Any, is_first: Any) -> dict[str, Any] | None:
-        """What is stored beside observations: the reward that led to them, 0 at a start."""
+        """Return what is stored beside observations: the reward that led to them, 0 at a start."""
         if not self._sees_reward or actions is None:
             return None
         return {PREV_REWARD: np.where(is_first, 0, rewards)[:, None]}
@@ -323,7 +323,7 @@ class GraphObservations:
         return self.layout.rows(obs, beside, batched=batched)
 
     def inputs(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """A graph's inputs by name, but the state."""
+        """Return a graph's inputs by name, but the state."""
         leaves = self.layout.leaves(rows)
         named = {name: np.array(leaves[path]) for path, name in self._names.items()}
         if self._sees_reward:
@@ -343,12 +343,12 @@ class NoExploration:
 
 
 def is_exported(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder or file is an exported graph, and not a policy or checkpoint."""
+    """Tell whether a folder or file is an exported graph, and not a policy or checkpoint."""
     return _graph_file(Path(path)) is not None
 
 
 def load_player(path: AnyCheckpoint, *, trust: Collection[str] = ()) -> Policy | ExportedPolicy:
-    """What acts: the policy of a folder or checkpoint, or an exported graph.
+    """Return what acts: the policy of a folder or checkpoint, or an exported graph.
 
     Args:
         path: What `tunescape export` wrote in any format but mlflow, or a checkpoint.
@@ -359,7 +359,7 @@ def load_player(path: AnyCheckpoint, *, trust: Collection[str] = ()) -> Policy |
 
 
 def _graph_file(path: Path) -> Path | None:
-    """The file of an exported graph; None if a path is none, or holds a policy itself."""
+    """Return the file of an exported graph; None if a path is none, or holds a policy itself."""
     if path.is_file() and path.suffix in {Path(ONNX_FILE).suffix, Path(TORCH_FILE).suffix}:
         return path
     if (path / "policy.json").is_file() or (path / CHECKPOINT_FILE).is_file():

@@ -29,12 +29,12 @@ STATE, NEXT_STATE = "state/", "next_state/"
 
 
 def observation_names(space: gym.Space) -> dict[str, str]:
-    """The input of each leaf of an observation, by path."""
+    """Return the input of each leaf of an observation, by path."""
     return {path: OBS if path == PLAIN else path for path in leaf_spaces(space)}
 
 
 def action_names(space: gym.Space) -> dict[str, str]:
-    """The output of each leaf of an action, by path."""
+    """Return the output of each leaf of an action, by path."""
     leaves = leaf_spaces(space, "action space")
     return {path: ACTION if path == PLAIN else f"{ACTION}/{path}" for path in leaves}
 

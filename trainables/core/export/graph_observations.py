@@ -56,7 +56,7 @@ def sampled(policy: Policy, num_steps: int, num_slots: int, seed: int = 0) -> Re
 
 
 def _finite(space: gym.Space) -> gym.Space:
-    """The space, with no bounds where they are too wide to be drawn between."""
+    """Return the space, with no bounds where they are too wide to be drawn between."""
     if not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         return copy.deepcopy(space)
     low, high = (bound.astype(np.float64) for bound in (space.low, space.high))

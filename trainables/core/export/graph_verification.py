@@ -55,11 +55,11 @@ class _Report:
         self.roundings[output] = max(self.roundings.get(output, 0.0), rounding)
 
     def tolerance(self, output: str) -> float:
-        """How much an output may differ."""
+        """Return how much an output may differ."""
         return max(TOLERANCE, _SLACK * self.roundings[output])
 
     def checked(self) -> dict[str, Any]:
-        """What is to be known of it, JSON-able.
+        """Return what is to be known of it, JSON-able.
 
         Raises:
             ConfigError: naming an output that differs by too much.
@@ -205,7 +205,7 @@ class _Comparison:
         """
         policy = self._policy
         acted = policy.act(rows, False, None, state)
-        values = policy.thoughts(rows, state, acted)[VALUES]
+        values = policy.policy_outputs(rows, state, acted)[VALUES]
         self._check(DIST_INPUTS, acted.inputs.cpu().numpy(), outputs, roundings)
         self._check(VALUES, values, outputs, roundings)
         differs = self._check_actions(acted.env_actions, outputs, roundings)
@@ -271,7 +271,7 @@ class _Comparison:
         )
 
     def _of_kind(self, name: str, ours: np.ndarray, outputs: Arrays) -> np.ndarray:
-        """What the graph gave, which must look like the policy's."""
+        """Return what the graph gave, which must look like the policy's."""
         theirs = outputs[name]
         kinds = [(str(a.dtype), list(a.shape)) for a in (ours, theirs)]
         if kinds[0] != kinds[1]:
@@ -280,7 +280,7 @@ class _Comparison:
 
 
 def _nudged(graph: PolicyGraph) -> Run:
-    """The graph with weights that are each one rounding off, up or down."""
+    """Return the graph with weights that are each one rounding off, up or down."""
     twin = copy.copy(graph)
     twin._modules = {"module": copy.deepcopy(graph.module)}
     generator = torch.Generator().manual_seed(0)
@@ -300,7 +300,7 @@ def _nudged(graph: PolicyGraph) -> Run:
 
 
 def _reach(space: Any) -> float:
-    """How far a Box of floats reaches, at least 1: actions are stretched so far."""
+    """Return how far a Box of floats reaches, at least 1: actions are stretched so far."""
     if not hasattr(space, "high") or not np.issubdtype(space.dtype, np.floating):
         return 1.0
     bounds = np.abs(np.concatenate([space.low.ravel(), space.high.ravel()]).astype(np.float64))

@@ -78,7 +78,7 @@ def export_onnx(
 
 
 def onnx_program(path: str | os.PathLike[str]) -> Any:
-    """A graph's file as a function of arrays by name, by onnxruntime.
+    """Return a graph's file as a function of arrays by name, by onnxruntime.
 
     Raises:
         ConfigError: if onnxruntime is not installed, or does not take the file.
@@ -100,7 +100,7 @@ def onnx_program(path: str | os.PathLike[str]) -> Any:
 
 
 def _libraries(name: str = "onnx") -> Any:
-    """A library of the extra `onnx`; all of them must be there.
+    """Return a library of the extra `onnx`; all of them must be there.
 
     Raises:
         ConfigError: naming what is missing.

@@ -44,7 +44,7 @@ class TensorSpec:
     dtype: str
 
     def zeros(self, batch_size: int) -> np.ndarray:
-        """A batch of zeros."""
+        """Return a batch of zeros."""
         return np.zeros((batch_size, *self.shape), self.dtype)
 
     @classmethod
@@ -101,7 +101,7 @@ class PolicyGraph(nn.Module):
         """Outputs `[B, …]` by name, of inputs `[B, …]` by name."""
         policy = self._policy
         state = {spec.name.removeprefix(STATE): inputs[spec.name] for spec in self.states}
-        features, memory, frames = policy.observations.look(
+        features, memory, frames = policy.observations.features_and_state(
             self._stored(inputs, state.pop(PREV_ACTION, None)), state
         )
         if policy.is_recurrent:
@@ -111,7 +111,9 @@ class PolicyGraph(nn.Module):
         actions = policy.distribution.mode(output.dist_inputs)
         after: State = memory | frames
         if PREV_ACTION in self._extras:
-            after[PREV_ACTION] = policy.distribution.encode(policy.actions.told(actions))
+            after[PREV_ACTION] = policy.distribution.encode(
+                policy.actions.to_stored_tensor(actions)
+            )
         made = self._for_env(actions)
         return (
             {name: made[path] for path, name in self.action_names.items()}
@@ -120,7 +122,7 @@ class PolicyGraph(nn.Module):
         )
 
     def arrays(self, rows: np.ndarray, states: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The inputs by name.
+        """Return the inputs by name.
 
         Args:
             rows: Observations as `ObservationLayout` stores them, `[B, *shape]`.
@@ -144,7 +146,7 @@ class PolicyGraph(nn.Module):
         return obs[PLAIN] if self._policy.observations.layout.is_plain else obs
 
     def _for_env(self, actions: Tensor) -> Mapping[str, Tensor]:
-        """What the environment is given of stored actions, by path."""
+        """Return what the environment is given of stored actions, by path."""
         made = self._policy.actions.tensors(actions)
         connectors = self._policy.module_to_env
         if connectors is None:
@@ -153,7 +155,7 @@ class PolicyGraph(nn.Module):
 
 
 def on_cpu(policy: Policy) -> Policy:
-    """A copy of a policy that computes on the CPU."""
+    """Return a copy of a policy that computes on the CPU."""
     twin = Policy(**policy.recipe, metadata=policy.metadata)
     twin.set_state(policy.get_state())
     return twin

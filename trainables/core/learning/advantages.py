@@ -76,7 +76,7 @@ def with_advantages(
     dist_inputs: bool = False,
     rows_at_once: int | None = None,
 ) -> Batch:
-    """The rows of a rollout that are trained on, with advantages and value targets.
+    """Return the rows of a rollout that are trained on, with advantages and value targets.
 
     Args:
         rollout: `[T, N]`.
@@ -152,7 +152,7 @@ class AdvantageScale(NamedTuple):
 
 
 def advantage_scale(batch: Batch, config: AdvantageConfig, ranks: Ranks = ALONE) -> AdvantageScale:
-    """The scale of a batch of `with_advantages`.
+    """Return the scale of a batch of `with_advantages`.
 
     Args:
         batch: Without the column `ids`.
@@ -171,7 +171,7 @@ def all_rows(batch: Batch, ranks: Ranks, *names: str) -> list[Tensor]:
 
 
 def explained_by_values(batch: Batch, ranks: Ranks = ALONE) -> float:
-    """How well values fit their targets, over the valid rows of all ranks: 1 is perfect.
+    """Return how well values fit their targets, over the valid rows of all ranks: 1 is perfect.
 
     Args:
         batch: Rows or sequences with the columns `values` and `value_targets`.
@@ -182,6 +182,6 @@ def explained_by_values(batch: Batch, ranks: Ranks = ALONE) -> float:
 
 
 def _states(rollout: Rollout) -> dict[str, Tensor]:
-    """The recurrent states before the sequences, `[S, N, …]` by name."""
+    """Return the recurrent states before the sequences, `[S, N, …]` by name."""
     states = rollout.states or {}
     return {name: as_tensor(part, HOST) for name, part in states.items() if name != FRAMES}

@@ -17,7 +17,7 @@ _ROWS = ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_f
 
 @torch.no_grad()
 def fragment_batch(rollout: Rollout, policy: Policy) -> Batch:
-    """The fragments of a rollout as items of a batch, each with all of its time.
+    """Return the fragments of a rollout as items of a batch, each with all of its time.
 
     Args:
         rollout: `[T, N]`.
@@ -41,7 +41,7 @@ def fragment_batch(rollout: Rollout, policy: Policy) -> Batch:
 
 
 def unrolled_fragments(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
-    """What a module says of fragments, from their first state on.
+    """Return what a module says of fragments, from their first state on.
 
     Args:
         module: With a memory or without.
@@ -64,11 +64,11 @@ def states_of(batch: Batch) -> dict[str, Tensor]:
 
 
 def time_major_features(batch: Batch) -> Features:
-    """The features of fragments, `[T+1, N, ...]`."""
+    """Return the features of fragments, `[T+1, N, ...]`."""
     return map_tensors(lambda part: part.transpose(0, 1), tree_of(batch, "features"))
 
 
 def time_major_rows(batch: Batch) -> Batch:
-    """The columns of fragments besides features and states, `[T, N, ...]`."""
+    """Return the columns of fragments besides features and states, `[T, N, ...]`."""
     own = {n: c for n, c in batch.items() if n.partition("/")[0] not in ("features", "state")}
     return {name: column.transpose(0, 1) for name, column in own.items()}

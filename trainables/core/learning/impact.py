@@ -52,7 +52,7 @@ class APPOCoefficients(NamedTuple):
 def impact_batch(
     rollout: Rollout, policy: Policy, target: PolicyModule, estimator: Estimator
 ) -> Batch:
-    """The rows of a rollout that are trained on, with what the target network says of them.
+    """Return the rows of a rollout that are trained on, with what the target network says of them.
 
     V-trace corrects for the way from the policy that sampled to the target's (section 3.1).
 
@@ -107,7 +107,7 @@ def _values(module: PolicyModule, fragments: Batch) -> Tensor:
 
 
 def _dist_inputs(module: PolicyModule, fragments: Batch) -> Tensor:
-    """What a module says of the actions of all rows, `[T, N, …]`."""
+    """Return what a module says of the actions of all rows, `[T, N, …]`."""
     if module.is_recurrent:
         return unrolled_fragments(module, fragments)[0].dist_inputs[:-1]
     return module.dist_inputs(map_tensors(lambda part: part[:-1], time_major_features(fragments)))

@@ -110,7 +110,7 @@ class Learner:
     def make_optimizer(
         self, groups: list[dict[str, Any]], settings: OptimizerConfig
     ) -> torch.optim.Optimizer:
-        """The optimiser of all groups. Override to step by one of your own.
+        """Return the optimiser of all groups. Override to step by one of your own.
 
         It is called in the constructor: `module`, `groups` and `targets` are there, what a
         subclass sets after `super().__init__` is not. The learning rate is set before each update.
@@ -246,7 +246,7 @@ class Learner:
         return dict(zip(steps[0], means.tolist(), strict=True))
 
     def on_device(self, minibatch: Batch) -> Batch:
-        """A minibatch where the networks are.
+        """Return a minibatch where the networks are.
 
         The batch that it is of stays in host memory: a GPU holds a minibatch, whatever the size of
         the train batch, and of that a microbatch if there are any.
@@ -265,7 +265,7 @@ class Learner:
         self.targets[name].update(self.groups[name], tau)
 
     def _compiled_loss(self, loss_fn: LossFn) -> LossFn:
-        """The loss, compiled when it is used first."""
+        """Return the loss, compiled when it is used first."""
         if self._compile is None:
             return loss_fn
         if loss_fn not in self._compiled:
@@ -317,7 +317,7 @@ class Learner:
 def make_optimizer(
     groups: list[dict[str, Any]], settings: OptimizerConfig
 ) -> torch.optim.Optimizer:
-    """The optimiser that the `optimizer` of a config describes, fused into one kernel.
+    """Return the optimiser that the `optimizer` of a config describes, fused into one kernel.
 
     Args:
         groups: Parameter groups with what differs from the settings, as PyTorch takes them.
@@ -346,7 +346,7 @@ def make_optimizer(
 
 
 def _compiled(loss_fn: LossFn, options: CompileOptions) -> LossFn:
-    """A loss compiled by `torch.compile`, whose failures name the setting.
+    """Return a loss compiled by `torch.compile`, whose failures name the setting.
 
     Raises:
         ConfigError: if PyTorch cannot compile here, at once or when it is called first.

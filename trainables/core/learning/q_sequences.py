@@ -66,7 +66,7 @@ def windows(
 
 
 def q_sequences(drawn: Batch, features: Features, shape: SequenceShape, gamma: float) -> Batch:
-    """What `sequence_logits` and the losses take of drawn sequences.
+    """Return what `sequence_logits` and the losses take of drawn sequences.
 
     Args:
         drawn: Columns `[T, B, …]` with T = `shape.num_rows`: ids, actions, rewards, terminated,

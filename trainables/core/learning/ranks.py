@@ -24,7 +24,7 @@ class Ranks:
         return tensor
 
     def gather(self, rows: Tensor) -> list[Tensor]:
-        """The rows `[B, ...]` of every rank, in order of rank; their numbers may differ."""
+        """Return the rows `[B, ...]` of every rank, in order of rank; their numbers may differ."""
         return [rows]
 
 

@@ -200,7 +200,7 @@ def explained_by_moments(
 
 
 def standard_deviation(rows: Tensor) -> float:
-    """The sample standard deviation of rows `[M]`; 0 of fewer than two."""
+    """Return the sample standard deviation of rows `[M]`; 0 of fewer than two."""
     return rows.std().item() if len(rows) > 1 else 0.0
 
 

@@ -13,7 +13,7 @@ _OWN = ("features", "state", "is_first", "valid")
 
 
 def chunked(column: Tensor, length: int) -> Tensor:
-    """A column `[T, N, ...]` as sequences `[S * N, length, ...]`, S = ceil(T / length).
+    """Return a column `[T, N, ...]` as sequences `[S * N, length, ...]`, S = ceil(T / length).
 
     The last rows are padded with zeros; of the column `valid` these are False.
     """
@@ -27,7 +27,7 @@ def chunked(column: Tensor, length: int) -> Tensor:
 def sequence_batch(
     columns: Batch, features: Features, states: dict[str, Tensor], length: int
 ) -> Batch:
-    """A batch of sequences that `unrolled` takes.
+    """Return a batch of sequences that `unrolled` takes.
 
     Args:
         columns: `[T, N, ...]`, among them `valid` and `is_first`.
@@ -47,12 +47,12 @@ def sequence_batch(
 
 
 def sequences_kept(valid: Tensor, length: int) -> Tensor:
-    """Which sequences `sequence_batch` keeps of rows `[T, N]`, `[S, N]`, bool."""
+    """Return which sequences `sequence_batch` keeps of rows `[T, N]`, `[S, N]`, bool."""
     return chunked(valid, length).any(1).view(-1, valid.shape[1])
 
 
 def unrolled(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
-    """What a module says of a batch, and the rows of it that are trained on.
+    """Return what a module says of a batch, and the rows of it that are trained on.
 
     Args:
         module: With a memory or without.
@@ -90,7 +90,7 @@ def num_items(num_rows: int | None, length: int) -> int | None:
 
 
 def valid_rows(batch: Batch) -> Batch:
-    """The rows `[M, ...]` of a batch that are trained on, besides features and states."""
+    """Return the rows `[M, ...]` of a batch that are trained on, besides features and states."""
     if "is_first" not in batch:
         return batch
     return _taken(batch, batch["valid"].flatten().nonzero().squeeze(1))

@@ -34,7 +34,7 @@ class TargetNetwork:
         self._flat.vector.lerp_(online.vector, tau)
 
     def get_state(self) -> Tensor:
-        """A copy of the parameters, `[P]`."""
+        """Return a copy of the parameters, `[P]`."""
         return self._flat.vector.detach().clone()
 
     @torch.no_grad()

@@ -29,7 +29,7 @@ class ModuleChoice(NamedTuple):
 
 
 def chosen_module(module: dict[str, Any], model: ModelConfig) -> ModuleChoice:
-    """What a policy is made of.
+    """Return what a policy is made of.
 
     Args:
         module: `{"type": a name in MODULES, **options}`.

@@ -108,7 +108,7 @@ class CustomEncoder(Encoder):
 def make_encoder(
     spec: FeatureSpec, settings: ModelConfig, generator: torch.Generator | None = None
 ) -> Encoder:
-    """The encoder of what a specification describes, or the `custom_model` of the settings.
+    """Return the encoder of what a specification describes, or the `custom_model` of the settings.
 
     Raises:
         ConfigError: if settings of images are given and there are none, or if a custom model
@@ -136,7 +136,7 @@ def network(
     output_gain: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> nn.Sequential:
-    """An encoder with a linear layer behind it, from features to `[..., num_outputs]`."""
+    """Return an encoder with a linear layer behind it, from features to `[..., num_outputs]`."""
     encoder = make_encoder(spec, settings, generator)
     output = mlp(
         encoder.width,
@@ -155,7 +155,7 @@ def network(
 def _hidden_layers(
     num_inputs: int, settings: ModelConfig, generator: torch.Generator | None
 ) -> tuple[nn.Sequential, int]:
-    """The layers that `fcnet_hiddens` describes, and the width of their output."""
+    """Return the layers that `fcnet_hiddens` describes, and the width of their output."""
     hiddens = settings.fcnet_hiddens
     layers = mlp(
         num_inputs,

@@ -24,7 +24,7 @@ class Memory(nn.Module, ABC):
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> State:
-        """The state at an episode's start: zeros, `[batch_size, …]` by name."""
+        """Return the state at an episode's start: zeros, `[batch_size, …]` by name."""
 
     @abstractmethod
     def forward(
@@ -122,7 +122,7 @@ class RecurrentMemory(Memory):
         return {"h": h, "c": c}
 
     def _run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """A whole sequence in one call."""
+        """Return a whole sequence in one call."""
         options = (True, 1, 0.0, self.training, False, False)
         h = state["h"].unsqueeze(0)
         if self._is_gru:
@@ -132,7 +132,7 @@ class RecurrentMemory(Memory):
         return y, {"h": h.squeeze(0), "c": c.squeeze(0)}
 
     def _run_with_resets(self, x: Tensor, state: State, resets: Tensor) -> tuple[Tensor, State]:
-        """A sequence with resets `[L, B]`, in one call too: cut up, it would take many.
+        """Return a sequence with resets `[L, B]`, in one call too: cut up, it would take many.
 
         A row is put in before each row that resets, whose inputs drive the gates so far that the
         state behind it is 0; the shorter sequences are filled up with rows that keep it.
@@ -156,7 +156,7 @@ class RecurrentMemory(Memory):
         return y, after | {"h": y[-1]}
 
     def _run_over_ends(self, x: Tensor, state: State, is_first: Tensor) -> tuple[Tensor, State]:
-        """The same, with the rows before those that reset in the place of rows put in."""
+        """Return the same, with the rows before those that reset in the place of rows put in."""
         drives = x.new_zeros(*x.shape[:2], 2)
         drives[:-1, :, 0] = is_first[1:]
         # What they hold must not drive the gates back, nor a GRU's candidate, which is not shut.

@@ -56,7 +56,7 @@ def mlp(
 
 
 def frozen(network: nn.Sequential, x: Any) -> Tensor:
-    """The network's output where gradients flow to `x`, but not to its parameters.
+    """Return the network's output where gradients flow to `x`, but not to its parameters.
 
     Half of the backward pass is not done at all, and no gradient has to be thrown away.
 
@@ -76,7 +76,7 @@ def frozen(network: nn.Sequential, x: Any) -> Tensor:
 
 
 def activation_layer(activation: str) -> nn.Module:
-    """The layer of an activation's name."""
+    """Return the layer of an activation's name."""
     return _ACTIVATIONS[activation]()
 
 
@@ -87,7 +87,7 @@ def linear_layer(
     initializer: str = "orthogonal",
     generator: torch.Generator | None = None,
 ) -> nn.Linear:
-    """A linear layer with weights of the given initialisation; see `mlp`."""
+    """Return a linear layer with weights of the given initialisation; see `mlp`."""
     layer = nn.utils.skip_init(nn.Linear, fan_in, fan_out)
     if initializer == "orthogonal":
         nn.init.orthogonal_(layer.weight, gain, generator=generator)

@@ -56,7 +56,7 @@ class PolicyModule(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:
-        """The distribution over an action space that the outputs parametrise.
+        """Return the distribution over an action space that the outputs parametrise.
 
         Raises:
             ConfigError: if the space is not supported.
@@ -75,7 +75,7 @@ class PolicyModule(nn.Module, ABC):
         return ModuleOutput(self.dist_inputs(features), self.value(features))
 
     def initial_state(self, batch_size: int) -> State:
-        """The recurrent state at an episode's start: zeros, `[batch_size, …]` by name."""
+        """Return the recurrent state at an episode's start: zeros, `[batch_size, …]` by name."""
         return {}
 
     def unroll(
@@ -99,7 +99,7 @@ class PolicyModule(nn.Module, ABC):
         """Draw new noise for the parameters, or None: act without. For noisy modules only."""
 
     def acting_parameters(self) -> Iterator[nn.Parameter]:
-        """The parameters that `dist_inputs` depends on; others may be among them."""
+        """Return the parameters that `dist_inputs` depends on; others may be among them."""
         return self.parameters()
 
 

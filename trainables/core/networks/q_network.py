@@ -161,7 +161,7 @@ class QNetwork(PolicyModule):
 
 
 def _legal(mask: Tensor) -> Tensor:
-    """The mask `[..., A]`, but all actions where it allows none; see `mask_logits`."""
+    """Return the mask `[..., A]`, but all actions where it allows none; see `mask_logits`."""
     return mask | ~mask.any(-1, keepdim=True)
 
 

@@ -13,7 +13,7 @@ State = dict[str, Tensor]
 
 
 def reset_state(state: State, is_first: np.ndarray | Tensor) -> State:
-    """The state with zeros in the slots that begin an episode.
+    """Return the state with zeros in the slots that begin an episode.
 
     Args:
         state: `[N, ...]` by name.
@@ -29,7 +29,7 @@ def reset_state(state: State, is_first: np.ndarray | Tensor) -> State:
 
 
 def state_arrays(state: State) -> dict[str, np.ndarray]:
-    """Copies on the CPU."""
+    """Return copies on the CPU."""
     return {name: part.cpu().numpy().copy() for name, part in state.items()}
 
 

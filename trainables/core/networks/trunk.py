@@ -39,7 +39,7 @@ class Trunk(nn.Module):
         self.state_names = tuple(self.memory.initial_state(0))
 
     def initial_state(self, batch_size: int) -> State:
-        """The state at an episode's start, `[batch_size, …]`."""
+        """Return the state at an episode's start, `[batch_size, …]`."""
         return self.memory.initial_state(batch_size)
 
     def unroll(
@@ -60,7 +60,7 @@ class Trunk(nn.Module):
 def make_trunk(
     spec: FeatureSpec, settings: ModelConfig, generator: torch.Generator | None = None
 ) -> Encoder | Trunk:
-    """The encoder alone where the settings ask for no memory."""
+    """Return the encoder alone where the settings ask for no memory."""
     make = make_encoder if settings.memory is None else Trunk
     return make(spec, settings, generator)
 

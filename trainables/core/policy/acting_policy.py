@@ -194,7 +194,7 @@ class ActingPolicy:
     # ------------------------------------------------------------------ acting
 
     def initial_state(self, batch_size: int) -> State:
-        """The state at an episode's start, `[B, …]` by name: zeros.
+        """Return the state at an episode's start, `[B, …]` by name: zeros.
 
         That of a memory, and with frame stacking the k-1 frames before the next one.
         """
@@ -206,7 +206,7 @@ class ActingPolicy:
         return {k: v.to(self.device) for k, v in state.items()}
 
     def get_initial_state(self) -> dict[str, np.ndarray]:
-        """The state to begin an episode with, for `compute_single_action`."""
+        """Return the state to begin an episode with, for `compute_single_action`."""
         return {name: part[0] for name, part in state_arrays(self.initial_state(1)).items()}
 
     @torch.inference_mode()
@@ -229,7 +229,7 @@ class ActingPolicy:
         """
         if self.module.is_noisy:
             self.module.set_noise(generator or self._generator if explore else None)
-        features, state, frames = self.observations.look(obs, state or {})
+        features, state, frames = self.observations.features_and_state(obs, state or {})
         module = self.explorer.module(self.module, generator, slots) if explore else self.module
         if self.is_recurrent:
             output, state = self.unroll_one(module, features, state)
@@ -243,7 +243,7 @@ class ActingPolicy:
         return Acted(actions, self.for_env(actions), inputs, state | frames)
 
     def for_env(self, actions: Tensor) -> Any:
-        """What the environment is given of stored actions `[N, …]`."""
+        """Return what the environment is given of stored actions `[N, …]`."""
         env_actions = self.actions(actions)
         return env_actions if self.module_to_env is None else self.module_to_env(env_actions)
 
@@ -258,7 +258,7 @@ class ActingPolicy:
         return ModuleOutput(output.dist_inputs[0], output.values[0]), state
 
     def features(self, obs: Any) -> Features:
-        """What the module sees of stored observations; see `Observations.features`."""
+        """Return what the module sees of stored observations; see `Observations.features`."""
         return self.observations.features(obs)
 
     def set_exploration(self, **values: Any) -> None:

@@ -103,7 +103,7 @@ class ActionArguments(NamedTuple):
 
 
 def named_state(state: AnyState, names: Iterable[str]) -> Mapping[str, Any]:
-    """A state by name; {} if none was given.
+    """Return a state by name; {} if none was given.
 
     Args:
         state: As a caller gave it.
@@ -133,7 +133,7 @@ def named_state(state: AnyState, names: Iterable[str]) -> Mapping[str, Any]:
 
 
 def like_given(given: AnyState, state: dict[str, Any]) -> Any:
-    """A state by name in the form in which the one before was given."""
+    """Return a state by name in the form in which the one before was given."""
     if isinstance(given, tuple):
         return tuple(state.values())
     return list(state.values()) if isinstance(given, list) else state

@@ -157,7 +157,7 @@ class ComputesActions(ActingPolicy):
         return list(self.initial_state(1)) if self.has_state else []
 
     def _connector_for(self, given: ActionArguments) -> ActionConnector:
-        """What makes actions for the environment, as the arguments of a call ask for it."""
+        """Return what makes actions for the environment, as the arguments of a call ask for it."""
         actions = self.actions.scaled(given.unsquash, given.clip)
         if actions is not self.actions and self.module_to_env is not None:
             raise ConfigError(
@@ -196,13 +196,13 @@ class ComputesActions(ActingPolicy):
             env_actions = actions(acted.actions)
         if not (full_fetch or self.has_state):
             return env_actions
-        extra: dict[str, Any] = self.thoughts(rows, before, acted)
+        extra: dict[str, Any] = self.policy_outputs(rows, before, acted)
         if self.module_to_env is not None:
             extra[MODULE_ACTIONS] = self.actions(acted.actions)
         return Computed(env_actions, state_arrays(acted.state), extra)
 
-    def thoughts(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
-        """What led to actions: `action_dist_inputs`, `action_logp` and `vf_preds`, `[B, …]`.
+    def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
+        """Return what led to actions: `action_dist_inputs`, `action_logp` and `vf_preds`, `[B, …]`.
 
         Args:
             rows: That were acted on.
@@ -219,13 +219,13 @@ class ComputesActions(ActingPolicy):
     def _values(self, rows: np.ndarray, state: State) -> Tensor:
         """Values `[B]` of rows with the state before them."""
         self.module.set_noise(None)
-        features, state, _ = self.observations.look(rows, state)
+        features, state, _ = self.observations.features_and_state(rows, state)
         if self.is_recurrent:
             return self.unroll_one(self.module, features, state)[0].values
         return self.module.value(features)
 
     def checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
-        """A state `[B, …]` as tensors; that of an episode's start if there is none.
+        """Return a state `[B, …]` as tensors; that of an episode's start if there is none.
 
         Raises:
             ConfigError: if it is not of this policy.
@@ -249,5 +249,5 @@ class ComputesActions(ActingPolicy):
 
 
 def _tensor(part: Any) -> Tensor:
-    """A part of a state, which callers give as an array or a tensor."""
+    """Return a part of a state, which callers give as an array or a tensor."""
     return part if isinstance(part, Tensor) else torch.as_tensor(np.array(part))

@@ -11,7 +11,7 @@ _COLUMNS = ("Layer (type)", "Weights", "Param #")
 
 
 def summary_of(module: nn.Module, name: str) -> str:
-    """The table of a network's layers that have parameters, and how many these are.
+    """Return the table of a network's layers that have parameters, and how many these are.
 
     Args:
         module: The network.
@@ -67,7 +67,7 @@ class LayerView:
         return named if as_dict else list(named.values())
 
     def trainable_variables(self, as_dict: bool = False) -> list[Tensor] | dict[str, Tensor]:
-        """The parameters that learn, in order or by name."""
+        """Return the parameters that learn, in order or by name."""
         named: dict[str, Tensor] = {
             n: p for n, p in self._module.named_parameters() if p.requires_grad
         }

@@ -92,7 +92,7 @@ class ModelView(LayerView):
         return self._last_pass()[1]
 
     def last_output(self) -> Tensor:
-        """The first part of what the last `model({"obs": …})` gave."""
+        """Return the first part of what the last `model({"obs": …})` gave."""
         return self._last_pass()[0]
 
     @property
@@ -109,7 +109,7 @@ class ModelView(LayerView):
         return output.dist_inputs, output.values, state
 
     def _takes(self, given: Mapping[str, Any]) -> bool:
-        """Whether a dict is one of features: an image of observations may be called `obs`."""
+        """Tell whether a dict is one of features: an image of observations may be called `obs`."""
         return VECTOR in given or "obs" in self._policy.observations.preprocessor.spec.images
 
     def _look(self, obs: Any, state: AnyState) -> tuple[Features, State, State]:
@@ -123,7 +123,7 @@ class ModelView(LayerView):
             return (vectors if normalise is None else normalise(vectors)), before, {}
         rows = policy.observations.checked_rows(obs, None, None, batched=True)
         before = policy.checked_state(named_state(state, names), len(rows))
-        return policy.observations.look(rows, before)
+        return policy.observations.features_and_state(rows, before)
 
     def _vectors(self, obs: Any) -> Tensor | None:
         """Preprocessed observations; None if they are raw, or may be."""

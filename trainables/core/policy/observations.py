@@ -86,7 +86,7 @@ class Observations:
         self.filter = self._make_filter(observation_filter)
 
     def _previous(self, model: ModelConfig) -> dict[str, int]:
-        """What is stored beside observations, with its width: what led to them."""
+        """Return what is stored beside observations, with its width: what led to them."""
         widths: dict[str, int] = {}
         if model.uses_prev_action:
             widths[PREV_ACTION] = self._distribution.num_encoded
@@ -110,7 +110,7 @@ class Observations:
         return FrameStack(self._seen_space, num_frames)
 
     def _find_mask(self, key: str) -> str | None:
-        """The path of the observation's action mask, or None if it has none."""
+        """Return the path of the observation's action mask, or None if it has none."""
         mask = _part(self._seen_space, key)
         if mask is None:
             if _part(self.space, key) is not None:
@@ -139,7 +139,7 @@ class Observations:
         return MeanStdFilter(self.preprocessor.num_features)
 
     def features(self, obs: Any) -> Features:
-        """What the module sees of stored observations.
+        """Return what the module sees of stored observations.
 
         Args:
             obs: Rows as `layout` stores them `[..., *shape]`, or a tensor of a plain space's, or
@@ -186,7 +186,7 @@ class Observations:
         }
 
     def vector_features(self, obs: Any) -> np.ndarray:
-        """The unfiltered vector part `[R, num_features]` of what `features` takes.
+        """Return the unfiltered vector part `[R, num_features]` of what `features` takes.
 
         What the observation filter's statistics are made of.
         """
@@ -195,7 +195,7 @@ class Observations:
         return vector.reshape(-1, self.preprocessor.num_features).cpu().numpy()
 
     def extras(self, actions: Tensor | None, rewards: Any, is_first: Any) -> dict[str, Any] | None:
-        """What is stored beside observations: the action and reward that led to them.
+        """Return what is stored beside observations: the action and reward that led to them.
 
         Args:
             actions: As the distribution gave them, `[N, …]`; None at the very start.
@@ -253,7 +253,7 @@ class Observations:
         parts = made.values() if isinstance(made, dict) else [made]
         return None if all(bool(part.isfinite().all()) for part in parts) else found
 
-    def look(self, rows: np.ndarray, state: State) -> tuple[Features, State, State]:
+    def features_and_state(self, rows: np.ndarray, state: State) -> tuple[Features, State, State]:
         """Features of rows, the memory's part of the state, and the frames from now on."""
         if self.frames is None:
             return self.features(rows), state, {}
@@ -283,5 +283,5 @@ class Observations:
 
 
 def _part(space: gym.Space, key: str) -> gym.Space | None:
-    """The part of a Dict space with a key, or None."""
+    """Return the part of a Dict space with a key, or None."""
     return space.spaces.get(key) if isinstance(space, gym.spaces.Dict) else None

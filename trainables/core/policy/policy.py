@@ -60,7 +60,9 @@ class Policy(ComputesActions):
         """
         self.module.set_noise(None)
         rows = self.observations.checked_rows(obs, None, None, batched=True)
-        features, state, _ = self.observations.look(rows, self.initial_state(len(rows)))
+        features, state, _ = self.observations.features_and_state(
+            rows, self.initial_state(len(rows))
+        )
         if self.is_recurrent:
             return self.unroll_one(self.module, features, state)[0]
         return self.module(features)
@@ -70,13 +72,13 @@ class Policy(ComputesActions):
         return self.forward(obs).values
 
     def dist_class(self, inputs: Tensor, model: Any = None) -> BoundDistribution:
-        """The action distribution with the given inputs, e.g. those of `forward(obs)`."""
+        """Return the action distribution with the given inputs, e.g. those of `forward(obs)`."""
         return BoundDistribution(self.distribution, inputs)
 
     # ------------------------------------------------------------------ state
 
     def get_weights(self) -> dict[str, np.ndarray]:
-        """Copies of the module's weights by name."""
+        """Return copies of the module's weights by name."""
         return {k: v.cpu().numpy().copy() for k, v in self.module.state_dict().items()}
 
     def set_weights(self, weights: dict[str, np.ndarray]) -> None:

@@ -25,7 +25,7 @@ _SHARED: dict[type[Settings], tuple[str, ...]] = {
 
 
 def trusted_options(options: dict[str, Any], trust: Collection[str], what: str) -> dict[str, Any]:
-    """The options that a policy is made with, with the callables that they name.
+    """Return the options that a policy is made with, with the callables that they name.
 
     Args:
         options: As they were stored.
@@ -43,7 +43,7 @@ def trusted_options(options: dict[str, Any], trust: Collection[str], what: str) 
 
 
 def checked_options(options: dict[str, Any]) -> tuple[dict[str, Any], list[Doubt]]:
-    """The options of a stored policy by name and type, and what of them is not harmless.
+    """Return the options of a stored policy by name and type, and what of them is not harmless.
 
     Raises:
         ConfigError: for an option of a wrong type.

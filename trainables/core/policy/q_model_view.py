@@ -49,7 +49,7 @@ class QModelView(ModelView):
         return QValueDistributions(self._module.expected(logits), logits, logits.softmax(-1))
 
     def get_state_value(self, model_out: Any) -> Tensor:
-        """What the state-value head gives, `[B, K]` with K atoms, `[B, 1]` without.
+        """Return what the state-value head gives, `[B, K]` with K atoms, `[B, 1]` without.
 
         Args:
             model_out: See `get_q_value_distributions`.

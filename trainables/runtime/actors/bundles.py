@@ -62,7 +62,7 @@ class Bundles:
         self.roles = _roles(config)
 
     def request(self) -> PlacementGroupFactory:
-        """What Tune asks Ray for.
+        """Return what Tune asks Ray for.
 
         Raises:
             ConfigError: if no process needs anything.
@@ -77,7 +77,7 @@ class Bundles:
         return PlacementGroupFactory([dict(driver.needs), *bundles], strategy=self._strategy)
 
     def first_index(self, role: str) -> int:
-        """The index, in the trial's placement group, of the first bundle of a role.
+        """Return the index, in the trial's placement group, of the first bundle of a role.
 
         A driver that needs nothing has none: Tune leaves it out, and the others move up.
         """
@@ -85,7 +85,7 @@ class Bundles:
         return sum(self.roles[name].num_bundles for name in before)
 
     def index(self, role: str, number: int) -> int:
-        """The index of the bundle of one process.
+        """Return the index of the bundle of one process.
 
         Args:
             role: Its kind.

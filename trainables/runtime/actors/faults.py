@@ -162,7 +162,7 @@ class FaultTolerantActors:
         return self._welcome_new()
 
     def answered(self, replies: Iterable[Reply]) -> list[Reply]:
-        """The replies that are answers; the others are failures, or raise."""
+        """Return the replies that are answers; the others are failures, or raise."""
         good = []
         for reply in replies:
             if reply.error is None:

@@ -57,7 +57,7 @@ def check_nodes(
 
 
 def live_nodes() -> list[dict[str, float]]:
-    """The resources of each live node of the cluster that this process is connected to."""
+    """Return the resources of each live node of the cluster that this process is connected to."""
     return [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
 
 
@@ -99,7 +99,7 @@ def placement_problem(
 
 
 def total(resources: Iterable[Resources], name: str) -> float:
-    """The sum of one resource."""
+    """Return the sum of one resource."""
     return sum(part.get(name, 0.0) for part in resources)
 
 

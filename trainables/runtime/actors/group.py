@@ -134,7 +134,7 @@ class ActorGroup:
         return sum(member.num_restarts for member in self._members.values())
 
     def restarts(self, index: int) -> int:
-        """How often an actor was made again."""
+        """Return how often an actor was made again."""
         return self._members[index].num_restarts
 
     def restore(self) -> list[int]:
@@ -221,7 +221,7 @@ class ActorGroup:
         self._request(index, method, arguments, num_returns, timeout_s)
 
     def num_in_flight(self, index: int) -> int:
-        """Requests of an actor whose answers have not been taken."""
+        """Return the requests of an actor whose answers have not been taken."""
         unread = sum(reply.index == index for reply in self._unread)
         return unread + sum(request.is_wanted for request in self._members[index].requests)
 
@@ -240,7 +240,7 @@ class ActorGroup:
                 request.is_wanted = request.method == BUILD
 
     def ready(self, timeout_s: float | None = 0.0) -> list[Reply]:
-        """Answers to `submit` that have arrived, and failures, each once.
+        """Answer to `submit` that have arrived, and failures, each once.
 
         An actor that fails gives one reply, whatever it was asked for. It also returns, with
         nothing, when an actor has been built.
@@ -338,7 +338,7 @@ class ActorGroup:
         return {request.references[0]: (index, request) for index, request in first.items()}
 
     def _round(self, waiting: dict[Any, tuple[int, _Request]], until: float | None) -> list[Reply]:
-        """The replies of `_arrived`."""
+        """Return the replies of `_arrived`."""
         return [reply for _, _, reply in self._arrived(waiting, until)]
 
     def _arrived(
@@ -355,7 +355,7 @@ class ActorGroup:
     def _done(
         self, waiting: dict[Any, tuple[int, _Request]], until: float | None
     ) -> list[tuple[int, _Request]]:
-        """Requests that are answered; waits for one until then, or until one is overdue."""
+        """Request that are answered; wait for one until then, or until one is overdue."""
         due = [at for member in self._members.values() if (at := _due(member)) is not None]
         limit = min([*due, *([] if until is None else [until])], default=None)
         done, others = ray.wait(list(waiting), num_returns=1, timeout=_remaining(limit))
@@ -364,7 +364,7 @@ class ActorGroup:
         return [waiting[reference] for reference in done]
 
     def _received(self, index: int, request: _Request) -> Reply | None:
-        """The reply to an answered request; None if its actor was built or has failed since.
+        """Return the reply to an answered request; None if its actor was built or has failed since.
 
         Nor is there one to a request that is not wanted any more, unless its actor is gone.
         """
@@ -397,7 +397,7 @@ class ActorGroup:
         return ended
 
     def _answer(self, index: int, request: _Request) -> Reply:
-        """The reply to an answered request."""
+        """Return the reply to an answered request."""
         member = self._members[index]
         first, *others = request.references
         value, error = None, None

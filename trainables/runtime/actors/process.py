@@ -68,7 +68,7 @@ class ActorProcesses:
         self._remote_class: Any = ray.remote(actor_class)
 
     def start(self, bundle: int) -> Any:
-        """A handle of a new actor, pinned to a bundle of the placement group."""
+        """Return a handle of a new actor, pinned to a bundle of the placement group."""
         options = self._options
         strategy: Any = "DEFAULT"
         if self._group is not None:

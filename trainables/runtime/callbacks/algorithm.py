@@ -71,7 +71,7 @@ class AlgorithmCallbacks:
             metrics.setdefault(name, value)
 
     def get_state(self) -> dict[str, Any]:
-        """What hooks have added to results."""
+        """Return what hooks have added to results."""
         return {hook: dict(added) for hook, added in self._added.items()}
 
     def set_state(self, state: dict[str, Any]) -> None:

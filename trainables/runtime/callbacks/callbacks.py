@@ -283,7 +283,7 @@ class CallbackSet:
         self._calls.setdefault(hook, []).append(_call(hook, name, function))
 
     def has(self, *hooks: str) -> bool:
-        """Whether any of these hooks is overridden."""
+        """Tell whether any of these hooks is overridden."""
         return any(hook in self._calls for hook in hooks)
 
     def __call__(self, hook: str, **arguments: Any) -> None:
@@ -296,12 +296,12 @@ class CallbackSet:
             call(arguments)
 
     def calls(self, hook: str) -> Sequence[Call]:
-        """What overrides a hook, in order."""
+        """Return what overrides a hook, in order."""
         return self._calls.get(hook, ())
 
 
 def callbacks_type(entry: Any) -> type[Callbacks]:
-    """The class that an entry of `callbacks_class` is, or names.
+    """Return the class that an entry of `callbacks_class` is, or names.
 
     Raises:
         ConfigError: if there is no such class, or it is of another kind.
@@ -313,7 +313,7 @@ def callbacks_type(entry: Any) -> type[Callbacks]:
 
 
 def hook_call(hook: str, entry: Any) -> Call:
-    """The function that an entry of a single hook is, or names, and how it is called.
+    """Return the function that an entry of a single hook is, or names, and how it is called.
 
     Raises:
         ConfigError: if there is no such function, or the hook does not give what it needs.
@@ -336,7 +336,7 @@ def _made(entry: Any) -> Callbacks:
 
 
 def _call(hook: str, name: str, function: Callable[..., Any]) -> Call:
-    """What a function's signature says of how to call it.
+    """Return what a function's signature says of how to call it.
 
     Raises:
         ConfigError: if it needs an argument that the hook does not have.

@@ -28,7 +28,7 @@ _OF_EPISODES = ("mean", "min", "max")
 
 
 def checked_number(name: Any, value: Any) -> float:
-    """The value of a metric.
+    """Return the value of a metric.
 
     Raises:
         ConfigError: naming the metric, if that is no finite number.
@@ -93,7 +93,7 @@ class MetricsLogger:
                 self._logged.setdefault((f"{HISTOGRAMS}{name}", reduce), []).extend(numbers)
 
     def take(self) -> Logged:
-        """What was logged since the last call."""
+        """Return what was logged since the last call."""
         logged, self._logged = self._logged, {}
         return logged
 
@@ -149,7 +149,7 @@ class CustomMetrics:
         self._num_new = {}
 
     def get_state(self) -> list[list[Any]]:
-        """The windows."""
+        """Return the windows."""
         return [[*key, list(window)] for key, window in self._windows.items()]
 
     def set_state(self, state: Iterable[Any]) -> None:

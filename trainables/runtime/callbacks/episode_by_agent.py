@@ -66,11 +66,11 @@ class EpisodeByAgent:
         return {(AGENT, DEFAULT_MODULE_ID): self.total_reward}
 
     def get_agents(self) -> list[str]:
-        """The agents of the episode."""
+        """Return the agents of the episode."""
         return [AGENT]
 
     def policy_for(self, agent_id: Any = AGENT) -> str:
-        """The id of the policy that acts for an agent."""
+        """Return the id of the policy that acts for an agent."""
         _check_agent(agent_id)
         return DEFAULT_MODULE_ID
 
@@ -92,7 +92,7 @@ class EpisodeByAgent:
         return self.last_reward
 
     def last_info_for(self, agent_id: Any = AGENT) -> dict[str, Any]:
-        """The environment's `info`, of the last step or of the reset."""
+        """Return the environment's `info`, of the last step or of the reset."""
         _check_agent(agent_id)
         return self.last_info
 

@@ -148,7 +148,7 @@ def _check_reset(env: gym.Env | VectorEnv, result: Any) -> None:
 
 
 def _check_step(env: gym.Env, result: Any) -> bool:
-    """Returns whether the episode has ended."""
+    """Return whether the episode has ended."""
     if not isinstance(result, tuple) or len(result) != 5:
         returned = (
             f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
@@ -184,7 +184,7 @@ def _check_observation(env: gym.Env | VectorEnv, obs: Any, method: str) -> None:
 
 
 def _why_outside(space: spaces.Space, value: Any, path: str) -> str | None:
-    """What is wrong with a value of a space, and where in it; None if it is inside."""
+    """Return what is wrong with a value of a space, and where in it; None if it is inside."""
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict) or set(value) != set(space.keys()):
             keys = sorted(value) if isinstance(value, dict) else _shown(value)
@@ -221,7 +221,7 @@ def _why_outside_box(space: spaces.Box, value: Any, path: str) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    """A value briefly, with its type."""
+    """Return a value briefly, with its type."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} and shape {value.shape}"
     if isinstance(value, tuple):

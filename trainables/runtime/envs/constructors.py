@@ -27,7 +27,7 @@ _TYPO = 0.75  # likeness from which a key is meant to be the parameter
 
 
 def make_of_class(creator: type, context: EnvContext) -> Any:
-    """An environment of a class.
+    """Return an environment of a class.
 
     Its constructor gets `env_config` as keywords where these fit, as gymnasium's do. Where they do
     not, and one argument is all that it needs, that is the context: the reference gives it to every
@@ -58,7 +58,7 @@ def make_of_class(creator: type, context: EnvContext) -> Any:
 
 
 def takes_keywords(creator: Any, context: EnvContext) -> bool:
-    """Whether a creator gets the entries of its context; any other gets the context.
+    """Tell whether a creator gets the entries of its context; any other gets the context.
 
     A time limit is none of them, unless a constructor has a parameter for it.
     """
@@ -74,7 +74,7 @@ def takes_keywords(creator: Any, context: EnvContext) -> bool:
 
 
 def instance_arguments(creator: Any, context: EnvContext) -> dict[str, Any]:
-    """Which instance it is to be, as far as the constructor has parameters for it."""
+    """Return which instance it is to be, as far as the constructor has parameters for it."""
     parameters = inspect.signature(creator).parameters
     names = [n for n in _INSTANCE_PARAMETERS if n in parameters and n not in context]
     return {name: getattr(context, name) for name in names}
@@ -89,7 +89,7 @@ def _fit(creator: type, arguments: Mapping[str, Any]) -> bool:
 
 
 def _taker(parameters: list[Parameter], context: Collection[str]) -> str | None:
-    """The one parameter that may take the context, None if there is none."""
+    """Return the one parameter that may take the context, None if there is none."""
     if not parameters:
         return None
     first, *others = parameters
@@ -117,7 +117,7 @@ def _may_be_context(annotation: Any) -> bool:
 
 
 def _rule(parameters: Mapping[str, Parameter]) -> str:
-    """What a constructor is given, in words."""
+    """Return what a constructor is given, in words."""
     takes = ", ".join(str(parameter) for parameter in parameters.values())
     first = next(iter(parameters), None)
     rename = "a first parameter" if first is None else f"its first parameter, {first!r}, if it is"

@@ -24,7 +24,7 @@ class TaskSettableEnv(gym.Env):
         self._task = task
 
     def get_task(self) -> Any:
-        """The task that was set last."""
+        """Return the task that was set last."""
         return self._task
 
 
@@ -41,7 +41,7 @@ def set_task(env: Any, task: Any) -> None:
 
 
 def can_set_task(env: Any) -> bool:
-    """Whether an environment has a `set_task` of its own."""
+    """Tell whether an environment has a `set_task` of its own."""
     layer = _with_set_task(env)
     if getattr(type(layer), "passes_tasks_on", False):  # it can, if what it wraps can
         return can_set_task(layer.env)
@@ -49,7 +49,7 @@ def can_set_task(env: Any) -> bool:
 
 
 def no_set_task(what: str) -> ConfigError:
-    """The error for an environment without tasks."""
+    """Return the error for an environment without tasks."""
     return ConfigError(
         f"env_task_fn: {what} has no method set_task(task); see "
         "trainables.runtime.envs.curriculum.TaskSettableEnv"
@@ -57,7 +57,7 @@ def no_set_task(what: str) -> ConfigError:
 
 
 def _with_set_task(env: Any) -> Any:
-    """The outermost layer with a `set_task`, or None."""
+    """Return the outermost layer with a `set_task`, or None."""
     # Looked up on the class: some wrappers pass attribute lookups on to what they wrap.
     while not callable(getattr(type(env), "set_task", None)):
         if not isinstance(env, gym.Wrapper):

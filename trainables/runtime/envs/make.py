@@ -44,7 +44,7 @@ class EnvMakingError(ConfigError):
 
 
 def env_name(env: EnvName) -> str:
-    """How an environment is called in messages and metadata."""
+    """Return how an environment is called in messages and metadata."""
     return env if isinstance(env, str) else callable_name(env) if env is not None else "None"
 
 
@@ -113,7 +113,7 @@ def make_vector_env(
 def training_options(
     config: AlgorithmConfig, worker_index: int, video_folder: str | None
 ) -> EnvOptions:
-    """How the slots of an env runner are made.
+    """Return how the slots of an env runner are made.
 
     Args:
         config: The algorithm's config.
@@ -139,7 +139,7 @@ def training_options(
 def evaluation_options(
     config: AlgorithmConfig, iteration: int, video_folder: str | None
 ) -> EnvOptions:
-    """How the slots of an evaluation are made; the first one's first episode is recorded."""
+    """Return how the slots of an evaluation are made; the first one's first episode is recorded."""
     video = None
     if video_folder is not None:
         video = Video(video_folder, f"evaluation-{iteration:06d}-episode-", last=0)
@@ -195,7 +195,7 @@ def _native(first: SlotMaker, spec: Any, num_envs: int) -> VectorEnv:
 
 
 def _filmed_whole(spec: Any, options: EnvOptions) -> bool:
-    """Whether the first episodes of a native vector environment are to be filmed, and can be.
+    """Tell whether the first episodes of a native vector environment are to be filmed, and can be.
 
     Training's videos take slots apart, whose state a checkpoint keeps.
     """
@@ -204,7 +204,7 @@ def _filmed_whole(spec: Any, options: EnvOptions) -> bool:
 
 
 def is_filmed_apart(env: EnvName) -> bool:
-    """Whether filming takes slots apart that are one environment otherwise.
+    """Tell whether filming takes slots apart that are one environment otherwise.
 
     They have other random streams then.
     """
@@ -284,7 +284,7 @@ def _unknown(env: str) -> ConfigError:
 
 
 def _tune_creator(name: str) -> Callable[..., Any] | None:
-    """What `tune.register_env` registered under a name, looked up only if Ray is in use."""
+    """Return what `tune.register_env` registered under a name, looked up only if Ray is in use."""
     if "ray.tune" not in sys.modules:
         return None
     from ray.tune.registry import ENV_CREATOR, _global_registry
@@ -295,12 +295,12 @@ def _tune_creator(name: str) -> Callable[..., Any] | None:
 
 
 def is_tune_name(env: str) -> bool:
-    """Whether a name was given to `tune.register_env`, which goes before gymnasium's ids."""
+    """Tell whether a name was given to `tune.register_env`, which goes before gymnasium's ids."""
     return _tune_creator(env) is not None
 
 
 def is_name_safe(env: str) -> bool:
-    """Whether resolving an environment's name imports nothing that the name itself chooses."""
+    """Tell whether resolving an environment's name imports nothing that the name itself chooses."""
     if env.startswith("envpool:") or is_tune_name(env):
         return True
     return ":" not in env and (env in gym.registry or _DOTTED.fullmatch(env) is None)

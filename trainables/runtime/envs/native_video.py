@@ -86,7 +86,7 @@ class _Drawn(gym.Wrapper):
 
 
 def can_film(spec: EnvSpec) -> bool:
-    """Whether a native vector environment can be filmed as it is."""
+    """Tell whether a native vector environment can be filmed as it is."""
     entry: Any = spec.vector_entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
     return isinstance(creator, type) and issubclass(creator, CartPoleVectorEnv)

@@ -13,7 +13,7 @@ _CLASSES = {"MultiAgentEnv", "ParallelEnv", "AECEnv"}  # of RLlib and of Petting
 
 
 def has_several_agents(env: Any) -> bool:
-    """Whether an environment is of a class for several agents."""
+    """Tell whether an environment is of a class for several agents."""
     kinds = {kind for one in (env, getattr(env, "unwrapped", env)) for kind in type(one).__mro__}
     return any(
         kind.__name__ in _CLASSES or kind.__module__.partition(".")[0] == "pettingzoo"
@@ -22,19 +22,19 @@ def has_several_agents(env: Any) -> bool:
 
 
 def answers_for_several(reward: Any, terminated: Any) -> bool:
-    """Whether a step was one of several agents: their rewards, or ends, by their ids."""
+    """Tell whether a step was one of several agents: their rewards, or ends, by their ids."""
     return isinstance(reward, dict) or (isinstance(terminated, dict) and "__all__" in terminated)
 
 
 def observes_for_several(space: Any, obs: Any) -> bool:
-    """Whether it observed for several agents: an observation of the space for each id."""
+    """Tell whether it observed for several agents: an observation of the space for each id."""
     if not isinstance(obs, dict) or not obs or isinstance(space, spaces.Dict):
         return False
     return all(space.contains(part) for part in obs.values())
 
 
 def not_yet(name: str) -> str:
-    """What to say of one."""
+    """Return what to say of one."""
     return (
         f"env {name!r} has several agents: multi-agent training is planned and not there yet; an "
         "environment of one agent is a gymnasium.Env with one observation and one reward a step"

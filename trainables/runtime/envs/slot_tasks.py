@@ -90,14 +90,14 @@ def set_tasks(env: VectorEnv, tasks: Sequence[Any]) -> None:
 
 
 def count_restarts(env: SyncVectorEnv | RemoteVectorEnv) -> int:
-    """How many environments were ever replaced."""
+    """Return how many environments were ever replaced."""
     if isinstance(env, RemoteVectorEnv):
         return env.num_restarts
     return sum(sub.num_restarts for slot in env.envs for sub in layers(slot, SubEnvironment))
 
 
 def _context(slot: Any, index: int, runner: EnvContext) -> EnvContext:
-    """What a slot's environment was made with."""
+    """Return what a slot's environment was made with."""
     for sub in layers(slot, SubEnvironment):
         context: EnvContext = sub.context
         return context

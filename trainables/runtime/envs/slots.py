@@ -113,7 +113,7 @@ class SlotMaker:
         return isinstance(self.creator, EnvSpec) and is_of_known_package(self.creator)
 
     def context(self) -> EnvContext:
-        """A new context: an environment may change its own."""
+        """Return a new context: an environment may change its own."""
         context = EnvContext(
             self.env_config,
             self.worker_index,
@@ -138,7 +138,7 @@ class SlotMaker:
         return "human" if self.options.window else "rgb_array"
 
     def make_inner(self, context: EnvContext) -> gym.Env:
-        """The user's environment itself."""
+        """Return the user's environment itself."""
         creator = self.creator
         steps = take_limit(creator, context, by_keyword=takes_keywords(creator, context))
         made: Any
@@ -162,7 +162,7 @@ class SlotMaker:
         return made
 
     def _arguments(self, spec: EnvSpec, context: EnvContext) -> dict[str, Any]:
-        """What `gymnasium.make` takes besides the spec."""
+        """Return what `gymnasium.make` takes besides the spec."""
         if self.is_stock:
             return dict(context)
         entry: Any = spec.entry_point
@@ -178,5 +178,5 @@ class SlotMaker:
 
 
 def is_of_known_package(spec: EnvSpec) -> bool:
-    """Whether an environment is one of gymnasium's own or of a known package."""
+    """Tell whether an environment is one of gymnasium's own or of a known package."""
     return isinstance(spec.entry_point, str) and spec.entry_point.startswith(_KNOWN_PACKAGES)

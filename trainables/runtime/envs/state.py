@@ -117,7 +117,7 @@ def _has_own_state(layer: Any) -> bool:
 
 
 def _attributes_of(layer: Any) -> tuple[str, ...] | None:
-    """What a layer without `get_state` remembers; None if that is not known."""
+    """Return what a layer without `get_state` remembers; None if that is not known."""
     if not isinstance(layer, gym.Wrapper):
         is_classic = type(layer).__module__.startswith(_CLASSIC_CONTROL)
         return _CLASSIC_STATE if is_classic else None

@@ -146,7 +146,7 @@ class SubEnvironment(gym.Wrapper):
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """Where its stream of seeds is; the environment's own state is another layer's."""
+        """Return where its stream of seeds is; the environment's own state is another layer's."""
         return {
             "entropy": str(self._seeds.entropy),  # beyond the integers of some JSON readers
             "num_spawned": self._seeds.n_children_spawned,
@@ -162,7 +162,7 @@ class SubEnvironment(gym.Wrapper):
 
 
 def layers(env: Any, kind: type) -> list[Any]:
-    """The wrappers of a kind around an environment."""
+    """Return the wrappers of a kind around an environment."""
     found = []
     while isinstance(env, gym.Wrapper):
         if isinstance(env, kind):
@@ -172,7 +172,7 @@ def layers(env: Any, kind: type) -> list[Any]:
 
 
 def users_env(env: Any) -> Any:
-    """The environment as its creator made it, whatever was put around it since.
+    """Return the environment as its creator made it, whatever was put around it since.
 
     So its own methods are there, and an attribute that is set is set where the environment reads
     it. What `gymnasium.make` puts around every environment is taken off, too.
@@ -194,7 +194,7 @@ def _is_finite(obs: Any) -> bool:
 
 
 def _said(error: BaseException) -> str:
-    """An error as the last line of its traceback has it."""
+    """Return an error as the last line of its traceback has it."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

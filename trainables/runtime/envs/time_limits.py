@@ -61,7 +61,7 @@ def check_limit(steps: Any) -> None:
 
 
 def made_by(function: Callable[[Any], Any], env_config: dict[str, Any]) -> Any:
-    """What a function makes of `env_config`.
+    """Return what a function makes of `env_config`.
 
     One that hands all of it on as keywords may do so to a class that takes no limit: it is called
     again without.
@@ -76,7 +76,7 @@ def made_by(function: Callable[[Any], Any], env_config: dict[str, Any]) -> Any:
 
 
 def limited(env: gym.Env, steps: int | None) -> gym.Env:
-    """An environment with a time limit, unless it has one of its own that is no longer."""
+    """Return an environment with a time limit, unless it has one of its own that is no longer."""
     if steps is None or _has_limit(env, steps):
         return env
     return TimeLimit(env, steps)

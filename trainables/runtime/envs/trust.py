@@ -27,7 +27,7 @@ _WHY_ENVPOOL = "arguments of EnvPool, which can be folders and threads"
 
 
 def environment_doubts(values: Mapping[str, Any], within: str = "") -> Iterator[Doubt]:
-    """What of an environment and its `env_config` is not harmless.
+    """Yield what of an environment and its `env_config` is not harmless.
 
     A name is harmless if it imports nothing that the name itself chooses: an id of gymnasium's
     registry, of a known package, or given to `tune.register_env`. An `env_config` is, if it holds

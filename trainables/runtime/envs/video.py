@@ -50,11 +50,11 @@ class Video:
         return "video" if self.files else "record_env"
 
     def of_slot(self, slot: int) -> Video:
-        """What one of the first slots records."""
+        """Return what one of the first slots records."""
         return replace(self, files=self.files[slot : slot + 1], last=0) if self.files else self
 
     def path(self, episode: int) -> Path:
-        """The file of an episode."""
+        """Return the file of an episode."""
         if self.files:
             return Path(self.files[0])
         return Path(self.folder) / f"{self.prefix}{episode:06d}.mp4"
@@ -167,7 +167,7 @@ class VideoRecorder(gym.Wrapper):
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """The number of the episode. A resumed run records from the next one on."""
+        """Return the number of the episode. A resumed run records from the next one on."""
         return {"episode": self._episode, "begun": self._begun}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ def _unfinished(path: Path) -> Path:
 
 
 def _as_picture(frame: np.ndarray) -> np.ndarray:
-    """A frame as bytes, and a grid of cells (MinAtar's) large enough to be looked at."""
+    """Return a frame as bytes, and a grid of cells (MinAtar's) large enough to be looked at."""
     if frame.dtype.kind == "f" and frame.max(initial=0.0) <= 1.0:
         frame = frame * 255.0
     if min(frame.shape[:2]) < _CELLS:

@@ -301,7 +301,7 @@ class EvaluationGroup(CallsWorkers):
         self._take_in(actors, self._ended(actors.group))
 
     def _ended(self, actors: ActorGroup) -> list[Reply]:
-        """The replies of actors that are told to end what they play."""
+        """Return the replies of actors that are told to end what they play."""
         self._finish(actors, at_once=True)
         until = time.monotonic() + _GRACE_S
         replies: list[Reply] = []
@@ -390,13 +390,13 @@ class EvaluationGroup(CallsWorkers):
         return [reply.value for reply in self._actors.answered(replies)]
 
     def local_worker(self) -> EvaluationRunner | LocalWorker:
-        """The trial's own worker: the in-process runner, with actors their master copy."""
+        """Return the trial's own worker: the in-process runner, with actors their master copy."""
         if self.local_env_runner is not None:
             return self.local_env_runner
         return LocalWorker(self._config, self._policy, self.weights_version)
 
     def metrics(self) -> dict[str, float]:
-        """How the actors are; nothing without actors."""
+        """Return how the actors are; nothing without actors."""
         if self._actors is None:
             return {}
         return {
@@ -422,7 +422,7 @@ def _process(config: AlgorithmConfig) -> ActorOptions:
 
 
 def _left(duration_fn: Callable[[int], int], results: list[EvaluationResult], unit: str) -> int:
-    """How much is still to be played; see `EvaluationGroup.play_until`."""
+    """Return how much is still to be played; see `EvaluationGroup.play_until`."""
     counted = "num_episodes" if unit == "episodes" else "num_env_steps"
     done = sum(int(result.metrics()[counted]) for result in results)
     left = duration_fn(done)
@@ -433,5 +433,5 @@ def _left(duration_fn: Callable[[int], int], results: list[EvaluationResult], un
 
 
 def _round_seed(root: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """The root of the streams of a further evaluation, apart from those of parts."""
+    """Return the root of the streams of a further evaluation, apart from those of parts."""
     return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, _ROUNDS, number))

@@ -30,7 +30,7 @@ TRAINABLE = "trainable"
 
 
 def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
-    """What `trust` must name to load a policy's folder and play in its environment.
+    """Return what `trust` must name to load a policy's folder and play in its environment.
 
     Nothing that it names is imported, and no network is built.
 
@@ -45,7 +45,7 @@ def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def stored_doubts(folder: str | os.PathLike[str], *, known_here: bool = True) -> list[Doubt]:
-    """What needs trust to load a policy's folder and play in its environment.
+    """Return what needs trust to load a policy's folder and play in its environment.
 
     Args:
         folder: With a `policy.json`; of any other there is none.
@@ -65,7 +65,7 @@ def stored_doubts(folder: str | os.PathLike[str], *, known_here: bool = True) ->
 def playing_doubts(
     settings: Mapping[str, Any], metadata: Mapping[str, Any], *, known_here: bool = True
 ) -> list[Doubt]:
-    """What of the settings that episodes are played with needs trust.
+    """Return what of the settings that episodes are played with needs trust.
 
     Args:
         settings: `env`, `env_config` and others of an algorithm, checked.
@@ -89,7 +89,7 @@ def register_environment(env: Any, metadata: Mapping[str, Any]) -> None:
 
 
 def _needs_registrar(env: Any, known_here: bool) -> bool:
-    """Whether a name may be known only where a module of its user was imported."""
+    """Tell whether a name may be known only where a module of its user was imported."""
     if not isinstance(env, str) or not is_name_safe(env) or env.startswith("envpool:"):
         return False
     if is_tune_name(env):

@@ -71,7 +71,7 @@ class EvaluationPlan:
 
     @classmethod
     def of(cls, config: AlgorithmConfig) -> EvaluationPlan:
-        """The plan of a config's evaluations."""
+        """Return the plan of a config's evaluations."""
         return cls(
             config.evaluation_duration, config.evaluation_duration_unit, config.evaluation_slots
         )
@@ -88,7 +88,7 @@ class EvaluationPlan:
     def missing(
         self, played: Mapping[int, EvaluationResult], expected_length: float, at_least: int = 1
     ) -> list[Part]:
-        """What is to be played next; nothing once the result is whole.
+        """Return what is to be played next; nothing once the result is whole.
 
         Args:
             played: What has been played, by the part's number.
@@ -117,7 +117,7 @@ class EvaluationPlan:
     def result(
         self, played: Mapping[int, EvaluationResult], num_players: int = 1
     ) -> EvaluationResult | None:
-        """The episodes that count, in order of their parts; None if there are none.
+        """Return the episodes that count, in order of their parts; None if there are none.
 
         Args:
             played: What has been played, by the part's number.
@@ -138,7 +138,7 @@ class EvaluationPlan:
         return Part(number, self._num_slots)
 
     def _is_whole(self, played: Mapping[int, EvaluationResult]) -> bool:
-        """Whether the first parts, without a gap, have all timesteps."""
+        """Tell whether the first parts, without a gap, have all timesteps."""
         steps = 0
         for number in count():
             if steps >= self.num_timesteps > 0:
@@ -156,7 +156,7 @@ def dealt_evenly(total: int, shares: int) -> list[int]:
 
 
 def part_seed(root: np.random.SeedSequence, number: int) -> np.random.SeedSequence:
-    """The seed of a part, by the root of an evaluation's streams and the part's number."""
+    """Return the seed of a part, by the root of an evaluation's streams and the part's number."""
     return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, number))
 
 

@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
-from trainables.core.policy.player import Player
+from trainables.core.policy.actable import Actable
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
@@ -38,7 +38,7 @@ _SLOTS = 8  # as many as an algorithm's evaluations have
 
 
 def evaluate_policy(
-    policy: Player,
+    policy: Actable,
     env: EnvName,
     env_config: dict[str, Any] | None = None,
     *,
@@ -129,7 +129,7 @@ def evaluate_policy(
 
 
 def play_episodes(
-    policy: Player,
+    policy: Actable,
     vector_env: VectorEnv,
     env: EnvName,
     seed: np.random.SeedSequence,
@@ -234,7 +234,7 @@ def play_episodes(
                     truncated,
                     lengths,
                     counts,
-                    actor.thoughts,
+                    actor.policy_outputs,
                 )
             )
         for slot in np.flatnonzero(terminated | truncated).tolist():
@@ -265,7 +265,7 @@ def play_episodes(
     )
 
 
-def _check_spaces(policy: Player, observation_space: gym.Space, action_space: gym.Space) -> None:
+def _check_spaces(policy: Actable, observation_space: gym.Space, action_space: gym.Space) -> None:
     for what, mine, theirs in (
         ("observation", policy.observation_space, observation_space),
         ("action", policy.action_space, action_space),

@@ -47,7 +47,7 @@ class EvaluationResult:
         return self.num_env_steps / num_episodes if num_episodes else math.nan
 
     def cut_after(self, num_steps: int) -> EvaluationResult:
-        """What it would be if slots stepped together had stopped after so many steps of all.
+        """Return what it would be if slots stepped together had stopped after so many steps of all.
 
         At most one step of each slot more. What callbacks logged later cannot be told apart, so
         that nothing of it is left.
@@ -67,7 +67,7 @@ class EvaluationResult:
 
     @classmethod
     def joined(cls, results: Sequence[EvaluationResult]) -> EvaluationResult:
-        """The episodes of several, all counting the same."""
+        """Return the episodes of several, all counting the same."""
         logged: Logged = {}
         for result in results:
             extend(logged, result.logged)

@@ -37,8 +37,8 @@ class Task:
         iteration: Of training, names videos.
         video_folder: Where the video of part 0 goes; None if there is none.
         parts: What to play.
-        endless: Without parts: play the parts of the plan from the first number on, each so
-            manieth, until `finish` is called.
+        endless: Without parts: play the plan's parts from the first number on, every n-th one,
+            until `finish` is called.
         cuts_off: Whether the part that is played then is cut off.
     """
 

@@ -21,7 +21,7 @@ class PlayedStep:
         truncated: By the environment or by the limit of the evaluation, `[N]`.
         lengths: Steps of the slots' episodes with this one, `[N]`.
         counts: Slots whose step is one of an episode that counts, `[N]`.
-        thoughts: Computes what the policy thought of it, see `SlotActor.thoughts`.
+        policy_outputs: Computes what the policy thought of it, see `SlotActor.policy_outputs`.
     """
 
     obs: Any
@@ -31,7 +31,7 @@ class PlayedStep:
     truncated: np.ndarray
     lengths: np.ndarray
     counts: np.ndarray
-    thoughts: Callable[[], dict[str, np.ndarray]]
+    policy_outputs: Callable[[], dict[str, np.ndarray]]
 
 
 class Watch:

@@ -47,7 +47,7 @@ class WorkerRecipe:
     seed: int
 
     def make(self, ranks: Ranks) -> LearnerWorker:
-        """The worker, on this process's GPU if it has one."""
+        """Return the worker, on this process's GPU if it has one."""
         config = self.config
         variables = config.extra_python_environs_for_worker
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_learner))
@@ -151,7 +151,7 @@ class LearnerActor:
 
 
 def _on_host(tree: Any) -> Any:
-    """A tree of dicts with its tensors in host memory: who reads it may have no GPU."""
+    """Return a tree of dicts with its tensors in host memory: who reads it may have no GPU."""
     if isinstance(tree, dict):
         return {key: _on_host(part) for key, part in tree.items()}
     return tree.cpu() if isinstance(tree, Tensor) else tree

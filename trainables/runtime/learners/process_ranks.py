@@ -31,7 +31,7 @@ class RankLost(RuntimeError):
 
 
 def open_store(host: str, size: int) -> dist.TCPStore:
-    """Where ranks find each other, on a free port of this process: its `port`.
+    """Return where ranks find each other, on a free port of this process: its `port`.
 
     It listens at that address only; by itself a store would at all that this machine has.
     """
@@ -50,7 +50,7 @@ def open_store(host: str, size: int) -> dist.TCPStore:
 
 
 def find_store(host: str, port: int, size: int) -> dist.TCPStore:
-    """What another process has opened."""
+    """Return what another process has opened."""
     return dist.TCPStore(host, port, size, is_master=False, timeout=_WAIT)
 
 

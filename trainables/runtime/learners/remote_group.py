@@ -120,7 +120,7 @@ class RemoteLearnerGroup:
             self._begin()
 
     def fits(self, config: AlgorithmConfig) -> bool:
-        """Whether these processes are what a config asks for."""
+        """Tell whether these processes are what a config asks for."""
         return _processes(config) == _processes(self._recipe.config)
 
     def _prepare(
@@ -332,7 +332,7 @@ class RemoteLearnerGroup:
             self._state, self._remembering = request.value, None
 
     def _cause(self, replies: list[Reply]) -> Exception:
-        """Why an update failed: what a learner raised itself, if one did.
+        """Return why an update failed: what a learner raised itself, if one did.
 
         The others then only say that they have lost it.
         """
@@ -425,7 +425,7 @@ class RemoteLearnerGroup:
 
 
 def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:
-    """What an actor's process was started for."""
+    """Return what an actor's process was started for."""
     return (
         config.num_learners,
         config.num_cpus_per_learner,

@@ -317,7 +317,7 @@ class ReplayBuffer:
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """A copy of everything that the next draws depend on."""
+        """Return a copy of everything that the next draws depend on."""
         ring, priorities = self._ring, self._priorities
         return {
             "settings": self._settings(),
@@ -350,7 +350,7 @@ class ReplayBuffer:
                 )
 
     def _settings(self) -> dict[str, Any]:
-        """What a saved buffer must agree in. Stored priorities hold alpha and eps."""
+        """Return what a saved buffer must agree in. Stored priorities hold alpha and eps."""
         config = self.config
         constants = (config.alpha, config.eps) if config.prioritized else (None, None)
         return {
@@ -379,7 +379,7 @@ _SAMPLE_COLUMNS = ("ids", "obs", "next_obs", "discounts", "n_steps", "weights", 
 
 
 def _rows(rollout: Rollout, first: int, last: int) -> Rollout:
-    """The rows from `first` to before `last`, which go on where those before them end."""
+    """Return the rows from `first` to before `last`, which go on where those before them end."""
     by_row = ("actions", "rewards", "terminated", "truncated", "logp", "valid", "continues")
     columns: dict[str, Any] = {name: getattr(rollout, name)[first:last] for name in by_row}
     columns["obs"] = rollout.obs[first : last + 1]

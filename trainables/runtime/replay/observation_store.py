@@ -24,10 +24,10 @@ class ObservationStore(Protocol):
         """Keep `obs [M, *shape]` in the rows from `start`."""
 
     def read(self, ids: np.ndarray) -> np.ndarray:
-        """A new array of the rows `ids [M]`: `[M, *shape]` in the layout's own dtype."""
+        """Return a new array of the rows `ids [M]`: `[M, *shape]` in the layout's own dtype."""
 
     def get_state(self, num_rows: int) -> dict[str, Any]:
-        """A copy of the first `num_rows` rows, as they are stored."""
+        """Return a copy of the first `num_rows` rows, as they are stored."""
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s."""
@@ -36,7 +36,7 @@ class ObservationStore(Protocol):
 def make_observation_store(
     storage: str, layout: ObservationLayout, num_rows: int
 ) -> ObservationStore:
-    """The store of a `storage` setting.
+    """Return the store of a `storage` setting.
 
     Args:
         storage: native, uint8 or compressed.

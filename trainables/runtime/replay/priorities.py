@@ -74,7 +74,7 @@ class Priorities:
         return ids, self._tree.leaves.take(ids)
 
     def get_state(self, num_rows: int) -> dict[str, Any]:
-        """A copy of the first `num_rows` rows' priorities."""
+        """Return a copy of the first `num_rows` rows' priorities."""
         return {
             "max": self._max,
             "leaves": self._tree.leaves[:num_rows].copy(),

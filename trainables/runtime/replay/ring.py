@@ -155,7 +155,7 @@ class Ring:
         self._runs_on[rows] = both & ~done
 
     def _span(self, position: int, length: int) -> slice:
-        """The rows of positions that do not wrap."""
+        """Return the rows of positions that do not wrap."""
         first = position % self.num_positions * self.num_slots
         return slice(first, first + length * self.num_slots)
 
@@ -169,7 +169,7 @@ class Ring:
     # ------------------------------------------------------------------ reading
 
     def next(self, rows: np.ndarray, steps: int | np.ndarray = 1) -> np.ndarray:
-        """The rows that follow in time, `steps` later."""
+        """Return the rows that follow in time, `steps` later."""
         return (rows + steps * self.num_slots) % self.num_rows
 
     def observations(self, rows: np.ndarray) -> np.ndarray:
@@ -226,7 +226,7 @@ class Ring:
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """A copy of the rows that have been written."""
+        """Return a copy of the rows that have been written."""
         rows = self.filled * self.num_slots
         return {
             "position": self._position,
@@ -251,7 +251,7 @@ class Ring:
 
 
 def _with_sentinel(column: np.ndarray) -> np.ndarray:
-    """A column `[T, N, ...]` and a row of zeros, the sentinel's."""
+    """Return a column `[T, N, ...]` and a row of zeros, the sentinel's."""
     return np.concatenate([column, np.zeros((1, *column.shape[1:]), column.dtype)])
 
 

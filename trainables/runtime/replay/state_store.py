@@ -66,7 +66,7 @@ class StateStore:
         }
 
     def get_state(self, num_positions: int) -> dict[str, Any]:
-        """A copy of what is kept of the first positions."""
+        """Return a copy of what is kept of the first positions."""
         kept = -(-num_positions // self.stride)
         return {name: states[:kept].copy() for name, states in self._states.items()}
 

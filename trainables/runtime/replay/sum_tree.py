@@ -60,7 +60,7 @@ class SumTree:
         self.total = float(self._levels[-1][0].cumsum()[-1])
 
     def sample(self, positions: np.ndarray) -> np.ndarray:
-        """The leaf in which each position lies when leaves are laid end to end.
+        """Return the leaf in which each position lies when leaves are laid end to end.
 
         Args:
             positions: `[M]`, float64, in [0, total).

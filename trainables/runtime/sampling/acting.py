@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from trainables.core.networks.state import reset_state
+from trainables.core.policy.actable import Actable
 from trainables.core.policy.acting_policy import Acted
-from trainables.core.policy.player import Player
 from trainables.runtime.sampling.env_runner import check_masks, draw_seed
 from trainables.runtime.sampling.finite_rows import Place, check_observations
 
@@ -27,7 +27,7 @@ class SlotActor:
 
     def __init__(
         self,
-        policy: Player,
+        policy: Actable,
         num_slots: int,
         place: Place,
         seed: np.random.SeedSequence,
@@ -78,7 +78,7 @@ class SlotActor:
         self._state = self._acted.state
         return self._acted.env_actions
 
-    def thoughts(self) -> dict[str, np.ndarray]:
-        """What the policy thought of its last actions: see `Player.thoughts`."""
+    def policy_outputs(self) -> dict[str, np.ndarray]:
+        """Return what the policy thought of its last actions: see `Actable.policy_outputs`."""
         assert self._acted is not None
-        return self._policy.thoughts(self._rows, self._before, self._acted)
+        return self._policy.policy_outputs(self._rows, self._before, self._acted)

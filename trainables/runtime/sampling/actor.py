@@ -154,7 +154,7 @@ class EnvRunnerActor:
 
 
 def report_of(runner: EnvRunner, rollouts: dict[str, Rollout], episodes: Episodes) -> SampleReport:
-    """What is said of a sample that an env runner has just made."""
+    """Return what is said of a sample that an env runner has just made."""
     has_filter = runner.policy.observations.filter is not None
     return SampleReport(
         rollouts[DEFAULT_MODULE_ID].num_env_steps,
@@ -171,7 +171,7 @@ def make_env_runner(
     seed: np.random.SeedSequence,
     worker_index: int = 0,
 ) -> EnvRunner:
-    """The env runner of an environment: the class of `env_runner_cls` if there is one."""
+    """Return the env runner of an environment: the class of `env_runner_cls` if there is one."""
     fitting = RemoteEnvRunner if isinstance(env, RemoteVectorEnv) else EnvRunner
     return _runner_class(config.env_runner_cls, fitting)(config, policy, env, seed, worker_index)
 

@@ -61,7 +61,7 @@ class CircularBuffer(Generic[T]):
         return self._next() is not None
 
     def draw(self) -> T:
-        """A batch to train on.
+        """Return a batch to train on.
 
         Raises:
             IndexError: if there is none now.
@@ -87,11 +87,11 @@ class CircularBuffer(Generic[T]):
         return None if least is None else least[1]
 
     def _allowance(self, age: int) -> int:
-        """How often a batch of some age may have been drawn."""
+        """Return how often a batch of some age may have been drawn."""
         return -(-self._iterations * (age + 1) // self._num_batches)
 
     def get_state(self) -> list[tuple[T, int] | None]:
-        """The batches with how often each was drawn, the newest first; None: has left."""
+        """Return the batches with how often each was drawn, the newest first; None: has left."""
         return [None if e is None else (e.batch, e.num_uses) for e in self._entries]
 
     def set_state(self, state: Sequence[tuple[T, int] | None]) -> None:

@@ -14,8 +14,8 @@ from trainables.core.data.state_shapes import like
 from trainables.core.errors import ConfigError
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import reset_state, stacked_states, state_arrays
+from trainables.core.policy.actable import Actable
 from trainables.core.policy.connectors.filter import RunningMoments
-from trainables.core.policy.player import Player
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import Logged, MetricsLogger, extend
@@ -133,7 +133,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
             self._whole.clear()
 
     def _whole_episodes(self) -> WholeEpisodes | None:
-        """What holds running episodes back, if only whole ones are wanted."""
+        """Return what holds running episodes back, if only whole ones are wanted."""
         config = self.config
         if config.batch_mode == "truncate_episodes":
             return None
@@ -206,7 +206,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         return self._rollout(columns, states), episodes
 
     def _sampled(self, rollout: Rollout, episodes: Episodes) -> tuple[dict[str, Rollout], Episodes]:
-        """What `sample` returns."""
+        """Return what `sample` returns."""
         rollouts = {DEFAULT_MODULE_ID: rollout}
         self.callbacks(
             "on_sample_end", env_runner=self, samples=rollouts, metrics_logger=self._logger
@@ -224,7 +224,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         return rollouts, self._count_restarts(episodes)
 
     def _rollout(self, columns: Recording, states: list[dict[str, np.ndarray]]) -> Rollout:
-        """What was sampled; the next rollout goes on from its last row."""
+        """Return what was sampled; the next rollout goes on from its last row."""
         num_steps = len(columns.rewards)
         self._obs = columns.obs[num_steps].copy()
         if columns.inputs is None:
@@ -421,7 +421,7 @@ def _two_seeds(seed: np.random.SeedSequence) -> tuple[int, int]:
 
 
 def check_masks(
-    policy: Player, obs: np.ndarray, resets_next: np.ndarray, lengths: np.ndarray, env: EnvName
+    policy: Actable, obs: np.ndarray, resets_next: np.ndarray, lengths: np.ndarray, env: EnvName
 ) -> None:
     """Raise if a slot must act and its action mask allows nothing.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trainables.core.data.spaces import PLAIN
-from trainables.core.policy.player import SeesObservations
+from trainables.core.policy.actable import SeesObservations
 from trainables.runtime.envs.make import EnvName, env_name
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     who: str
 
     def slot(self, slot: int) -> str:
-        """How a slot is called, as its `SlotMaker` is."""
+        """Return how a slot is called, as its `SlotMaker` is."""
         return f"env {env_name(self.env)!r}, slot {slot} of {self.who}"
 
 

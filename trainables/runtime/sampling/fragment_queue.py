@@ -92,7 +92,7 @@ def sample_state(sample: Sample, layouts: dict[str, ObservationLayout]) -> dict[
 
 
 def sample_of_state(state: dict[str, Any], layouts: dict[str, ObservationLayout]) -> Sample:
-    """The sample of `sample_state`."""
+    """Return the sample of `sample_state`."""
     rollouts = {
         module_id: rollout_of_state(columns, layouts[module_id])
         for module_id, columns in state["rollouts"].items()

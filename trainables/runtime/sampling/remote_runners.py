@@ -177,7 +177,7 @@ class RemoteRunners:
         self._has_published: dict[int, int] = {}  # actors that were sent it, and which process
 
     def _weights_for(self, index: int) -> tuple[int, Any]:
-        """What a request brings: the version, and its state if the actor has another one."""
+        """Return what a request brings: the version, and its state if the actor has another one."""
         process = self._group.restarts(index)
         if self._has_published.get(index) == process:
             return self._shared.weights_version, None
@@ -259,5 +259,5 @@ def _actor_options(config: AlgorithmConfig) -> ActorOptions:
 
 
 def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:
-    """What an actor's process was started for; actors are kept only if it stays the same."""
+    """Return what an actor's process was started for; actors are kept only if it stays the same."""
     return config.num_env_runners, _actor_options(config), config.env_runner_restore_timeout_s

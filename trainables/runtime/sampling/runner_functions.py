@@ -71,7 +71,7 @@ class SetTasks:
         self._tasks = tasks
 
     def of(self, index: int) -> list[Any]:
-        """The tasks of an env runner's slots."""
+        """Return the tasks of an env runner's slots."""
         return self._tasks[max(0, index - 1) % len(self._tasks)]
 
     def __call__(self, runner: EnvRunner) -> None:

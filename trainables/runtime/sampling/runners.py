@@ -33,7 +33,7 @@ class Shared:
     moments: list[RunningMoments] = field(default_factory=list)
 
     def received(self, index: int, report: SampleReport, rollouts: Any) -> Sample:
-        """The sample of an env runner; its moments are kept."""
+        """Return the sample of an env runner; its moments are kept."""
         if report.moments is not None:
             self.moments.append(report.moments)
         steps, version = report.num_env_steps, report.weights_version
@@ -64,13 +64,13 @@ class Runners(Protocol):
         """Make failed actors again, see `FaultTolerantActors.restore`."""
 
     def sample(self) -> list[Sample]:
-        """A fragment of each that did not fail, of one at least, in order of their index."""
+        """Return a fragment of each that did not fail, of one at least, in order of their index."""
 
     def request_samples(self) -> None:
         """Ask every healthy actor for as many fragments as may be under way."""
 
     def ready_samples(self, timeout_s: float | None) -> list[Sample]:
-        """The samples that have arrived since the last call, see `EnvRunnerGroup`."""
+        """Return the samples that have arrived since the last call, see `EnvRunnerGroup`."""
 
     def publish(self) -> None:
         """Let each have the policy's present state when it begins with what it is asked next."""
@@ -84,7 +84,7 @@ class Runners(Protocol):
         """Results of a function, see `EnvRunnerGroup.foreach_env_runner`."""
 
     def get_states(self) -> list[dict[str, Any] | None]:
-        """The state of each; None of those that have failed."""
+        """Return the state of each; None of those that have failed."""
 
     def set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
         """Take over states and `restarts`; returns whether every episode goes on where it was."""
@@ -100,7 +100,7 @@ class Runners(Protocol):
 
 
 def joined(samples: list[Sample], num_columns: int) -> dict[str, Rollout]:
-    """The rollouts of samples side by side.
+    """Return the rollouts of samples side by side.
 
     Args:
         samples: At least one, in order of the index.
@@ -116,5 +116,5 @@ def joined(samples: list[Sample], num_columns: int) -> dict[str, Rollout]:
 
 
 def child_seed(seed: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
-    """The stream of one env runner: the same however many others there are."""
+    """Return the stream of one env runner: the same however many others there are."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *path))

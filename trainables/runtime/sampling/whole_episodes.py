@@ -56,7 +56,7 @@ class WholeEpisodes:
         self._running = np.zeros(self._num_slots, np.int64)  # steps of the running episodes
 
     def is_enough(self, num_steps: int) -> bool:
-        """Whether so many steps are in episodes that are over, and every slot has one."""
+        """Tell whether so many steps are in episodes that are over, and every slot has one."""
         return bool(self._whole.sum() >= num_steps and self._whole.all())
 
     def add(self, fragment: Rollout) -> None:
@@ -88,7 +88,7 @@ class WholeEpisodes:
             )
 
     def take(self) -> Rollout:
-        """The episodes that are over, a column for each slot; what runs stays."""
+        """Return the episodes that are over, a column for each slot; what runs stays."""
         held = self._joined()
         columns = [self._column(held, slot) for slot in range(self._num_slots)]
         first, self._cuts = int(self._cuts.min()), self._cuts - self._cuts.min()
@@ -101,7 +101,7 @@ class WholeEpisodes:
         return Rollout.concatenate(columns)
 
     def _column(self, held: Rollout, slot: int) -> Rollout:
-        """A slot's episodes that are over, from the first step to the last, `[T, 1]`."""
+        """Return a slot's episodes that are over, from the first step to the last, `[T, 1]`."""
         steps = held.valid[: self._cuts[slot], slot].nonzero()[0]
         one = slice(slot, slot + 1)
         columns = {name: getattr(held, name)[:, one] for name in ("obs", *_BY_ROW)}
@@ -142,7 +142,7 @@ class WholeEpisodes:
         return replace(first, **columns)
 
     def _rows(self, rollout: Rollout, first: int, last: int) -> Rollout:
-        """The rows from `first` to before `last`."""
+        """Return the rows from `first` to before `last`."""
         columns: dict[str, Any] = {name: getattr(rollout, name)[first:last] for name in _BY_ROW}
         if self._stride:
             columns["states"] = _of_all(rollout.states, lambda part: part[first:last])
@@ -151,7 +151,7 @@ class WholeEpisodes:
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """A copy of what is held."""
+        """Return a copy of what is held."""
         return {
             "held": rollout_state(self._joined(), self._layout) if self._held else None,
             "cuts": self._cuts.copy(),

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def policy_of(policies: Mapping[str, Policy], policy_id: str) -> Policy:
-    """The policy of an id.
+    """Return the policy of an id.
 
     Raises:
         KeyError: naming the ids there are.
@@ -45,7 +45,7 @@ class WorkerPolicies:
         return {DEFAULT_MODULE_ID: self.policy}
 
     def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
-        """The policy that acts here.
+        """Return the policy that acts here.
 
         Raises:
             KeyError: naming the ids there are.
@@ -59,7 +59,7 @@ class WorkerPolicies:
     def get_weights(
         self, policies: Collection[str] | None = None
     ) -> dict[str, dict[str, np.ndarray]]:
-        """Copies of the weights by policy id; None: of all policies."""
+        """Return copies of the weights by policy id; None: of all policies."""
         return {p: self.get_policy(p).get_weights() for p in policies or self.policy_map}
 
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:

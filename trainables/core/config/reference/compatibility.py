@@ -288,7 +288,7 @@ ALGORITHMS_HAVE: dict[str, str] = {
 
 
 def _algorithms_of_names(names_of: dict[str, str]) -> dict[str, str]:
-    """The algorithms of each name, as a list in words."""
+    """Return the algorithms of each name, as a list in words."""
     algorithms: dict[str, list[str]] = {}
     for algorithm, names in names_of.items():
         for name in names.split():
@@ -535,7 +535,7 @@ METHODS_REFUSED: dict[str, str] = {
 
 
 def missing_attribute(owner: type, name: str) -> AttributeError:
-    """The error for an attribute that is not there, with the reason where there is one."""
+    """Return the error for an attribute that is not there, with the reason where there is one."""
     if name in METHODS_PLANNED:
         reason = f"is not supported yet ({METHODS_PLANNED[name]})"
     elif name in METHODS_REFUSED:

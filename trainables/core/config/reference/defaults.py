@@ -269,22 +269,22 @@ _SPEC = ("policy_class", "observation_space", "action_space", "config")
 
 
 def defaults_of(name: str) -> tuple[Any, ...]:
-    """The reference's defaults of a name that is no setting here, or not everywhere."""
+    """Return the reference's defaults of a name that is no setting here, or not everywhere."""
     return (*_DEFAULTS.get(name, ()), *_SAY_NOTHING.get(name, ()))
 
 
 def defaults_of_model(name: str) -> tuple[Any, ...]:
-    """The same for a key of `model`."""
+    """Return the same for a key of `model`."""
     return _OF_MODEL.get(name, ())
 
 
 def says_nothing(name: str, value: Any) -> bool:
-    """Whether a value stands for "not given", whatever the name is here."""
+    """Tell whether a value stands for "not given", whatever the name is here."""
     return _is_one_of(_SAY_NOTHING.get(name, ()), value)
 
 
 def is_default(name: str, value: Any) -> bool:
-    """Whether the reference has this value by default, so that it asks for nothing."""
+    """Tell whether the reference has this value by default, so that it asks for nothing."""
     if name == "policies" and _is_one_plain_policy(value):
         return True
     if name == "multiagent" and isinstance(value, Mapping):
@@ -293,7 +293,7 @@ def is_default(name: str, value: Any) -> bool:
 
 
 def is_model_default(name: str, value: Any) -> bool:
-    """The same for a key of `model`."""
+    """Return the same for a key of `model`."""
     return _is_one_of(_OF_MODEL.get(name, ()), value)
 
 
@@ -308,7 +308,7 @@ def _is_one_of(defaults: tuple[Any, ...], value: Any) -> bool:
 
 
 def _same(value: Any, default: Any) -> bool:
-    """Whether they are equal; numbers whatever their type, but `True` is not 1."""
+    """Tell whether they are equal; numbers whatever their type, but `True` is not 1."""
     if isinstance(default, Named):
         return _name(value) == default.name
     if isinstance(default, dict):
@@ -326,13 +326,13 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def _name(value: Any) -> str:
-    """The last part of the name of a class or function, which may be given as text."""
+    """Return the last part of the name of a class or function, which may be given as text."""
     text = value if isinstance(value, str) else getattr(value, "__qualname__", "")
     return text.replace(":", ".").rpartition(".")[2]
 
 
 def _is_one_plain_policy(value: Any) -> bool:
-    """Whether `policies` names the one default policy, without a class or space of its own."""
+    """Tell whether `policies` names the one default policy, without a class or space of its own."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return set(value) == {_DEFAULT_POLICY}
     if not isinstance(value, Mapping) or set(value) != {_DEFAULT_POLICY}:

@@ -44,14 +44,14 @@ def setting_hint(config_class: type[Settings], name: str) -> Found | None:
 
 
 def _dicts_with(config_class: type[Settings], name: str) -> list[str]:
-    """The settings that are dicts with this key, one of each kind."""
+    """Return the settings that are dicts with this key, one of each kind."""
     nested = reversed(config_class.nested_settings().items())
     first = {inner: outer for outer, inner in nested if name in inner.settings()}
     return list(reversed(first.values()))
 
 
 def _spelled(config_class: type[Settings], name: str) -> str:
-    """The other library's name that is meant, unless one of ours is as much like it."""
+    """Return the other library's name that is meant, unless one of ours is as much like it."""
     name = name.replace("-", "_")
     if name in SETTINGS:
         return name
@@ -60,7 +60,7 @@ def _spelled(config_class: type[Settings], name: str) -> str:
 
 
 def _why_not(config_class: type[Settings], path: str) -> str | None:
-    """Why the algorithm does without a setting; None if it has it."""
+    """Return why the algorithm does without a setting; None if it has it."""
     algorithm = config_class.__name__.removesuffix("Config")
     outer, _, inner = path.partition(".")
     if outer not in config_class.settings():
@@ -72,7 +72,7 @@ def _why_not(config_class: type[Settings], path: str) -> str | None:
 
 
 def _told(config_class: type[Settings], hint: Hint) -> str:
-    """What to write, where, what it is, and what to mind."""
+    """Return what to write, where, what it is, and what to mind."""
     outer, _, inner = hint.setting.partition(".")
     declared = config_class.settings()[outer]
     doc = declared.doc

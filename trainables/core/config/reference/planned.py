@@ -64,7 +64,7 @@ def whats_become_of(name: str) -> str | None:
 
 
 def names_not_here() -> list[str]:
-    """The names of algorithms of other libraries that are not here."""
+    """Return the names of algorithms of other libraries that are not here."""
     return [*ALGORITHMS_PLANNED, *ALGORITHMS_ABSENT, *ALGORITHMS]
 
 

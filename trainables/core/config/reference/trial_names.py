@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def with_one_name_each(
     config_class: type[AlgorithmConfig], values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The values of a trial, each setting by one name: of two names the later one counts.
+    """Return the values of a trial, each setting by one name: of two names the later one counts.
 
     Only of settings that may change in mid-run. What else is given twice stays, and is an error
     unless both are equal. A `…_schedule` counts in any place, so it stays as well.

@@ -178,7 +178,7 @@ _NOT_THEIRS = ("trainables", "torch", "ray", "builtins", "abc", "typing")
 
 
 def _functions(classes: Sequence[type], hooks: Hooks) -> Iterator[Any]:
-    """The functions that classes define, except those that are never called."""
+    """Yield the functions that classes define, except those that are never called."""
     for owner in classes:
         for name, value in vars(owner).items():
             function = _function_of(value)
@@ -187,7 +187,7 @@ def _functions(classes: Sequence[type], hooks: Hooks) -> Iterator[Any]:
 
 
 def _function_of(value: Any) -> Any:
-    """The function behind a method, a class method or a property."""
+    """Return the function behind a method, a class method or a property."""
     return getattr(value, "fget", None) or inspect.unwrap(getattr(value, "__func__", value))
 
 
@@ -198,7 +198,7 @@ def _theirs(value: Any) -> bool:
 
 
 def _names_in(function: Any) -> Iterator[str]:
-    """The names that a function reads, also in functions inside it."""
+    """Yield the names that a function reads, also in functions inside it."""
     codes = [function.__code__]
     while codes:
         code = codes.pop()

@@ -69,12 +69,12 @@ class ActionConnector:
         return _build(self.space, arrays)
 
     def tensors(self, actions: Tensor) -> dict[str, Tensor]:
-        """What a call gives, by path and as tensors: for programs without numpy."""
+        """Return what a call gives, by path and as tensors: for programs without numpy."""
         return {p: leaf.tensor(part) for p, leaf, part in self._split(actions)}
 
-    def told(self, actions: Tensor) -> Tensor:
+    def to_stored_tensor(self, actions: Tensor) -> Tensor:
         """Stored actions as `to_stored` gives them of `tensors`: clipped, if they were."""
-        stored = [leaf.told(part) for _, leaf, part in self._split(actions)]
+        stored = [leaf.to_stored_tensor(part) for _, leaf, part in self._split(actions)]
         if self._is_plain:
             return stored[0].to(self._dtype)
         return torch.cat([part.reshape(part.shape[0], -1) for part in stored], -1).to(self._dtype)
@@ -161,13 +161,13 @@ class _Discrete:
         return self
 
     def tensor(self, actions: Tensor) -> Tensor:
-        """What a call gives, as a tensor."""
+        """Return what a call gives, as a tensor."""
         if self._start is not None:
             actions = actions.to(torch.int64) + torch.from_numpy(self._start)
         return actions.to(torch_dtype(self._space_dtype))
 
-    def told(self, actions: Tensor) -> Tensor:
-        """The inverse of `tensor` after it."""
+    def to_stored_tensor(self, actions: Tensor) -> Tensor:
+        """Return the inverse of `tensor` after it."""
         return actions
 
     def inverse(self, array: np.ndarray) -> np.ndarray:
@@ -218,7 +218,7 @@ class _Continuous:
         return self if same else made
 
     def tensor(self, actions: Tensor) -> Tensor:
-        """What a call gives, as a tensor: the same operations in the same order."""
+        """Return what a call gives, as a tensor: the same operations in the same order."""
         if self._squashes:
             actions = actions.tanh()
         # PyTorch would not promote to the dtype of a tensor without axes, as NumPy does.
@@ -229,8 +229,8 @@ class _Continuous:
             actions = actions.clamp(self._constant(self._low), self._constant(self._high))
         return actions.to(torch_dtype(self._space_dtype))
 
-    def told(self, actions: Tensor) -> Tensor:
-        """The inverse of `tensor` after it."""
+    def to_stored_tensor(self, actions: Tensor) -> Tensor:
+        """Return the inverse of `tensor` after it."""
         made = self.tensor(actions).to(torch_dtype(self._center.dtype))
         if self._stretches:
             half = np.where(self._half > 0, self._half, 1)
@@ -266,7 +266,7 @@ def single_action(space: gym.Space, actions: Any, index: int = 0) -> Any:
 
 
 def _build(space: gym.Space, arrays: Iterator[np.ndarray]) -> Any:
-    """A tree as the space is, of arrays in the order of its leaves."""
+    """Return a tree as the space is, of arrays in the order of its leaves."""
     if isinstance(space, gym.spaces.Dict):
         return {key: _build(part, arrays) for key, part in space.spaces.items()}
     if isinstance(space, gym.spaces.Tuple):
@@ -284,5 +284,5 @@ def _map(space: gym.Space, tree: Any, function: Callable[[gym.Space, Any], Any])
 
 
 def _row(space: gym.Space, array: np.ndarray, index: int) -> Any:
-    """A number of a Discrete space, else an array, also if it has no axes."""
+    """Return a number of a Discrete space, else an array, also if it has no axes."""
     return array[index] if isinstance(space, gym.spaces.Discrete) else array[index, ...]

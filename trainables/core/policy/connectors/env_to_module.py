@@ -83,7 +83,7 @@ class EnvToModule:
 
 
 def _space_after(connector: Connector, space: gym.Space) -> gym.Space:
-    """What a connector makes of a space: what it says, or what shows when it is applied.
+    """Return what a connector makes of a space: what it says, or what shows when it is applied.
 
     What it leaves as it is, or changes without another shape or dtype, keeps its space.
     """
@@ -129,7 +129,7 @@ def _examples(leaf: gym.Space) -> np.ndarray:
 
 
 def _box(tensor: Tensor) -> gym.Space:
-    """The space of what is only known by its shape and dtype."""
+    """Return the space of what is only known by its shape and dtype."""
     shape = tuple(tensor.shape[1:])
     if tensor.dtype == torch.bool:
         return gym.spaces.MultiBinary(shape)
@@ -152,7 +152,7 @@ def _space_of(obs: Any, keys: tuple[Any, ...], leaf_space: Any) -> gym.Space:
 
 
 def _checked(connector: Connector, obs: Any, num_rows: int) -> dict[str, Tensor]:
-    """What a connector made, by path.
+    """Return what a connector made, by path.
 
     Raises:
         ConfigError: if a leaf is no tensor or has other rows than what was given.

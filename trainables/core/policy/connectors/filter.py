@@ -87,7 +87,7 @@ class MeanStdFilter:
         self._refresh()
 
     def get_state(self) -> dict[str, Any]:
-        """The statistics."""
+        """Return the statistics."""
         return self.moments.get_state()
 
     def set_state(self, state: dict[str, Any]) -> None:

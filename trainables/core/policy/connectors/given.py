@@ -37,7 +37,7 @@ class Connector(NamedTuple):
         return _named(setting, self.name, self.call, *inputs)
 
     def space_of(self, setting: str, space: gym.Space) -> gym.Space:
-        """What its `space` says.
+        """Return what its `space` says.
 
         Raises:
             ConfigError: if that is no space.
@@ -61,7 +61,7 @@ def _named(setting: str, name: str, function: Callable[..., Any], *inputs: Any) 
 
 
 def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None) -> list[Connector]:
-    """The connectors that a setting gives, in order.
+    """Return the connectors that a setting gives, in order.
 
     Args:
         given: See `ALLOWED`; None: none.
@@ -108,7 +108,7 @@ def _make(
 def _made(
     found: Any, arguments: tuple[Any, ...], options: dict[str, Any], setting: str, name: str
 ) -> list[Any]:
-    """What a class or a factory gives."""
+    """Return what a class or a factory gives."""
     try:
         made = found(*arguments, **options)
     except ConfigError:

@@ -71,7 +71,7 @@ class ModuleToEnv:
         return self._fitted(self._env_space, actions)
 
     def tensors(self, actions: Any) -> dict[str, Tensor]:
-        """What a call gives, by path and as tensors, for programs without numpy.
+        """Return what a call gives, by path and as tensors, for programs without numpy.
 
         Raises:
             ConfigError: if a connector takes nothing but numpy arrays, or makes none of the shapes

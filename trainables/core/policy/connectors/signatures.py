@@ -76,7 +76,7 @@ class Signature:
         return [p.name for p in given if p.default is p.empty]
 
     def factory_arguments(self, name: str, spaces: EnvSpaces) -> tuple[Any, ...]:
-        """What the factory is called with.
+        """Return what the factory is called with.
 
         Raises:
             ConfigError: if it needs something else.
@@ -117,7 +117,7 @@ def made_connectors(setting: str, result: Any) -> str:
 
 
 def _parameters(found: Any, options: Collection[str]) -> list[inspect.Parameter] | None:
-    """What is to be given, not by keyword already; None if a callable does not say."""
+    """Return what is to be given, not by keyword already; None if a callable does not say."""
     try:
         parameters = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):  # e.g. torch's own functions

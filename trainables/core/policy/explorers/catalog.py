@@ -28,7 +28,7 @@ def make_explorer(
     distribution: Distribution,
     is_recurrent: bool = False,
 ) -> Explorer:
-    """The explorer of an `exploration_config`.
+    """Return the explorer of an `exploration_config`.
 
     Args:
         exploration: The type and its options.

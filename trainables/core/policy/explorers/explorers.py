@@ -41,7 +41,7 @@ class Explorer:
         self.uniform = settings.type == "Random"
 
     def initial_values(self) -> dict[str, Any]:
-        """The values that `set` is given first, where the algorithm schedules none."""
+        """Return the values that `set` is given first, where the algorithm schedules none."""
         return {}
 
     def set(self, values: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ class Explorer:
         self.uniform = bool(values.get("uniform", self.uniform))
 
     def start(self, num_slots: int) -> SlotState:
-        """What is kept for slots that all begin an episode; empty if nothing is."""
+        """Return what is kept for slots that all begin an episode; empty if nothing is."""
         return {}
 
     def restart(self, slots: SlotState, begins: np.ndarray) -> None:
@@ -61,7 +61,7 @@ class Explorer:
         generator: torch.Generator | None,
         slots: SlotState | None,
     ) -> PolicyModule:
-        """The network that acts."""
+        """Return the network that acts."""
         return module
 
     def act(

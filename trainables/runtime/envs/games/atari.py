@@ -246,7 +246,7 @@ class EpisodicLife(gym.Wrapper):
         return obs, reward, terminated or lost, truncated, info
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """The next life, or a new game after the last one, with a seed, or in mid-life."""
+        """Return the next life, or a new game after the last one, with a seed, or in mid-life."""
         if self._goes_on and seed is None:
             obs, _, terminated, truncated, info = self.env.step(_NOOP)
             if not (terminated or truncated):

@@ -61,5 +61,5 @@ class WithoutMission(gym.ObservationWrapper):
         self.observation_space = gym.spaces.Dict(spaces)
 
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:
-        """The other entries."""
+        """Return the other entries."""
         return {name: part for name, part in observation.items() if name != _MISSION}

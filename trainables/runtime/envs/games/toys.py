@@ -62,7 +62,7 @@ class MaskedBandit(gym.Env):
         return {"context": self._context, "action_mask": self._mask.copy()}
 
     def get_state(self) -> dict[str, Any]:
-        """What a checkpoint needs to go on with the episode."""
+        """Return what a checkpoint needs to go on with the episode."""
         return {"context": int(self._context), "mask": self._mask, "left": self._steps_left}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ class NestedCourier(gym.Env):
         }
 
     def get_state(self) -> dict[str, Any]:
-        """What a checkpoint needs to go on with the episode."""
+        """Return what a checkpoint needs to go on with the episode."""
         return {
             "position": self._position,
             "target": self._target,

@@ -79,7 +79,7 @@ class RemoteSlot:
         self._commands.append(command)
 
     def receive(self) -> tuple[str, Any]:
-        """The next answer, and the command that it answers. Waits for it.
+        """Return the next answer, and the command that it answers. Waits for it.
 
         Raises:
             ConfigError, SubEnvironmentError: what was raised there.

@@ -157,7 +157,7 @@ class RemoteVectorEnv(VectorEnv):
         return Polled(ready, self._batched(), rewards, flags[0], flags[1], infos)
 
     def _row(self, index: int) -> tuple[Any, float, bool, bool, dict[str, Any]] | None:
-        """What a slot answered, None if it was not yet what was asked for."""
+        """Return what a slot answered, None if it was not yet what was asked for."""
         try:
             command, answer = self._slots[index].receive()
         except SlotDiedError as error:
@@ -189,7 +189,7 @@ class RemoteVectorEnv(VectorEnv):
             self._replace(index, error)
 
     def _await(self, index: int) -> tuple[str, Any]:
-        """The last answer that a slot still owes."""
+        """Return the last answer that a slot still owes."""
         slot = self._slots[index]
         while True:
             try:
@@ -249,7 +249,7 @@ class RemoteVectorEnv(VectorEnv):
         return results
 
     def can_set_tasks(self) -> bool:
-        """Whether the environments have tasks."""
+        """Tell whether the environments have tasks."""
         return bool(self._slots[0].call("can_set_task"))
 
     def choose_tasks(self, task_fn: Callable[..., Any], result: dict[str, Any]) -> list[Any]:

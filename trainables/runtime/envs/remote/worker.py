@@ -71,7 +71,7 @@ class Slot:
         return task
 
     def apply(self, function: bytes) -> Any:
-        """What a function says of the environment and its context."""
+        """Return what a function says of the environment and its context."""
         return cloudpickle.loads(function)(users_env(self.env), self._context)
 
     @property
@@ -80,7 +80,7 @@ class Slot:
         return sub.context
 
     def can_set_task(self, _: None) -> bool:
-        """Whether the environment has tasks."""
+        """Tell whether the environment has tasks."""
         return can_set_task(self.env)
 
     def set_task(self, task: Any) -> None:
@@ -88,7 +88,7 @@ class Slot:
         set_task(self.env, task)
 
     def get_state(self, _: None) -> dict[str, Any] | None:
-        """The environment's state; None if some part of it cannot give its own."""
+        """Return the environment's state; None if some part of it cannot give its own."""
         state = get_slot_state(self.env)
         return None if state is None else {"env": state, "ended": self.ended}
 

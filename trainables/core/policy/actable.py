@@ -24,7 +24,7 @@ class SeesObservations(Protocol):
     mask_path: str | None
 
     def extras(self, actions: Tensor | None, rewards: Any, is_first: Any) -> dict[str, Any] | None:
-        """What is stored beside observations: the action and reward that led to them."""
+        """Return what is stored beside observations: the action and reward that led to them."""
 
     def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
         """The first row of stored `[N]` with NaN or infinity in it, and the leaf; None: no row."""
@@ -37,13 +37,13 @@ class Explores(Protocol):
     """What is kept for slots from step to step while they explore; see `Explorer`."""
 
     def start(self, num_slots: int) -> SlotState:
-        """What is kept for slots that all begin an episode; empty if nothing is."""
+        """Return what is kept for slots that all begin an episode; empty if nothing is."""
 
     def restart(self, slots: SlotState, begins: np.ndarray) -> None:
         """Forget what is kept for the slots that begin an episode, `[N]` bool; in place."""
 
 
-class Player(Protocol):
+class Actable(Protocol):
     """Turns observations into actions for an environment; see `Policy`."""
 
     observation_space: gym.Space
@@ -61,7 +61,7 @@ class Player(Protocol):
         """What `explore=True` does."""
 
     def initial_state(self, batch_size: int) -> State:
-        """The state at an episode's start, `[B, …]` by name: zeros."""
+        """Return the state at an episode's start, `[B, …]` by name: zeros."""
 
     def act(
         self,
@@ -73,5 +73,5 @@ class Player(Protocol):
     ) -> Acted:
         """Act on rows `[N, *shape]`; see `Policy.act`."""
 
-    def thoughts(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
-        """What led to actions: at least `action_dist_inputs` and `vf_preds`, `[B, …]`."""
+    def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
+        """Return what led to actions: at least `action_dist_inputs` and `vf_preds`, `[B, …]`."""
