@@ -296,6 +296,11 @@ def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
         resume_sweep(tmp_path)
     outcome = sweep(tmp_path, stop={"training_iteration": 1})
     before = rows(outcome.folder)
+    saved = (outcome.folder / "tuner.pkl").read_bytes()
+    (outcome.folder / "tuner.pkl").write_bytes(b"cexperiments.asha\nTunescapeASHA\n.")
+    with pytest.raises(experiments.SweepError, match="saved by another release of Tunescape"):
+        resume_sweep(outcome.folder)
+    (outcome.folder / "tuner.pkl").write_bytes(saved)
     (state,) = outcome.folder.glob("experiment_state-*.json")
     state.write_text(state.read_text()[:100])
     with pytest.raises(experiments.SweepError, match="state of the sweep cannot be read"):
