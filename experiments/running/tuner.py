@@ -177,8 +177,8 @@ def restore_tuner(
         tuner = tune.Tuner.restore(str(folder), trainable=sweep.trainable)
     except (ModuleNotFoundError, AttributeError) as error:  # classes lay elsewhere then
         raise SweepError(
-            f"{folder}: the state of the sweep was saved by another release of Tunescape ({error}); "
-            "resume it with that release, or run its spec anew under another --name"
+            f"{folder}: the sweep's state was saved by another release of Tunescape ({error}): "
+            "resume it with that one, or run its spec anew under another --name"
         ) from error
     except Exception as error:  # unpickling a damaged file may raise anything
         raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error
