@@ -11,7 +11,8 @@ from rich.console import Console
 from sweep_dummy import NAME
 
 from analysis.names import ENV_STEPS
-from analysis.results import records
+from analysis.results import load
+from analysis.results.records import TrialRecord
 from experiments.commands.results.summary import show_outcome
 from experiments.running.runner import run_sweep
 from experiments.sweep.load import make_spec
@@ -24,13 +25,13 @@ def test_each_trials_results_are_read_once_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
-    reader = records._trial_from_folder
+    reader = load._trial_from_folder
 
-    def counted(folder: Path, state: dict[str, Any]) -> records.TrialRecord:
+    def counted(folder: Path, state: dict[str, Any]) -> TrialRecord:
         read.append(folder)
         return reader(folder, state)
 
-    monkeypatch.setattr(records, "_trial_from_folder", counted)
+    monkeypatch.setattr(load, "_trial_from_folder", counted)
     spec = make_spec(
         {
             "name": "sweep",
