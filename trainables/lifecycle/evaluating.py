@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -64,7 +65,8 @@ class Evaluation:
     """
 
     def __init__(self, algorithm: Evaluated, seed: np.random.SeedSequence):
-        self._algorithm = algorithm
+        # Weak, or memory would be free only when the garbage collector comes by.
+        self._owner = weakref.ref(algorithm)
         self.seed = seed
         self.latest: dict[str, float] = {}
         self._evaluated_after = 0
@@ -72,16 +74,26 @@ class Evaluation:
         self._function: Callable[..., Any] | None = (
             resolve_callable(function) if isinstance(function, str) else function
         )
-        self._group.on_recreated = lambda indices: algorithm.callbacks(
+        self._group.on_recreated = self._recreated
+
+    @property
+    def _algorithm(self) -> Evaluated:
+        owner = self._owner()
+        if owner is None:
+            raise ReferenceError("the algorithm of this evaluation is gone")
+        return owner
+
+    @property
+    def _group(self) -> EvaluationGroup:
+        return self._algorithm.eval_env_runner_group
+
+    def _recreated(self, indices: list[int]) -> None:
+        self._algorithm.callbacks(
             "on_env_runners_recreated",
             env_runner_group=self._group,
             env_runner_indices=indices,
             is_evaluation=True,
         )
-
-    @property
-    def _group(self) -> EvaluationGroup:
-        return self._algorithm.eval_env_runner_group
 
     def evaluate(self, duration_fn: Callable[[int], int] | None = None) -> dict[str, float]:
         """Play with the present policy; see `Algorithm.evaluate`."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from trainables.core.callables import resolve_callable
 from trainables.core.config.algorithm_traits import AlgorithmTraits
 from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.exploration import ExplorationConfig
@@ -20,6 +21,7 @@ from trainables.core.config.per_worker import is_per_worker, plain_type
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.uncalled_hooks import (
     CONFIG,
+    LEARNER,
     check_given,
     refuse_uncalled,
 )
@@ -118,6 +120,10 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
                 f"{', '.join(searched)}: a search domain can be swept by tune.Tuner, not built from"
             )
         super().validate()
+        if isinstance(self.learner_class, str):  # a class was looked at when it was given
+            found = resolve_callable(self.learner_class)
+            if isinstance(found, type):
+                refuse_uncalled(found, LEARNER)
         if self.resolve().explores_per_worker:
             self._validate_per_worker()
 

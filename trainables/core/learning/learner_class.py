@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from trainables.core.callables import resolve_callable
-from trainables.core.config.reference.uncalled_hooks import LEARNER, refuse_uncalled
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
 
@@ -17,7 +16,7 @@ def learner_type(given: Any) -> type[Learner]:
         given: The setting: None, a subclass of `Learner`, or its name as `module:Name`.
 
     Raises:
-        ConfigError: if it is no such class, or overrides what nothing calls.
+        ConfigError: if it is no such class.
     """
     if given is None:
         return Learner
@@ -27,5 +26,4 @@ def learner_type(given: Any) -> type[Learner]:
             f"learner_class = {given!r} is not allowed; allowed: a subclass of "
             "trainables.core.learning.learner.Learner, or its name as 'module:Name'"
         )
-    refuse_uncalled(found, LEARNER)
     return found
