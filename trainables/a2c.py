@@ -20,7 +20,7 @@ from trainables.core.learning.advantages import (
     with_advantages,
 )
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.sequences import num_items, unrolled
+from trainables.core.learning.minibatches import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.runtime.learners.worker import LearnerWorker

@@ -28,9 +28,8 @@ from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, r
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
-from trainables.core.learning.learner import Learner
-from trainables.core.learning.learner_class import learner_type
-from trainables.core.learning.schedules import Schedule
+from trainables.core.learning.learner import Learner, learner_type
+from trainables.core.learning.schedules import scheduled
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
@@ -540,10 +539,8 @@ class Algorithm(Checkpointing, tune.Trainable):
             value: Of the setting.
             num_env_steps: When; None: now.
         """
-        if not isinstance(value, list):
-            return float(value)
-        return Schedule(value)(
-            self.num_env_steps_sampled if num_env_steps is None else num_env_steps
+        return scheduled(
+            value, self.num_env_steps_sampled if num_env_steps is None else num_env_steps
         )
 
     # ------------------------------------------------------------------ for Tune's bookkeeping

@@ -20,10 +20,9 @@ from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import all_rows, explained_by_values
 from trainables.core.learning.impact import APPOCoefficients, appo_loss, impact_batch
 from trainables.core.learning.learner import LossFn
-from trainables.core.learning.minibatches import consecutive_ids
+from trainables.core.learning.minibatches import consecutive_ids, unrolled
 from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.returns import standard_deviation
-from trainables.core.learning.sequences import unrolled
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.impala import (

@@ -16,9 +16,9 @@ from trainables.core.config.sequence_shape import SequenceShape
 from trainables.core.data.batch import Batch, Rollout, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
-from trainables.core.learning.clock import Clock
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.q_sequences import q_sequences
+from trainables.core.learning.schedules import Clock
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import state_arrays
 from trainables.core.policy.explorers.parameter_noise import ParameterNoise

@@ -11,7 +11,7 @@ from torch import Tensor
 from trainables.algorithm import Algorithm
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.settings import setting
-from trainables.core.data.batch import Batch, Rollout
+from trainables.core.data.batch import HOST, Batch, Rollout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.distributions.build import Distribution
 from trainables.core.learning.advantages import (
@@ -21,10 +21,8 @@ from trainables.core.learning.advantages import (
     with_advantages,
 )
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.minibatches import minibatches
-from trainables.core.learning.outputs import HOST
+from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
-from trainables.core.learning.sequences import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
 from trainables.runtime.learners.worker import LearnerWorker

@@ -13,7 +13,7 @@ from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
 from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
-from trainables.core.learning.learner_class import learner_type
+from trainables.core.learning.learner import learner_type
 from trainables.runtime.callbacks.callbacks import callbacks_type, hook_call
 from trainables.runtime.sampling.actor import check_runner_class
 

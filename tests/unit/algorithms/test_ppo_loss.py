@@ -15,8 +15,7 @@ from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.build import Categorical
 from trainables.core.learning.advantages import advantage_scale, with_advantages
 from trainables.core.learning.learner import Learner
-from trainables.core.learning.minibatches import minibatches, normalized
-from trainables.core.learning.sequences import valid_rows
+from trainables.core.learning.minibatches import minibatches, normalized, valid_rows
 from trainables.core.networks.modules import ActorCritic, ModuleOutput
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, adapted_kl_coeff, ppo_loss

@@ -13,6 +13,7 @@ from torch import Tensor
 from trainables.core.data.features import Features
 
 Batch = dict[str, Tensor]
+HOST = torch.device("cpu")
 """Columns by name, each `[B, ...]`: what a loss sees."""
 
 

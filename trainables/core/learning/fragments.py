@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainables.core.data.batch import Batch, Rollout, as_tensor, tree_columns, tree_of
+from trainables.core.data.batch import HOST, Batch, Rollout, as_tensor, tree_columns, tree_of
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
-from trainables.core.learning.outputs import HOST
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 

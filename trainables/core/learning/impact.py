@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from trainables.core.data.batch import Batch, Rollout, tree_columns
+from trainables.core.data.batch import HOST, Batch, Rollout, tree_columns
 from trainables.core.data.features import map_tensors
 from trainables.core.distributions.build import Distribution
 from trainables.core.learning.fragments import (
@@ -20,9 +20,8 @@ from trainables.core.learning.fragments import (
     unrolled_fragments,
 )
 from trainables.core.learning.learner import Metrics
-from trainables.core.learning.outputs import HOST
+from trainables.core.learning.minibatches import sequence_batch
 from trainables.core.learning.returns import MAX_LOG_RHO, VTrace
-from trainables.core.learning.sequences import sequence_batch
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 

@@ -10,20 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainables.core.callables import resolve_callable
 from trainables.core.config.compiling import CompileOptions
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.flat_parameters import (
     FlatParameters,
+    TargetNetwork,
     collect_gradients,
     flat_groups,
     zero_gradients,
 )
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
-from trainables.core.learning.own_optimizer import check_optimizer, check_storable
+from trainables.core.learning.optimizers import check_optimizer, check_storable, make_optimizer
 from trainables.core.learning.ranks import ALONE, Ranks
-from trainables.core.learning.targets import TargetNetwork
 from trainables.core.logs import is_debug, logger, shapes
 
 Metrics = dict[str, Tensor]
@@ -314,35 +315,24 @@ class Learner:
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
-def make_optimizer(
-    groups: list[dict[str, Any]], settings: OptimizerConfig
-) -> torch.optim.Optimizer:
-    """Return the optimiser that the `optimizer` of a config describes, fused into one kernel.
+def learner_type(given: Any) -> type[Learner]:
+    """Return the class that the setting `learner_class` means; it is imported if it is a name.
 
     Args:
-        groups: Parameter groups with what differs from the settings, as PyTorch takes them.
-        settings: See `OptimizerConfig`.
+        given: The setting: None, a subclass of `Learner`, or its name as `module:Name`.
+
+    Raises:
+        ConfigError: if it is no such class.
     """
-    decay = settings.weight_decay
-    betas = (settings.beta1, settings.beta2)
-    if settings.type == "adam":
-        return torch.optim.Adam(
-            groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
+    if given is None:
+        return Learner
+    found = resolve_callable(given) if isinstance(given, str) else given
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise ConfigError(
+            f"learner_class = {given!r} is not allowed; allowed: a subclass of "
+            "trainables.core.learning.learner.Learner, or its name as 'module:Name'"
         )
-    if settings.type == "adamw":
-        return torch.optim.AdamW(
-            groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
-        )
-    if settings.type == "rmsprop":
-        return torch.optim.RMSprop(
-            groups,
-            alpha=settings.decay,
-            eps=settings.eps,
-            momentum=settings.momentum,
-            weight_decay=decay,
-            foreach=True,
-        )
-    return torch.optim.SGD(groups, momentum=settings.momentum, weight_decay=decay, fused=True)
+    return found
 
 
 def _compiled(loss_fn: LossFn, options: CompileOptions) -> LossFn:

@@ -10,7 +10,7 @@ from torch import distributions as td
 
 from trainables import DQN, Policy
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
-from trainables.core.learning.schedules import Schedule
+from trainables.core.learning.schedules import scheduled
 
 Q = torch.tensor([0.0, 1.0, -1.0, 0.5])
 DRAWS = 200_000
@@ -85,7 +85,7 @@ def test_the_schedule_counts_environment_steps_and_reaches_the_env_runner() -> N
     schedule = [[0, 1.0], [100, 0.2]]
     with DQN(SMALL | {"epsilon": schedule, "rollout_fragment_length": 3}) as algo:
         for _ in range(15):
-            expected = Schedule(schedule)(algo.num_env_steps_sampled)
+            expected = scheduled(schedule, algo.num_env_steps_sampled)
             algo.training_step()
             policy: Any = algo.env_runners.local_env_runner.policy  # type: ignore[union-attr]
             assert policy.distribution.epsilon == expected

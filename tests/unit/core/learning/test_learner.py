@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.learning.learner import Learner
-from trainables.core.learning.schedules import Schedule
+from trainables.core.learning.schedules import scheduled
 
 
 class Two(nn.Module):
@@ -107,6 +107,7 @@ def test_metrics_are_means_over_all_steps() -> None:
 
 
 def test_schedule() -> None:
-    schedule = Schedule([[0, 1.0], [100, 0.0], [200, 0.5]])
-    assert [schedule(t) for t in (0, 50, 100, 150, 200, 10**9)] == [1.0, 0.5, 0.0, 0.25, 0.5, 0.5]
-    assert Schedule(3e-4)(10**9) == 3e-4
+    points, steps = [[0, 1.0], [100, 0.0], [200, 0.5]], (0, 50, 100, 150, 200, 10**9)
+    assert [scheduled(points, t) for t in steps] == [1.0, 0.5, 0.0, 0.25, 0.5, 0.5]
+    assert scheduled(3e-4, 10**9) == 3e-4
+    assert scheduled([[0, 2]], 7) == 2.0

@@ -13,8 +13,8 @@ from trainables import PPOConfig
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
+from trainables.core.learning.advantages import rollout_outputs
 from trainables.core.learning.learner import Learner
-from trainables.core.learning.outputs import rollout_outputs
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO
 from trainables.runtime.envs.make import make_vector_env

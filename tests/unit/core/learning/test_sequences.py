@@ -10,9 +10,14 @@ from torch import Tensor, nn
 
 from trainables import PPOConfig
 from trainables.core.data.features import Features
-from trainables.core.learning.minibatches import minibatches
-from trainables.core.learning.outputs import rollout_outputs
-from trainables.core.learning.sequences import chunked, sequence_batch, unrolled, valid_rows
+from trainables.core.learning.advantages import rollout_outputs
+from trainables.core.learning.minibatches import (
+    chunked,
+    minibatches,
+    sequence_batch,
+    unrolled,
+    valid_rows,
+)
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.networks.state import State, reset_state
 from trainables.core.policy.policy import Policy

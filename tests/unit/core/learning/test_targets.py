@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.exact_numbers import exact
-from trainables.core.learning.clock import Clock
 from trainables.core.learning.learner import Learner
+from trainables.core.learning.schedules import Clock
 
 
 def network(seed: int = 0) -> nn.Sequential:

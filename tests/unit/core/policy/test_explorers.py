@@ -15,7 +15,7 @@ from small_runs import settings_of, without_clocks
 
 from trainables import SAC, Policy, SACConfig
 from trainables.core.distributions.build import DiagGaussian, SquashedGaussian
-from trainables.core.learning.schedules import Schedule
+from trainables.core.learning.schedules import scheduled
 from trainables.core.policy.explorers.catalog import make_explorer
 from trainables.core.policy.explorers.explorers import Explorer, normal
 from trainables.runtime.sampling.env_runner import EnvRunner
@@ -203,7 +203,7 @@ def test_the_scale_follows_its_schedule_and_is_reported() -> None:
         for _ in range(40):
             steps = algo.num_env_steps_sampled
             metrics = algo.training_step()
-            assert metrics["exploration/scale"] == Schedule(schedule)(steps)
+            assert metrics["exploration/scale"] == scheduled(schedule, steps)
             explorer: Any = algo.get_policy().explorer
             assert explorer.scale == metrics["exploration/scale"]
             assert explorer.uniform == (steps < 150)

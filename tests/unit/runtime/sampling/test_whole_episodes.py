@@ -17,7 +17,7 @@ from torch import Tensor
 from trainables import DQN, PPOConfig
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.learning.advantages import with_advantages
-from trainables.core.learning.sequences import unrolled
+from trainables.core.learning.minibatches import unrolled
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss
 from trainables.runtime.envs.make import EnvOptions, make_vector_env

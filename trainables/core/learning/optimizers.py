@@ -1,4 +1,4 @@
-"""Optimisers of one's own: what `Learner.make_optimizer` may return."""
+"""Optimisers: those of the settings, and what `Learner.make_optimizer` may return instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainables.core.config.model import OptimizerConfig
 from trainables.core.errors import ConfigError
+
+
+def make_optimizer(
+    groups: list[dict[str, Any]], settings: OptimizerConfig
+) -> torch.optim.Optimizer:
+    """Return the optimiser that the `optimizer` of a config describes, fused into one kernel.
+
+    Args:
+        groups: Parameter groups with what differs from the settings, as PyTorch takes them.
+        settings: See `OptimizerConfig`.
+    """
+    decay = settings.weight_decay
+    betas = (settings.beta1, settings.beta2)
+    if settings.type == "adam":
+        return torch.optim.Adam(
+            groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
+        )
+    if settings.type == "adamw":
+        return torch.optim.AdamW(
+            groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
+        )
+    if settings.type == "rmsprop":
+        return torch.optim.RMSprop(
+            groups,
+            alpha=settings.decay,
+            eps=settings.eps,
+            momentum=settings.momentum,
+            weight_decay=decay,
+            foreach=True,
+        )
+    return torch.optim.SGD(groups, momentum=settings.momentum, weight_decay=decay, fused=True)
 
 
 def check_optimizer(optimizer: Any, vectors: Sequence[Tensor], owner: str) -> None:
