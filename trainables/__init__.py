@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainables.algorithm import Algorithm
     from trainables.appo import APPO, APPOConfig
     from trainables.core.config.config import AlgorithmConfig
-    from trainables.core.data.space_preprocessor import get_preprocessor
+    from trainables.core.data.preprocessor import get_preprocessor
     from trainables.core.policy.policy import Policy
     from trainables.dqn import DQN, DQNConfig
     from trainables.impala import IMPALA, IMPALAConfig

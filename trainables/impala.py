@@ -17,7 +17,7 @@ from trainables.core.config.default_config import default_config_of
 from trainables.core.config.reference.defaults import is_default
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.distributions.build import Distribution
+from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import fragment_batch, unrolled_fragments

@@ -21,7 +21,7 @@ from trainables.core.learning.q_sequences import q_sequences
 from trainables.core.learning.schedules import Clock
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import state_arrays
-from trainables.core.policy.explorers.parameter_noise import ParameterNoise
+from trainables.core.policy.explorers import ParameterNoise
 from trainables.core.policy.policy import Policy
 from trainables.runtime.learners.group import LocalLearnerGroup
 from trainables.runtime.metrics import TensorMeans

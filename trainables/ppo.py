@@ -13,7 +13,7 @@ from trainables.core.config.default_config import default_config_of
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import HOST, Batch, Rollout
 from trainables.core.data.per_module import from_store, to_store
-from trainables.core.distributions.build import Distribution
+from trainables.core.distributions.base import Distribution
 from trainables.core.learning.advantages import (
     AdvantageConfig,
     advantage_scale,

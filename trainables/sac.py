@@ -16,7 +16,8 @@ from trainables.core.config.off_policy import OffPolicyConfig
 from trainables.core.config.reference.defaults import yields
 from trainables.core.config.settings import Settings, setting
 from trainables.core.data.batch import Batch, tree_of
-from trainables.core.distributions.build import ILLEGAL, LOG_STD_MIN, SquashedGaussian
+from trainables.core.distributions.base import ILLEGAL
+from trainables.core.distributions.gaussian import LOG_STD_MIN, SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.networks.modules import PolicyModule

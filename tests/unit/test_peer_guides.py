@@ -20,8 +20,8 @@ from trainables import Algorithm, peer_tables
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.reference.compatibility import ALIASES
 from trainables.core.generated_part import GeneratedPart
+from trainables.core.policy.model_view import QModelView
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.q_model_view import QModelView
 from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, MODULE, OLDER, TUNES
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.callbacks.episodes import Episode

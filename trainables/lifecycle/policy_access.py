@@ -18,7 +18,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.action_arguments import AnyState
-from trainables.core.policy.keyed_actions import keyed_actions
+from trainables.core.policy.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.stopping import Stopping, running
 from trainables.runtime.envs.make import env_name

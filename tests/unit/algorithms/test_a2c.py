@@ -16,7 +16,7 @@ from torch import Tensor
 from trainables import A2C, A2CConfig, Policy
 from trainables.a2c import A2CCoefficients, a2c_loss, a2c_update, make_loss
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.distributions.build import Categorical
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import with_advantages
 from trainables.core.learning.connectors import LearnerConnectors

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trainables.appo import APPO
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.distributions.build import Categorical
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.learning.fragments import fragment_batch
 from trainables.core.learning.impact import (
     APPOCoefficients,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainables import IMPALA, IMPALAConfig
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.distributions.build import Categorical
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import fragment_batch, unrolled_fragments

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainables import PPO, PPOConfig
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.distributions.build import Categorical
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.learning.advantages import advantage_scale, with_advantages
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.minibatches import minibatches, normalized, valid_rows

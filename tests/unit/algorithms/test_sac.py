@@ -13,12 +13,8 @@ from torch import distributions as td
 from trainables import SACConfig
 from trainables.core.data.batch import Batch
 from trainables.core.data.features import FeatureSpec
-from trainables.core.distributions.build import (
-    LOG_STD_MAX,
-    LOG_STD_MIN,
-    Categorical,
-    SquashedGaussian,
-)
+from trainables.core.distributions.categorical import Categorical
+from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussian
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.core.policy.policy import Policy
 from trainables.sac import auto_entropy, discrete_sac_loss, q_loss, sac_loss, temperature_loss

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.features import Features
+from trainables.core.data.layout import ObservationLayout
 
 Batch = dict[str, Tensor]
 HOST = torch.device("cpu")
@@ -99,6 +101,16 @@ class Rollout:
             weights_version=self.weights_version[part],
             follows=self.follows[part],
         )
+
+    def to_state(self, layout: ObservationLayout) -> dict[str, Any]:
+        """Return a copy by column as checkpoints keep it; `from_state` undoes it."""
+        columns = {f.name: getattr(self, f.name) for f in fields(Rollout) if f.name != "obs"}
+        return deepcopy(columns) | {"obs": layout.to_state(self.obs)}
+
+    @staticmethod
+    def from_state(state: dict[str, Any], layout: ObservationLayout) -> Rollout:
+        """Return the rollout that `to_state` made columns of."""
+        return Rollout(**(state | {"obs": layout.from_state(state["obs"])}))
 
     @staticmethod
     def concatenate(rollouts: Sequence[Rollout]) -> Rollout:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -20,7 +21,8 @@ from trainables.core.data.features import (
     FeatureSpec,
     ImageSpec,
 )
-from trainables.core.data.spaces import PLAIN, leaf_spaces
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.spaces import PLAIN, check_observation, leaf_spaces
 
 _EXTRAS = (PREV_ACTION, PREV_REWARD)
 
@@ -114,6 +116,72 @@ class Preprocessor:
             features[ACTION_MASK] = mask.reshape(*mask.shape[: mask.dim() - rank], -1) != 0
         features |= {name: obs[name] for name in _EXTRAS if name in obs}
         return features
+
+
+class SpacePreprocessor:
+    """Makes of one observation what networks see, before any filter.
+
+    A policy does so by itself: only whoever calls networks directly needs it. Unlike in the
+    reference images keep their size and their bytes: Atari games are scaled by their environment,
+    and networks divide bytes by 255.
+
+    Args:
+        space: Of one observation.
+        options: Taken for the reference's callers; it holds sizes of images there.
+
+    Attributes:
+        observation_space: The space that it was made for.
+        shape: Of what `transform` gives; by leaf, where that is a dict.
+
+    Raises:
+        ConfigError: if the space is not supported.
+    """
+
+    def __init__(self, space: gym.Space, options: dict[str, Any] | None = None):
+        self.observation_space = space
+        self._preprocessor, self._layout = Preprocessor(space), ObservationLayout(space, {})
+        self.shape = self._shape()
+
+    def transform(self, observation: Any) -> Any:
+        """One observation as one vector `[F]`: flattened, discrete parts one-hot.
+
+        A single image stays as it is; images beside other parts, and vectors, come by path.
+
+        Raises:
+            ConfigError: if it is not of the space.
+        """
+        check_observation(self.observation_space, observation, batched=False)
+        rows = self._layout.rows(observation, batched=False)
+        if self._layout.is_plain:
+            features = self._preprocessor(torch.as_tensor(np.asarray(rows)))
+        else:
+            leaves = self._layout.leaves(rows)
+            features = self._preprocessor(
+                {path: torch.as_tensor(np.array(leaf)) for path, leaf in leaves.items()}
+            )
+        if not isinstance(features, dict):
+            return features[0].numpy()
+        arrays = {path: part[0].numpy() for path, part in features.items()}
+        return next(iter(arrays.values())) if self._layout.is_plain else arrays
+
+    def _shape(self) -> Any:
+        spec = self._preprocessor.spec
+        if spec.is_vector:
+            return (spec.num_features,)
+        shapes: dict[str, tuple[int, ...]] = {path: i.shape for path, i in spec.images.items()}
+        if self._layout.is_plain:
+            return next(iter(shapes.values()))
+        return shapes | ({VECTOR: (spec.num_features,)} if spec.num_features else {})
+
+
+def get_preprocessor(space: gym.Space) -> type[SpacePreprocessor]:
+    """Return the class that preprocesses observations of a space: `get_preprocessor(space)(space)`.
+
+    Raises:
+        ConfigError: if the space is not supported.
+    """
+    leaf_spaces(space)
+    return SpacePreprocessor
 
 
 def has_channels_first(shape: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""The distribution over each action space; the distributions themselves, by one name."""
+"""The distribution over each action space."""
 
 from __future__ import annotations
 
@@ -8,48 +8,15 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.data.spaces import PLAIN, leaf_spaces
-from trainables.core.distributions.base import (
-    ILLEGAL,
-    BoundDistribution,
-    Distribution,
-    mask_logits,
-)
+from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import (
     Categorical,
     MultiBernoulli,
     MultiCategorical,
-    categorical_sample,
-    uniform_sample,
 )
-from trainables.core.distributions.gaussian import (
-    LOG_STD_MAX,
-    LOG_STD_MIN,
-    DiagGaussian,
-    SquashedGaussian,
-)
+from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
-
-__all__ = [
-    "ILLEGAL",
-    "LOG_STD_MAX",
-    "LOG_STD_MIN",
-    "BoundDistribution",
-    "Categorical",
-    "DiagGaussian",
-    "Distribution",
-    "Joint",
-    "MultiBernoulli",
-    "MultiCategorical",
-    "SquashedGaussian",
-    "categorical_sample",
-    "distribution_for",
-    "is_float_box",
-    "is_squashed",
-    "mask_logits",
-    "uniform_sample",
-]
-
 
 # A Box of integers is a choice per element up to this many of them: all values of a byte.
 _MAX_CHOICES = 256

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from trainables.core.distributions.build import ILLEGAL, Categorical, categorical_sample
+from trainables.core.distributions.base import ILLEGAL
+from trainables.core.distributions.categorical import Categorical, categorical_sample
 
 
 class EpsilonGreedy(Categorical):

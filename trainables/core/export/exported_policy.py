@@ -20,16 +20,16 @@ from trainables.core.data.spaces import check_observation, tree_of_leaves
 from trainables.core.distributions.build import distribution_for
 from trainables.core.errors import ConfigError
 from trainables.core.export.description import description_file, read_description
-from trainables.core.export.graph_names import (
+from trainables.core.export.onnx_program import ONNX_FILE, onnx_program
+from trainables.core.export.policy_graph import (
     DIST_INPUTS,
     PREVIOUS_REWARD,
     STATE,
     VALUES,
+    TensorSpec,
     action_names,
     observation_names,
 )
-from trainables.core.export.onnx_program import ONNX_FILE, onnx_program
-from trainables.core.export.policy_graph import TensorSpec
 from trainables.core.export.torch_program import TORCH_FILE, torch_program
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.acting_policy import Acted

@@ -15,9 +15,8 @@ from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.data.spaces import leaf_spaces, leaves_of
 from trainables.core.distributions.build import is_float_box, is_squashed
 from trainables.core.errors import ConfigError
-from trainables.core.export.graph_names import DIST_INPUTS, STATE, VALUES
 from trainables.core.export.graph_observations import Recording, sampled
-from trainables.core.export.policy_graph import PolicyGraph
+from trainables.core.export.policy_graph import DIST_INPUTS, STATE, VALUES, PolicyGraph
 from trainables.core.networks.state import State, reset_state, state_arrays
 from trainables.core.policy.policy import Policy
 

@@ -33,7 +33,7 @@ def export_onnx(
 ) -> Path:
     """Write `policy.onnx`, weights included, and `policy.onnx.json`, which describes it.
 
-    Inputs and outputs have the names of `graph_names`, with a dynamic batch, and the dtypes of the
+    Inputs and outputs have the names of `policy_graph`, with a dynamic batch, and the dtypes of the
     spaces: images of bytes are bytes. The graph is checked by ONNX, and against the policy by
     onnxruntime before it takes its place, see `verified`.
 

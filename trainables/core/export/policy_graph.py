@@ -1,32 +1,42 @@
-"""A policy as one graph: everything between raw observations and actions for the environment."""
+"""A policy as one graph: everything between raw observations and actions for the environment.
+
+Its inputs and outputs have the same names in torch, ONNX and MLflow. Inputs:
+- the observation's leaves by path, `obs` if it is not nested;
+- `prev_reward`, of a policy that sees the reward before;
+- `state/<name>`, of a policy that has a state: of a memory, the last frames (`@frames`), the
+  encoded action before (`@prev_action`). Zeros begin an episode.
+
+Outputs:
+- `action`, or `action/<path>` of a nested space: for the environment;
+- `action_dist_inputs` and `vf_preds`, as `Policy.compute_actions` calls them;
+- `next_state/<name>`: to be given as `state/<name>` next. ONNX knows no output that is called as
+  an input is.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
-from trainables.core.data.spaces import PLAIN, tree_of_leaves
-from trainables.core.export.graph_names import (
-    DIST_INPUTS,
-    NEXT_STATE,
-    PREVIOUS_REWARD,
-    STATE,
-    VALUES,
-    action_names,
-    check_names,
-    observation_names,
-)
+from trainables.core.data.spaces import PLAIN, leaf_spaces, tree_of_leaves
+from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State
 from trainables.core.policy.policy import Policy
 
 Named = dict[str, Tensor]
+
+OBS, ACTION = "obs", "action"
+PREVIOUS_REWARD = "prev_reward"
+DIST_INPUTS, VALUES = "action_dist_inputs", "vf_preds"
+STATE, NEXT_STATE = "state/", "next_state/"
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class TensorSpec:
     """An input or output of a graph.
 
     Attributes:
-        name: See `graph_names`.
+        name: See `policy_graph`.
         shape: Without the batch.
         dtype: As NumPy calls it.
     """
@@ -54,7 +64,7 @@ class TensorSpec:
 
 
 class PolicyGraph(nn.Module):
-    """Greedy actions, their distribution's inputs, values and the next state; see `graph_names`.
+    """Greedy actions, their distribution's inputs, values and the next state; see `policy_graph`.
 
     Args:
         policy: Its weights are copied.
@@ -104,10 +114,7 @@ class PolicyGraph(nn.Module):
         features, memory, frames = policy.observations.features_and_state(
             self._stored(inputs, state.pop(PREV_ACTION, None)), state
         )
-        if policy.is_recurrent:
-            output, memory = policy.unroll_one(self.module, features, memory)
-        else:
-            output, memory = self.module(features), {}
+        output, memory = policy.one_step(self.module, features, memory)
         actions = policy.distribution.mode(output.dist_inputs)
         after: State = memory | frames
         if PREV_ACTION in self._extras:
@@ -152,6 +159,31 @@ class PolicyGraph(nn.Module):
         if connectors is None:
             return made
         return connectors.tensors(tree_of_leaves(connectors.space, made))
+
+
+def observation_names(space: gym.Space) -> dict[str, str]:
+    """Return the input of each leaf of an observation, by path."""
+    return {path: OBS if path == PLAIN else path for path in leaf_spaces(space)}
+
+
+def action_names(space: gym.Space) -> dict[str, str]:
+    """Return the output of each leaf of an action, by path."""
+    leaves = leaf_spaces(space, "action space")
+    return {path: ACTION if path == PLAIN else f"{ACTION}/{path}" for path in leaves}
+
+
+def check_names(inputs: Collection[str], outputs: Collection[str]) -> None:
+    """Refuse names that stand for two things.
+
+    Raises:
+        ConfigError: naming the leaf that is called as something else is.
+    """
+    for name in inputs:
+        if list(inputs).count(name) > 1 or name in outputs:
+            raise ConfigError(
+                f"the observation's leaf {name!r} has the name of another input or output of the "
+                "exported graph; allowed: any other key"
+            )
 
 
 def on_cpu(policy: Policy) -> Policy:

@@ -3,7 +3,7 @@
 - A policy without a state over a plain space takes one array and gives one, as it always does.
 - Otherwise inputs are the observation's leaves by path (`obs` if it is not nested) and the state as
   `state/<name>`; outputs are `action`, or `action/<path>`, and the state after it, which has the
-  same names as before it. The names are those of exported graphs, see `graph_names`: a policy that
+  same names as before it. The names are those of exported graphs, see `policy_graph`: a policy that
   sees the action before has it, encoded, in its state, and one that sees its reward takes
   `prev_reward`.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.data.spaces import PLAIN, check_observation, leaves_of, tree_of_leaves
-from trainables.core.export.graph_names import (
+from trainables.core.export.policy_graph import (
     OBS,
     PREVIOUS_REWARD,
     STATE,

@@ -69,7 +69,7 @@ def export_torch_program(
 ) -> Path:
     """Write `model.pt2`, for `torch.export.load`, and `model.pt2.json`, which describes it.
 
-    The program takes a dict of tensors and gives one; see `graph_names`. It is read again and
+    The program takes a dict of tensors and gives one; see `policy_graph`. It is read again and
     checked against the policy before it takes its place, see `verified`.
 
     Args:

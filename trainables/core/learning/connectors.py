@@ -10,8 +10,12 @@ import numpy as np
 
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
-from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_connectors
-from trainables.core.policy.connectors.signatures import made_connectors
+from trainables.core.policy.connectors.given import (
+    Connector,
+    EnvSpaces,
+    made_connectors,
+    make_connectors,
+)
 from trainables.core.policy.policy import Policy
 
 _SETTING = "learner_connector"

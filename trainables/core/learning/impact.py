@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainables.core.data.batch import HOST, Batch, Rollout, tree_columns
 from trainables.core.data.features import map_tensors
-from trainables.core.distributions.build import Distribution
+from trainables.core.distributions.base import Distribution
 from trainables.core.learning.fragments import (
     fragment_batch,
     states_of,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import gymnasium as gym
@@ -12,13 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.model import ModelConfig
-from trainables.core.data.features import Features, FeatureSpec, action_mask_of
-from trainables.core.distributions.build import (
-    LOG_STD_MIN,
-    Distribution,
-    distribution_for,
-    is_squashed,
-)
+from trainables.core.data.features import Features, FeatureSpec, action_mask_of, map_tensors
+from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.build import distribution_for, is_squashed
+from trainables.core.distributions.gaussian import LOG_STD_MIN
 from trainables.core.errors import ConfigError
 from trainables.core.networks.mlp import mlp
 from trainables.core.networks.state import State
@@ -231,6 +228,26 @@ class ActorCritic(PolicyModule):
         """Distribution inputs under which only actions are drawn that the features' mask allows."""
         mask = action_mask_of(features)
         return inputs if mask is None else self._distribution.mask(inputs, mask)
+
+
+def unroll_row(
+    unroll: Callable[[Features, State, Tensor], tuple[Any, State]], features: Features, state: State
+) -> tuple[Any, State]:
+    """Run a network with a memory over sequences of one row, as acting does.
+
+    Args:
+        unroll: The network's own `unroll`, see `PolicyModule`.
+        features: The features of the row, `[B, …]`.
+        state: The state before it, `[B, …]` by name.
+
+    Returns:
+        The outputs `[1, B, …]`, and the state after the row.
+    """
+    sequence = map_tensors(lambda part: part.unsqueeze(0), features)
+    part = next(iter(state.values()))
+    # `shape[0]`, not `len`, which an exported program would fix.
+    is_first = torch.zeros(1, part.shape[0], dtype=torch.bool, device=part.device)
+    return unroll(sequence, state, is_first)
 
 
 def check_mask(spec: FeatureSpec, distribution: Distribution) -> None:

@@ -15,12 +15,9 @@ from torch import Tensor, nn
 from trainables.core.config.model import ModelConfig
 from trainables.core.data.features import VECTOR, Features, FeatureSpec, action_mask_of
 from trainables.core.data.spaces import PLAIN, leaf_spaces
-from trainables.core.distributions.build import (
-    Categorical,
-    Distribution,
-    distribution_for,
-    is_float_box,
-)
+from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.build import distribution_for, is_float_box
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
 from trainables.core.networks.encoders import network
 from trainables.core.networks.mlp import frozen

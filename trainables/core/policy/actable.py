@@ -14,7 +14,7 @@ from trainables.core.networks.state import State
 
 if TYPE_CHECKING:
     from trainables.core.policy.acting_policy import Acted
-    from trainables.core.policy.explorers.explorers import SlotState
+    from trainables.core.policy.explorers import SlotState
 
 
 class SeesObservations(Protocol):

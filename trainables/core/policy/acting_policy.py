@@ -14,19 +14,17 @@ from torch import Tensor
 
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import ModelConfig
-from trainables.core.data.features import Features, map_tensors
+from trainables.core.data.features import Features
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
 from trainables.core.networks.catalog import chosen_module
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.modules import ModuleOutput, PolicyModule, unroll_row
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.connectors.actions import ActionConnector
-from trainables.core.policy.connectors.env_to_module import EnvToModule
 from trainables.core.policy.connectors.given import EnvSpaces, make_connectors
-from trainables.core.policy.connectors.module_to_env import ModuleToEnv
-from trainables.core.policy.explorers.catalog import make_explorer
-from trainables.core.policy.explorers.explorers import SlotState
+from trainables.core.policy.connectors.pipelines import EnvToModule, ModuleToEnv
+from trainables.core.policy.explorers import SlotState, make_explorer
 from trainables.core.policy.observations import Observations
 
 
@@ -232,7 +230,7 @@ class ActingPolicy:
         features, state, frames = self.observations.features_and_state(obs, state or {})
         module = self.explorer.module(self.module, generator, slots) if explore else self.module
         if self.is_recurrent:
-            output, state = self.unroll_one(module, features, state)
+            output, state = self.one_step(module, features, state)
             inputs = output.dist_inputs
         else:
             inputs, state = module.dist_inputs(features), {}
@@ -247,14 +245,19 @@ class ActingPolicy:
         env_actions = self.actions(actions)
         return env_actions if self.module_to_env is None else self.module_to_env(env_actions)
 
-    def unroll_one(
+    def one_step(
         self, module: PolicyModule, features: Features, state: State
     ) -> tuple[ModuleOutput, State]:
-        """One step of a recurrent module: what it says of `[N, …]`, and the state after it."""
-        sequence = map_tensors(lambda part: part.unsqueeze(0), features)
-        num_rows = next(iter(state.values())).shape[0]  # not len: exported programs would fix it
-        is_first = torch.zeros(1, num_rows, dtype=torch.bool, device=self.device)
-        output, state = module.unroll(sequence, state, is_first)
+        """Return what a module says of features `[N, …]`, and its state after them.
+
+        Args:
+            module: The policy's, or a copy of it.
+            features: Those of one step of N slots.
+            state: The memory's before the step, `[N, …]` by name; {} without a memory.
+        """
+        if not self.is_recurrent:
+            return module(features), {}
+        output, state = unroll_row(module.unroll, features, state)
         return ModuleOutput(output.dist_inputs[0], output.values[0]), state
 
     def features(self, obs: Any) -> Features:

@@ -6,17 +6,18 @@ Training never goes through it: it calls the networks themselves, `Policy.module
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from trainables.core.data.features import VECTOR, Features
+from trainables.core.data.features import VECTOR, Features, action_mask_of
 from trainables.core.errors import ConfigError
+from trainables.core.networks.modules import unroll_row
+from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.state import State
 from trainables.core.policy.action_arguments import AnyState, like_given, named_state
-from trainables.core.policy.layer_summary import LayerView
 
 if TYPE_CHECKING:
     from trainables.core.policy.policy import Policy
@@ -38,6 +39,60 @@ _INSTEAD = {
     "custom_loss": "is a learner_class of yours here",
     "import_from_h5": "is policy.set_weights(weights) here",
 }
+_COLUMNS = ("Layer (type)", "Weights", "Param #")
+
+
+class LayerView:
+    """A network with `summary()` and `variables()`; all else is the network's own.
+
+    Args:
+        module: The network.
+        name: What errors and the table call it.
+        instead: What to say of names that it does not have.
+    """
+
+    def __init__(self, module: nn.Module, name: str, instead: Mapping[str, str] | None = None):
+        self._module, self._name, self._instead = module, name, instead or {}
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._module(*arguments, **keywords)
+
+    def summary(self) -> None:
+        """Print the table of its layers."""
+        print(summary_of(self._module, self._name))
+
+    def variables(self, as_dict: bool = False) -> list[Tensor] | dict[str, Tensor]:
+        """All parameters, in order or by name."""
+        named: dict[str, Tensor] = dict(self._module.named_parameters())
+        return named if as_dict else list(named.values())
+
+    def trainable_variables(self, as_dict: bool = False) -> list[Tensor] | dict[str, Tensor]:
+        """Return the parameters that learn, in order or by name."""
+        named: dict[str, Tensor] = {
+            n: p for n, p in self._module.named_parameters() if p.requires_grad
+        }
+        return named if as_dict else list(named.values())
+
+    def __repr__(self) -> str:
+        return repr(self._module)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._module, name, value)
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """The network's, or an error that says what to call."""
+            if name.startswith("_"):  # also while it is copied
+                raise AttributeError(name)
+            try:
+                return getattr(self._module, name)
+            except AttributeError:
+                said = self._instead.get(name, "does not exist; policy.module is the network")
+                raise AttributeError(f"{self._name}.{name} {said}") from None
 
 
 class ModelView(LayerView):
@@ -101,11 +156,7 @@ class ModelView(LayerView):
         return LayerView(self._module, "policy.model.base_model")
 
     def _forward(self, features: Features, state: State) -> tuple[Tensor, Tensor, State]:
-        policy = self._policy
-        if policy.is_recurrent:
-            output, state = policy.unroll_one(policy.module, features, state)
-        else:
-            output = policy.module(features)
+        output, state = self._policy.one_step(self._policy.module, features, state)
         return output.dist_inputs, output.values, state
 
     def _takes(self, given: Mapping[str, Any]) -> bool:
@@ -142,3 +193,119 @@ class ModelView(LayerView):
         if self._last is None:
             raise ConfigError("there was no forward pass yet: call model({'obs': …}) first")
         return self._last
+
+
+class QValueDistributions(NamedTuple):
+    """What `get_q_value_distributions` gives.
+
+    Attributes:
+        q_values: Q(s, a), `[B, A]`.
+        logits: Of each return's distribution over the atoms, `[B, A, K]`; Q itself if there is one.
+        probabilities: Their softmax, `[B, A, K]`.
+    """
+
+    q_values: Tensor
+    logits: Tensor
+    probabilities: Tensor
+
+
+class QModelView(ModelView):
+    """The networks of DQN. `model({"obs": …})` gives what the heads are given, `[B, width]`."""
+
+    _module: QNetwork
+
+    def get_q_value_distributions(self, model_out: Any) -> QValueDistributions:
+        """Action values, with both heads if there are two.
+
+        Args:
+            model_out: What `model({"obs": …})` gave, or the first part of it.
+
+        Raises:
+            ConfigError: if actions are masked, and it is not of the last forward pass.
+        """
+        hidden = _hidden(model_out)
+        logits = self._module.logits_of(hidden, self._features_of(hidden))
+        return QValueDistributions(self._module.expected(logits), logits, logits.softmax(-1))
+
+    def get_state_value(self, model_out: Any) -> Tensor:
+        """Return what the state-value head gives, `[B, K]` with K atoms, `[B, 1]` without.
+
+        Args:
+            model_out: See `get_q_value_distributions`.
+        """
+        value: Tensor = self.state_value_head(_hidden(model_out))
+        return value
+
+    @property
+    def q_value_head(self) -> LayerView:
+        """The head of advantages, or of action values if it is the only one."""
+        return LayerView(self._module.advantage, "policy.model.q_value_head")
+
+    @property
+    def state_value_head(self) -> LayerView:
+        """The head of state values.
+
+        Raises:
+            ConfigError: if there is none.
+        """
+        head = self._module.state_value
+        if head is None:
+            raise ConfigError("there is no state-value head: it needs dueling=True")
+        return LayerView(head, "policy.model.state_value_head")
+
+    def _forward(self, features: Features, state: State) -> tuple[Tensor, Tensor, State]:
+        module = self._module
+        if module.is_recurrent:
+            encoder: Any = module.encoder  # a `Trunk`
+            rows, state = unroll_row(encoder.unroll, features, state)
+            hidden = rows[0]
+        else:
+            hidden = module.encoder(features)
+        q_values = module.expected(module.logits_of(hidden, features))
+        return hidden, q_values.amax(-1), state
+
+    def _features_of(self, hidden: Tensor) -> Features:
+        """Those that the heads' input was made of, which have the action mask."""
+        last, _, features = self._last_pass()
+        if action_mask_of(features) is not None and hidden is not last:
+            raise ConfigError(
+                "actions are masked: model_out must be that of the last model({'obs': …})"
+            )
+        return features
+
+
+def summary_of(module: nn.Module, name: str) -> str:
+    """Return the table of a network's layers that have parameters, and how many these are.
+
+    Args:
+        module: The network.
+        name: What the table calls it.
+    """
+    rows = [_COLUMNS]
+    for path, layer in module.named_modules():
+        own = list(layer.parameters(recurse=False))
+        if own:
+            shapes = ", ".join(str(tuple(parameter.shape)) for parameter in own)
+            count = sum(parameter.numel() for parameter in own)
+            rows.append((f"{path} ({type(layer).__name__})".strip(), shapes, f"{count:,}"))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    total = sum(parameter.numel() for parameter in module.parameters())
+    trainable = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    return "\n".join(
+        [
+            f'Model: "{name}"',
+            *lines,
+            f"Total params: {total:,}",
+            f"Trainable params: {trainable:,}",
+            f"Non-trainable params: {total - trainable:,}",
+        ]
+    )
+
+
+def _hidden(model_out: Any) -> Tensor:
+    hidden: Tensor = model_out[0] if isinstance(model_out, (tuple, list)) else model_out
+    return hidden

@@ -22,12 +22,12 @@ from trainables.core.data.frame_stack import (
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.preprocessor import Preprocessor
 from trainables.core.data.spaces import check_observation
-from trainables.core.distributions.build import Distribution
+from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State
 from trainables.core.policy.connectors.actions import ActionConnector
-from trainables.core.policy.connectors.env_to_module import EnvToModule
 from trainables.core.policy.connectors.filter import MeanStdFilter
+from trainables.core.policy.connectors.pipelines import EnvToModule
 
 
 class Observations:

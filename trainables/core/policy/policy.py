@@ -25,15 +25,14 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
-from trainables.core.distributions.build import BoundDistribution
+from trainables.core.distributions.base import BoundDistribution
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.policy.acting_policy import check_weights
 from trainables.core.policy.compute_actions import ComputesActions
-from trainables.core.policy.model_view import ModelView
+from trainables.core.policy.model_view import ModelView, QModelView
 from trainables.core.policy.policy_options import trusted_options
-from trainables.core.policy.q_model_view import QModelView
 
 _FILE = "policy"
 
@@ -63,9 +62,7 @@ class Policy(ComputesActions):
         features, state, _ = self.observations.features_and_state(
             rows, self.initial_state(len(rows))
         )
-        if self.is_recurrent:
-            return self.unroll_one(self.module, features, state)[0]
-        return self.module(features)
+        return self.one_step(self.module, features, state)[0]
 
     def value(self, obs: Any) -> Tensor:
         """Values of raw observations, `[B]`; see `forward`."""

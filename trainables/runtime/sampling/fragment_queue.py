@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.core.data.rollout_state import rollout_of_state, rollout_state
 from trainables.runtime.sampling.env_runner import Episodes
 from trainables.runtime.sampling.group import Sample
 
@@ -85,7 +85,7 @@ def sample_state(sample: Sample, layouts: dict[str, ObservationLayout]) -> dict[
         "num_env_steps": sample.num_env_steps,
         "weights_version": sample.weights_version,
         "rollouts": {
-            module_id: rollout_state(rollout, layouts[module_id])
+            module_id: rollout.to_state(layouts[module_id])
             for module_id, rollout in sample.fetch().items()
         },
     }
@@ -94,7 +94,7 @@ def sample_state(sample: Sample, layouts: dict[str, ObservationLayout]) -> dict[
 def sample_of_state(state: dict[str, Any], layouts: dict[str, ObservationLayout]) -> Sample:
     """Return the sample of `sample_state`."""
     rollouts = {
-        module_id: rollout_of_state(columns, layouts[module_id])
+        module_id: Rollout.from_state(columns, layouts[module_id])
         for module_id, columns in state["rollouts"].items()
     }
     given = (state["index"], state["num_env_steps"], Episodes(), state["weights_version"])

@@ -10,7 +10,6 @@ import numpy as np
 
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.core.data.rollout_state import rollout_of_state, rollout_state
 
 _BY_ROW = tuple(
     field.name
@@ -153,7 +152,7 @@ class WholeEpisodes:
     def get_state(self) -> dict[str, Any]:
         """Return a copy of what is held."""
         return {
-            "held": rollout_state(self._joined(), self._layout) if self._held else None,
+            "held": self._joined().to_state(self._layout) if self._held else None,
             "cuts": self._cuts.copy(),
             "whole": self._whole.copy(),
             "running": self._running.copy(),
@@ -163,7 +162,7 @@ class WholeEpisodes:
         """Take over `get_state`'s."""
         self.clear()
         if state["held"] is not None:
-            self._held = [rollout_of_state(state["held"], self._layout)]
+            self._held = [Rollout.from_state(state["held"], self._layout)]
             self._num_rows = len(self._held[0].rewards)
         self._cuts, self._whole = np.array(state["cuts"]), np.array(state["whole"])
         self._running = np.array(state["running"])

@@ -8,15 +8,10 @@ import pytest
 import torch
 from torch import distributions as td
 
-from trainables.core.distributions.build import (
-    Categorical,
-    DiagGaussian,
-    Distribution,
-    MultiBernoulli,
-    MultiCategorical,
-    SquashedGaussian,
-    distribution_for,
-)
+from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.build import distribution_for
+from trainables.core.distributions.categorical import Categorical, MultiBernoulli, MultiCategorical
+from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.errors import ConfigError
 
 torch.manual_seed(0)

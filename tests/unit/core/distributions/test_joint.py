@@ -9,16 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.core.distributions.build import (
-    ILLEGAL,
-    Categorical,
-    DiagGaussian,
-    Joint,
-    MultiBernoulli,
-    MultiCategorical,
-    SquashedGaussian,
-    distribution_for,
-)
+from trainables.core.distributions.base import ILLEGAL
+from trainables.core.distributions.build import distribution_for
+from trainables.core.distributions.categorical import Categorical, MultiBernoulli, MultiCategorical
+from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
+from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 

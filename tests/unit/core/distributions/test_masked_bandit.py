@@ -14,7 +14,7 @@ import torch
 from trainables import DQN, PPO, SAC, Algorithm
 from trainables.core.data.batch import Batch
 from trainables.core.data.features import ACTION_MASK, VECTOR, FeatureSpec
-from trainables.core.distributions.build import Categorical
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic
 from trainables.core.policy.policy import Policy

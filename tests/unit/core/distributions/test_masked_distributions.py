@@ -8,14 +8,8 @@ import pytest
 import torch
 from torch import distributions as td
 
-from trainables.core.distributions.build import (
-    ILLEGAL,
-    Categorical,
-    Distribution,
-    MultiBernoulli,
-    MultiCategorical,
-    mask_logits,
-)
+from trainables.core.distributions.base import ILLEGAL, Distribution, mask_logits
+from trainables.core.distributions.categorical import Categorical, MultiBernoulli, MultiCategorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 
 DRAWS = 100_000

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from trainables import DQN, Policy
-from trainables.core.networks.noisy import NoisyLinear
+from trainables.core.networks.q_network import NoisyLinear
 
 
 def noisy_layer(num_inputs: int, num_outputs: int, sigma0: float = 0.5) -> NoisyLinear:

@@ -17,8 +17,10 @@ from trainables.core.data.features import (
     ImageSpec,
     map_tensors,
 )
-from trainables.core.distributions.build import ILLEGAL, Categorical, DiagGaussian, SquashedGaussian
+from trainables.core.distributions.base import ILLEGAL
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ActorCritic, PolicyModule
 from trainables.core.networks.q_network import QNetwork

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_strategies import ACTION_LEAVES, nested_spaces
 
-from trainables.core.distributions.build import Joint, distribution_for
+from trainables.core.distributions.build import distribution_for
+from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
 from trainables.core.policy.connectors.actions import ActionConnector

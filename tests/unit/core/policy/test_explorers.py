@@ -14,10 +14,9 @@ from fakes import EncodingVectorEnv
 from small_runs import settings_of, without_clocks
 
 from trainables import SAC, Policy, SACConfig
-from trainables.core.distributions.build import DiagGaussian, SquashedGaussian
+from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.learning.schedules import scheduled
-from trainables.core.policy.explorers.catalog import make_explorer
-from trainables.core.policy.explorers.explorers import Explorer, normal
+from trainables.core.policy.explorers import Explorer, make_explorer, normal
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 OU: dict[str, Any] = {"type": "OrnsteinUhlenbeckNoise", "base": "mode"}

@@ -13,9 +13,9 @@ from small_runs import settings_of, without_clocks
 from torch.nn.functional import kl_div
 
 from trainables import DQN, SAC, Algorithm, Policy
-from trainables.core.distributions.build import SquashedGaussian
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
-from trainables.core.policy.explorers.parameter_noise import action_distance, default_target
+from trainables.core.distributions.gaussian import SquashedGaussian
+from trainables.core.policy.explorers import action_distance, default_target
 
 OBS = gym.spaces.Box(-1, 1, (3,), np.float32)
 SPACES = {

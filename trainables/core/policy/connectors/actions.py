@@ -13,7 +13,10 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.spaces import PLAIN, check_observation, leaf_spaces
-from trainables.core.distributions.build import Distribution, Joint, SquashedGaussian, is_float_box
+from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.build import is_float_box
+from trainables.core.distributions.gaussian import SquashedGaussian
+from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 
 

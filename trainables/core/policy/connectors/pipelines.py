@@ -1,4 +1,4 @@
-"""Users' connectors between raw observations and the preprocessor."""
+"""Users' connectors before the preprocessor and behind the actions, as pipelines of functions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.data.spaces import PLAIN, leaf_spaces, path_of, tree_of_leaves
+from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of, path_of, tree_of_leaves
 from trainables.core.errors import ConfigError
-from trainables.core.policy.connectors.given import Connector
-from trainables.core.policy.connectors.signatures import made_connectors
+from trainables.core.policy.connectors.actions import torch_dtype
+from trainables.core.policy.connectors.given import Connector, made_connectors
 
-_SETTING = "env_to_module_connector"
+_BEFORE, _BEHIND = "env_to_module_connector", "module_to_env_connector"
+_NUM_EXAMPLES = 3
+_DTYPES = (
+    torch.bool,
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.float32, torch.float64),
+)
+_DTYPE_NAMES = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
 
 
 class EnvToModule:
@@ -42,7 +49,7 @@ class EnvToModule:
         self._leaves = [{path: leaf for path, (_, leaf) in leaf_spaces(space).items()}]
         for connector in self._connectors:
             self.space = _space_after(connector, self.space)
-            leaves = leaf_spaces(self.space, f"{_SETTING}: {connector.name} makes a space that")
+            leaves = leaf_spaces(self.space, f"{_BEFORE}: {connector.name} makes a space that")
             self._leaves.append({path: leaf for path, (_, leaf) in leaves.items()})
 
     def __call__(self, leaves: Tensor | Mapping[str, Tensor]) -> Tensor | dict[str, Tensor]:
@@ -71,7 +78,7 @@ class EnvToModule:
         num_rows = next(iter(leaves.values())).shape[0]  # not len: exported programs would fix it
         obs = tree_of_leaves(self._input_space, leaves)
         for connector, expected in zip(self._connectors, self._leaves[1:], strict=True):
-            obs = connector.apply(_SETTING, obs)
+            obs = connector.apply(_BEFORE, obs)
             leaves = _checked(connector, obs, num_rows)
             if leaves.keys() != expected.keys():
                 raise _bad(connector, f"made {[*leaves]}, not {[*expected]}")
@@ -82,17 +89,113 @@ class EnvToModule:
         return leaves
 
 
+class ModuleToEnv:
+    """A pipeline of functions from batches of actions to what the environment is given.
+
+    Each takes a batch of actions as a vector environment does: a numpy array `[N, *shape]`, or a
+    dict or tuple of them. The learner keeps the module's own actions.
+
+    Args:
+        connectors: In order, from the module to the environment.
+        env_space: Of one action of the environment.
+
+    Attributes:
+        space: Of one action of the module: the environment's, unless a connector's `space` says,
+            given the space that it makes actions for, what it makes them of.
+
+    Raises:
+        ConfigError: naming the connector and what is wrong with its space.
+    """
+
+    def __init__(self, connectors: Sequence[Connector], env_space: gym.Space):
+        self._env_space = self.space = env_space
+        self._connectors = list(connectors)
+        self._names = " and ".join(connector.name for connector in connectors)
+        for connector in reversed(self._connectors):
+            if connector.space is not None:
+                self.space = connector.space_of(_BEHIND, self.space)
+
+    def take_module(self, module: Any) -> None:
+        """Make the connectors that are made with the networks.
+
+        Raises:
+            ConfigError: if one is none, or acts in a space of its own: the networks are made for
+                that of the others.
+        """
+        made: list[Connector] = []
+        for connector in self._connectors:
+            if connector.of_module is None:
+                made.append(connector)
+                continue
+            late = connector.of_module(module)
+            if any(one.space is not None for one in late):
+                raise ConfigError(
+                    f"{_BEHIND}: {connector.name} makes a connector with a method space, which is "
+                    "asked before the networks are made: make it of (env) alone"
+                )
+            made += late
+        self._connectors = made
+
+    def __call__(self, actions: Any) -> Any:
+        """Actions for the environment, of the shapes and dtypes of its space."""
+        for connector in self._connectors:
+            actions = connector.apply(_BEHIND, actions)
+        return self._fitted(self._env_space, actions)
+
+    def tensors(self, actions: Any) -> dict[str, Tensor]:
+        """Return what a call gives, by path and as tensors, for programs without numpy.
+
+        Raises:
+            ConfigError: if a connector takes nothing but numpy arrays, or makes none of the shapes
+                of the space.
+        """
+        try:
+            for connector in self._connectors:
+                actions = connector.call(actions)
+            made = leaves_of(self._env_space, actions)
+            spaces = {path: leaf for path, (_, leaf) in leaf_spaces(self._env_space).items()}
+            for path, leaf in spaces.items():
+                if not isinstance(made[path], Tensor):
+                    raise TypeError(f"made a {type(made[path]).__name__}")
+                if made[path].shape[1:] != (leaf.shape or ()):
+                    raise TypeError(f"made the shape {tuple(made[path].shape)}")
+        except Exception as error:  # whatever a user's code raises
+            raise ConfigError(
+                f"{_BEHIND}: {self._names} works on numpy arrays, not on PyTorch tensors, and "
+                "cannot be part of an exported program; allowed: what takes both, by operators "
+                f"and methods that both have ({type(error).__name__}: {error})"
+            ) from error
+        return {path: made[path].to(torch_dtype(leaf.dtype)) for path, leaf in spaces.items()}
+
+    def _fitted(self, space: gym.Space, actions: Any) -> Any:
+        try:
+            if isinstance(space, gym.spaces.Dict):
+                return {key: self._fitted(part, actions[key]) for key, part in space.spaces.items()}
+            if isinstance(space, gym.spaces.Tuple):
+                parts = zip(space.spaces, actions, strict=True)
+                return tuple(self._fitted(part, action) for part, action in parts)
+            array = np.asarray(actions).astype(space.dtype, copy=False)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ConfigError(f"{_BEHIND}: {self._names} made no action: {error!r}") from error
+        if array.ndim == 0 or array.shape[1:] != space.shape:
+            raise ConfigError(
+                f"{_BEHIND}: {self._names} made actions of shape {array.shape}; allowed: "
+                f"(batch, {', '.join(map(str, space.shape or ()))})"
+            )
+        return array
+
+
 def _space_after(connector: Connector, space: gym.Space) -> gym.Space:
     """Return what a connector makes of a space: what it says, or what shows when it is applied.
 
     What it leaves as it is, or changes without another shape or dtype, keeps its space.
     """
     if connector.space is not None:
-        return connector.space_of(_SETTING, space)
+        return connector.space_of(_BEFORE, space)
     spaces = {path: leaf for path, (_, leaf) in leaf_spaces(space).items()}
     inputs = {path: torch.from_numpy(_examples(leaf)) for path, leaf in spaces.items()}
     with torch.no_grad():
-        obs = connector.apply(_SETTING, tree_of_leaves(space, inputs))
+        obs = connector.apply(_BEFORE, tree_of_leaves(space, inputs))
     _checked(connector, obs, _NUM_EXAMPLES)
 
     def leaf_space(path: str, tensor: Tensor) -> gym.Space:
@@ -108,15 +211,6 @@ def _space_after(connector: Connector, space: gym.Space) -> gym.Space:
         return _box(tensor)
 
     return _space_of(obs, (), leaf_space)
-
-
-_NUM_EXAMPLES = 3
-_DTYPES = (
-    torch.bool,
-    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.float16, torch.float32, torch.float64),
-)
-_DTYPE_NAMES = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
 
 
 def _examples(leaf: gym.Space) -> np.ndarray:
@@ -163,7 +257,7 @@ def _checked(connector: Connector, obs: Any, num_rows: int) -> dict[str, Tensor]
             raise _bad(
                 connector,
                 f"made a {type(leaf).__name__}{_at(path)}; it must return PyTorch tensors"
-                f"{made_connectors(_SETTING, leaf)}",
+                f"{made_connectors(_BEFORE, leaf)}",
             )
         if leaf.dim() == 0 or leaf.shape[0] != num_rows:
             raise _bad(
@@ -190,4 +284,4 @@ def _at(path: str) -> str:
 
 
 def _bad(connector: Connector, problem: str) -> ConfigError:
-    return ConfigError(f"{_SETTING}: {connector.name} {problem}")
+    return ConfigError(f"{_BEFORE}: {connector.name} {problem}")

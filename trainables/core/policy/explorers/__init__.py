@@ -1,1 +1,0 @@
-"""Exploration by something else than the action distribution."""
