@@ -1,68 +1,40 @@
-"""`Algorithm`: the loop that Tune drives, and its resources.
+"""`Algorithm`: the loop that Tune drives.
 
-How it evaluates is in `evaluating`, how it is saved in `checkpointing`, what it offers through its
-policies in `policy_access`.
+What it stands on is in `lifecycle`, a class on the other: `folder_trainable` ends and restores it,
+`built_trainable` makes its parts of its settings, `policy_access` has what it offers through its
+policies, `checkpointing` its state.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import ray
-import torch
-from gymnasium.vector import VectorEnv
-from ray import tune
 from ray.tune.tune import _Config
 
 from trainables import registry
-from trainables.core.callables import resolve_callable
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.reference.compatibility import missing_attribute
-from trainables.core.config.reference.trial_names import with_one_name_each
-from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.data.batch import Rollout
-from trainables.core.errors import ConfigError
-from trainables.core.learning.connectors import LearnerConnectors
-from trainables.core.learning.learner import Learner, learner_type
 from trainables.core.learning.schedules import scheduled
-from trainables.core.logs import is_debug, logger, set_log_level
-from trainables.core.networks.modules import PolicyModule
-from trainables.core.policy.policy import Policy
+from trainables.core.logs import is_debug, logger
 from trainables.core.reported_metrics import older_names
-from trainables.lifecycle import building
 from trainables.lifecycle.checkpointing import Checkpointing
-from trainables.lifecycle.configuring import Configures, merged
-from trainables.lifecycle.evaluating import Evaluation
-from trainables.lifecycle.stopping import PARTS, running
-from trainables.runtime.actors.bundles import Bundles, reserved
-from trainables.runtime.actors.feasibility import check_cluster
-from trainables.runtime.actors.process_environment import ProcessEnvironment
-from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
-from trainables.runtime.envs.make import (
-    EnvContext,
-    env_name,
-)
-from trainables.runtime.envs.video import check_display, check_encoder
-from trainables.runtime.evaluation.group import EvaluationGroup
-from trainables.runtime.metrics import EpisodeWindow, Timers
-from trainables.runtime.random_streams import RandomStreams, random_streams
-from trainables.runtime.sampling.endless import EndlessWatch
-from trainables.runtime.sampling.env_runner import draw_seed
+from trainables.lifecycle.folder_trainable import running
+from trainables.runtime.actors.bundles import reserved
+from trainables.runtime.envs.make import env_name
 from trainables.runtime.sampling.group import EnvRunnerGroup
-from trainables.runtime.trial_log import tell_set_up
 
+# Parts that `stop` takes down.
+_PARTS = ("env_runners", "eval_env_runner_group", "learners", "workers")
 _STEPS_FOR_AN_EPISODE = 2_000  # that the first result waits at most for the end of an episode
 
 registry.register_names()
 _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) calls its to_dict()
 
 
-class Algorithm(Checkpointing, tune.Trainable):
+class Algorithm(Checkpointing):
     """Base of every algorithm: a Tune `Trainable` that samples, learns, evaluates and saves.
 
     A subclass sets `config_class` and writes `training_step`. It may override
@@ -92,295 +64,8 @@ class Algorithm(Checkpointing, tune.Trainable):
         keeps_columns: Whether a rollout must have columns of env runners that failed, too.
     """
 
-    config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    config: AlgorithmConfig  # type: ignore[assignment]  # here, too, for those of subclasses
     keeps_columns: ClassVar[bool] = False
-    config: AlgorithmConfig  # type: ignore[assignment]  # Tune hands over a dict; setup replaces it
-
-    def __init__(
-        self,
-        config: AlgorithmConfig | dict[str, Any] | None = None,
-        env: Any = None,
-        logger_creator: None = None,
-        *,
-        weights: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ):
-        self._configures = Configures(self.config_class, config)
-        given = self._configures.given
-        if env is not None:
-            given["env"] = env
-        if logger_creator is not None:
-            raise ConfigError("logger_creator is not supported: Tune's callbacks log results")
-        self._environment = ProcessEnvironment()
-        self._stored_weights = dict(weights or {})
-        super().__init__(given, **kwargs)
-        self._stored_weights.clear()
-
-    # ------------------------------------------------------------------ set up and take down
-
-    def setup(self, config: dict[str, Any]) -> None:
-        """Build everything that the settings describe. Called by Tune, and by `reset_config`."""
-        start = time.perf_counter()
-        self._why_ended = None
-        self._given_config = config
-        self.config = self._validated(config)
-        self.config.freeze()
-        set_log_level(self.config.log_level)
-        torch.set_num_threads(building.trial_threads(self.config, self._trial_info))
-        self._zero_counters()
-        self.callbacks = AlgorithmCallbacks(self, self.config, self.episodes.custom)
-        task_fn = self.config.env_task_fn
-        self._task_fn = resolve_callable(task_fn) if isinstance(task_fn, str) else task_fn
-        if self.config.render_env:
-            check_display()
-        Bundles(self.config).check_room()
-        env: VectorEnv | None = None
-        try:
-            self._environment.set(self.config.extra_python_environs_for_driver)
-            env = building.make_env(self.config, self._video_folder(), self.validate_env)
-            self._seed_entropy = (
-                int(cast(int, np.random.SeedSequence().entropy))
-                if self.config.seed is None
-                else self.config.seed
-            )
-            seeds = self._random_streams()
-            self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
-            for policy in self.policies.values():
-                refuse_uncalled(type(policy), POLICY)
-            self.learner_connectors = {
-                m: self.make_learner_connectors(policy) for m, policy in self.policies.items()
-            }
-            self._set_up_learners(draw_seed(seeds.learner))
-            self.set_up_learning(seeds.storage)
-            self._set_up_env_runners(env, seeds.env_runners)
-            self._set_up_evaluation(seeds.evaluation)
-            self.callbacks("on_algorithm_init")
-        except BaseException:
-            # Actors that outlive a failed set-up would keep the trial's bundles for ever.
-            self.cleanup()
-            self._end("its last reset failed and left it without environments; reset it again")
-            if env is not None:
-                env.close()
-            raise
-        name, seconds = type(self).__name__, time.perf_counter() - start
-        tell_set_up(name, self.config, self.policies, self._seed_entropy, seconds)
-
-    def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
-        refuse_uncalled(type(self), ALGORITHM)
-        if self._storage is not None:  # within Tune, whose schedulers know no other names
-            given = with_one_name_each(self.config_class, given)
-        config = self._configures.made_of(given, type(self))
-        config.validate()
-        return config
-
-    def _zero_counters(self) -> None:
-        self.num_env_steps_sampled = 0
-        self.num_env_steps_trained = 0
-        self.num_training_steps = 0
-        self.timers = Timers()
-        self.episodes = EpisodeWindow(self.config.metrics_num_episodes_for_smoothing)
-        config = self.config
-        self._endless = EndlessWatch(
-            config.env, config.max_env_steps_without_episode, config.num_slots
-        )
-
-    def _random_streams(self, *key: int) -> RandomStreams:
-        """Independent streams; others for other keys."""
-        return random_streams(self._seed_entropy, *key)
-
-    def _video_folder(self) -> str | None:
-        return building.video_folder(self.config, self._own_trial_id, self._storage, self.logdir)
-
-    @staticmethod
-    def validate_env(env: Any, env_context: EnvContext) -> None:
-        """Override to refuse environments: raise with the reason.
-
-        Args:
-            env: The vector environment.
-            env_context: What it was made with.
-        """
-
-    def _make_policy(self, env: VectorEnv, seed: np.random.SeedSequence) -> Policy:
-        module, weights = self.module_options(), self._stored_weights.get(DEFAULT_MODULE_ID)
-        return building.make_policy(self.config, env, module, draw_seed(seed), weights)
-
-    def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
-        """Return what happens to the rollouts of a policy before anything is learned of them."""
-        return LearnerConnectors(
-            self.config.learner_connector, self.config.resolve().reward_bound, policy
-        )
-
-    def module_options(self) -> dict[str, Any]:
-        """Return what policies are made of: a type in `core.networks.catalog` and its options."""
-        return {"type": "actor_critic"}
-
-    def _set_up_learners(self, seed: int) -> None:
-        self.learners = building.make_learners(
-            getattr(self, "learners", None),
-            self.config,
-            self.policies,
-            type(self).make_learner,
-            self.learner_connectors,
-            seed,
-        )
-
-    @classmethod
-    def make_learner(cls, config: Any, module: PolicyModule) -> Learner:
-        """Return the learner of a module, in whatever process it learns.
-
-        Args:
-            config: The algorithm's config.
-            module: Of a policy of that process.
-        """
-        resolved, options = config.resolve(), cls.learner_options(config, module)
-        return learner_type(config.learner_class)(
-            module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options
-        )
-
-    @classmethod
-    def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
-        """Return what else a `Learner` is made with, e.g. groups of parameters and targets."""
-        return {}
-
-    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        """What else an algorithm needs to learn, e.g. room for experience.
-
-        Before any actor is started, and cleaned up after if it fails.
-        """
-
-    def _set_up_env_runners(self, env: VectorEnv, seed: np.random.SeedSequence) -> None:
-        mine = env if self.config.num_env_runners == 0 else None
-        existing: EnvRunnerGroup | None = getattr(self, "env_runners", None)
-        if existing is None:
-            self.env_runners = EnvRunnerGroup(
-                self.config, self.get_policy(), mine, seed, self._video_folder()
-            )
-        else:
-            existing.rebuild(self.config, self.get_policy(), mine, seed, self._video_folder())
-        self.env_runners.on_recreated = self._env_runners_recreated
-        self.env_runners.push_policies = self.learners.push_policies
-        if mine is None:
-            env.close()
-
-    def _set_up_evaluation(self, seed: np.random.SeedSequence) -> None:
-        existing: EvaluationGroup | None = getattr(self, "eval_env_runner_group", None)
-        given = (self.config, self.get_policy(), self._video_folder())
-        if existing is None:
-            self.eval_env_runner_group = EvaluationGroup(*given)
-        else:
-            existing.rebuild(*given)
-        self.evaluation = Evaluation(self, seed)
-
-    @property
-    def evaluation_workers(self) -> EvaluationGroup:
-        """The older name of `eval_env_runner_group`."""
-        return self.eval_env_runner_group
-
-    @running
-    def evaluate(self, duration_fn: Callable[[int], int] | None = None) -> dict[str, float]:
-        """Play `evaluation_duration` episodes (or steps) with the present policy.
-
-        With "auto" each actor plays one episode, since there is no training to play beside.
-
-        Args:
-            duration_fn: Decides instead of `evaluation_duration`: it is given how many episodes (or
-                steps) were played and says how many more are to be; 0 ends the evaluation.
-
-        Returns:
-            Flat metrics; those of the last evaluation if no actor answered in time, and if there is
-            none, NaN for means and 0 for numbers of episodes and steps.
-
-        Raises:
-            ConfigError: if `duration_fn` says no number, or a function of the config evaluates.
-        """
-        return self.evaluation.evaluate(duration_fn)
-
-    def _env_runners_recreated(self, indices: list[int]) -> None:
-        logger.info("env runners %s are there again", indices)
-        self.callbacks(
-            "on_env_runners_recreated",
-            env_runner_group=self.env_runners,
-            env_runner_indices=indices,
-            is_evaluation=False,
-        )
-
-    def cleanup(self) -> None:
-        """Close environments and end actors. Called by `stop`."""
-        logger.info("stops after %d training steps", self.__dict__.get("num_training_steps", 0))
-        self._environment.take_back()
-        with ExitStack() as stack:  # each is stopped even if another one raises
-            for name in ("learners", "eval_env_runner_group", "env_runners"):
-                part = self.__dict__.pop(name, None)
-                if part is not None:
-                    stack.callback(part.stop)
-
-    def reset(self, new_config: AlgorithmConfig | dict[str, Any], storage: Any = None) -> bool:
-        """Become a new trial with other settings, a config object or a dict, and counters of 0.
-
-        Raises:
-            StoppedError: after `stop()`.
-            ConfigError: for settings that are not allowed.
-        """
-        self._refuse_reset("reset()")
-        before = self.config
-        try:
-            return bool(super().reset(self._configures.take(new_config), storage))
-        except BaseException:
-            self.config = before  # Tune's method replaces it by the dict first
-            raise
-
-    def reset_config(self, new_config: AlgorithmConfig | dict[str, Any]) -> bool:
-        """Become a new trial in this process. Tune hangs on False, so it rebuilds or raises.
-
-        Args:
-            new_config: A config object or a dict of settings.
-        """
-        self._refuse_reset("reset_config()")
-        logger.info("this process becomes another trial")
-        self.setup(self._configures.take(new_config))
-        return True
-
-    def _refuse_reset(self, called: str) -> None:
-        if self._is_stopped:
-            self._refuse_if_ended(called)
-
-    def _setup_logdir(self) -> None:
-        if self._storage is None:  # outside Tune: not in the user's home
-            self._logdir = tempfile.mkdtemp(prefix="tunescape-")  # type: ignore[assignment]
-        else:
-            super()._setup_logdir()
-
-    # ------------------------------------------------------------------ resources
-
-    @classmethod
-    def default_resource_request(cls, config: AlgorithmConfig | dict[str, Any]) -> Any:
-        """Return the trial's bundles: of the driver, env runners, evaluation, learners.
-
-        Tune calls this in its own process, before a trial begins.
-
-        Raises:
-            ConfigError: if a Ray is joined that can never place them, which Tune would wait for; or
-                if videos are to be recorded, and the extra that writes them is not installed.
-        """
-        config = cls._config_object(config)
-        if config.record_env:
-            check_encoder()
-        request = Bundles(config).request()
-        if ray.is_initialized():
-            check_cluster(request.bundles, request.strategy, cls.resource_help(config))
-        return request
-
-    @classmethod
-    def resource_help(cls, config: AlgorithmConfig | dict[str, Any]) -> str:
-        """Return which settings decide the resources of a trial."""
-        return f"This config asks for {Bundles(cls._config_object(config)).help()}."
-
-    @classmethod
-    def _config_object(cls, config: AlgorithmConfig | dict[str, Any]) -> AlgorithmConfig:
-        refuse_uncalled(cls, ALGORITHM)  # here in the driver, before a trial begins
-        if isinstance(config, AlgorithmConfig):
-            return config
-        return cls.config_class.from_dict(with_one_name_each(cls.config_class, config))
 
     # ------------------------------------------------------------------ the loop
 
@@ -543,37 +228,6 @@ class Algorithm(Checkpointing, tune.Trainable):
             value, self.num_env_steps_sampled if num_env_steps is None else num_env_steps
         )
 
-    # ------------------------------------------------------------------ for Tune's bookkeeping
-
-    def get_auto_filled_metrics(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Tune's own metrics; `config` holds the settings as they were given."""
-        filled = super().get_auto_filled_metrics(*args, **kwargs)
-        if "config" in filled:
-            filled["config"] = self._given_config
-        return filled
-
-    @classmethod
-    def merge_algorithm_configs(
-        cls,
-        config1: dict[str, Any],
-        config2: dict[str, Any],
-        _allow_unknown_configs: bool | None = None,
-    ) -> dict[str, Any]:
-        """`config1` with the settings of `config2` on top, nested dicts merged.
-
-        Args:
-            config1: Settings.
-            config2: Settings that come before those of `config1`.
-            _allow_unknown_configs: Names that are no settings stay as they are, e.g. for a
-                subclass to read. `build` refuses them all the same.
-
-        Raises:
-            ConfigError: if a name is no setting, unless that is allowed.
-        """
-        return merged(cls.config_class, config1, config2, bool(_allow_unknown_configs))
-
-    merge_trainer_configs = merge_algorithm_configs
-
     @property
     def workers(self) -> EnvRunnerGroup:
         """Another name of `env_runners`."""
@@ -585,12 +239,6 @@ class Algorithm(Checkpointing, tune.Trainable):
 
         def __getattr__(self, name: str) -> Any:
             """Say what becomes of the reference's methods that are not here."""
-            if name in PARTS and self._why_ended is not None:
+            if name in _PARTS and self._why_ended is not None:
                 self._refuse_if_ended(name)
             raise missing_attribute(type(self), name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()

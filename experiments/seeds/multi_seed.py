@@ -20,7 +20,7 @@ from experiments.seeds.hosts import SeedHosts, seed_folder
 from experiments.seeds.report import MEDIAN_SEED, median_seed, seed_report
 from trainables.core.checkpoint import POLICIES, CheckpointError, load_state, save_state
 from trainables.core.errors import ConfigError
-from trainables.lifecycle.restoring import RestoresFolders
+from trainables.lifecycle.folder_trainable import FolderTrainable
 
 _STATE = "seeds"
 STATE_FILE = f"{_STATE}.json"
@@ -72,7 +72,7 @@ def with_seeds(
     return type(f"{trainable.__name__}_{len(values)}_seeds", (MultiSeed,), attributes)
 
 
-class MultiSeed(RestoresFolders, tune.Trainable):
+class MultiSeed(FolderTrainable):
     """Base of the classes that `with_seeds` makes."""
 
     trainable_class: ClassVar[type[tune.Trainable]]

@@ -33,7 +33,7 @@ from trainables.algorithm import Algorithm
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
-from trainables.lifecycle.stopping import StoppedError
+from trainables.lifecycle.folder_trainable import StoppedError
 from trainables.runtime.actors.bundles import Bundles
 
 SMALL: dict[str, Any] = {"train_batch_size": 256, "sgd_minibatch_size": 64, "num_sgd_iter": 1}

@@ -22,13 +22,13 @@ BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry
 # What algorithm.py is put together from.
 PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.building",
+    "trainables.lifecycle.built_trainable",
     "trainables.lifecycle.checkpointing",
     "trainables.lifecycle.configuring",
     "trainables.lifecycle.evaluating",
+    "trainables.lifecycle.folder_trainable",
     "trainables.lifecycle.own_classes",
     "trainables.lifecycle.policy_access",
-    "trainables.lifecycle.restoring",
-    "trainables.lifecycle.stopping",
 )
 # The names that other packages build on; everything else in trainables is its own business.
 PUBLIC = (

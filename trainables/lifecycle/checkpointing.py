@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ray.exceptions import RayError
 
@@ -24,43 +24,21 @@ from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.reference.planned import MULTI_AGENT
 from trainables.core.config.settings import CODE
 from trainables.core.errors import ConfigError
-from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.logs import logger
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
-from trainables.lifecycle.evaluating import Evaluation
+from trainables.lifecycle.folder_trainable import running
 from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.policy_access import PolicyAccess
-from trainables.lifecycle.restoring import RestoresFolders
-from trainables.lifecycle.stopping import running
-from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
-from trainables.runtime.metrics import EpisodeWindow
 from trainables.runtime.random_streams import RandomStreams
 from trainables.runtime.sampling.env_runner import draw_seed
 
 _STATE = "checkpoint"
 
 
-class Checkpointing(RestoresFolders, PolicyAccess):
-    """Part of `Algorithm`: its whole state, in memory and on disk."""
-
-    learner_connectors: dict[str, LearnerConnectors]
-    episodes: EpisodeWindow
-    callbacks: AlgorithmCallbacks
-    num_env_steps_trained: int
-    num_training_steps: int
-    trial_id: str
-    _iteration: int
-    _time_total: float
-    _timesteps_total: Any
-    _trial_info: Any
-    _seed_entropy: int
-    evaluation: Evaluation
-
-    if TYPE_CHECKING:
-
-        def _random_streams(self, *key: int) -> RandomStreams: ...
+class Checkpointing(PolicyAccess):
+    """Base of `Algorithm`: its whole state, in memory and on disk."""
 
     @running
     def get_state(self) -> dict[str, Any]:
@@ -114,7 +92,7 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         self.num_env_steps_sampled = counters["num_env_steps_sampled"]
         self.num_env_steps_trained = counters["num_env_steps_trained"]
         self.num_training_steps = counters["num_training_steps"]
-        self._timesteps_total = self.num_env_steps_sampled
+        self._timesteps_total = self.num_env_steps_sampled  # type: ignore[assignment]
         self.episodes.set_state(state["episodes"])
         self.callbacks.set_state(state.get("callbacks", {}))
         self.evaluation.latest = dict(state["evaluation"])
@@ -152,10 +130,6 @@ class Checkpointing(RestoresFolders, PolicyAccess):
         """Tell whether the state is another trial's, as in population-based training."""
         theirs = state["trial_id"]
         return None not in (theirs, self._own_trial_id) and theirs != self._own_trial_id
-
-    @property
-    def _own_trial_id(self) -> str | None:
-        return self.trial_id if self._trial_info else None
 
     def get_learned_state(self) -> dict[str, Any]:
         """Return what an algorithm has learned besides weights, e.g. an adaptive coefficient."""

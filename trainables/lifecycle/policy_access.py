@@ -13,40 +13,22 @@ import numpy as np
 
 from trainables import registry
 from trainables.core.callables import callable_name
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.action_arguments import AnyState
 from trainables.core.policy.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
-from trainables.lifecycle.stopping import Stopping, running
+from trainables.lifecycle.built_trainable import BuiltTrainable
+from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.evaluation.needed_trust import TRAINABLE
 from trainables.runtime.evaluation.recording import recorded
-from trainables.runtime.learners.group import LearnerGroup
-from trainables.runtime.sampling.group import EnvRunnerGroup
-from trainables.runtime.sampling.worker_policies import policy_of
 
 
-class PolicyAccess(Stopping):
-    """Part of `Algorithm`: acts, gives and takes weights, exports."""
-
-    config: AlgorithmConfig
-    policies: dict[str, Policy]
-    env_runners: EnvRunnerGroup
-    learners: LearnerGroup
-    num_env_steps_sampled: int
-
-    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
-        """Return the learner's policy.
-
-        Raises:
-            KeyError: naming the ids there are.
-        """
-        return policy_of(self.policies, policy_id)
-
-    get_module = get_policy
+class PolicyAccess(BuiltTrainable):
+    """Base of `Algorithm`: acts, gives and takes weights, exports."""
 
     @running
     def compute_single_action(

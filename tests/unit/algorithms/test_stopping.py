@@ -13,7 +13,7 @@ from own_algorithms import SMALL, MyConfig, MyPPO
 
 from trainables import PPO, Algorithm, DQNConfig, PPOConfig
 from trainables.core.errors import ConfigError
-from trainables.lifecycle.stopping import StoppedError
+from trainables.lifecycle.folder_trainable import StoppedError
 
 OBS = np.zeros(4, np.float32)
 CALLS: dict[str, Callable[[Any, Path], Any]] = {
