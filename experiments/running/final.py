@@ -24,6 +24,7 @@ from analysis.results.load import load_sweep
 from analysis.results.mlflow_tags import FINAL_OF_TAG
 from analysis.statistics import interval_caution
 from experiments.errors import DoomedError
+from experiments.running.unsaved_sweep import was_saved
 from experiments.spec.paths import FINAL_FILE, SPEC_FILE
 from experiments.spec.scheduler_schema import FifoScheduler
 from experiments.spec.schema import Objective, SweepSpec
@@ -194,7 +195,7 @@ def _existing(folder: Path) -> list[Path]:
         is_named_so = _NAME.fullmatch(path.name)  # others are not a sweep's to remove
         if not (is_named_so and path.is_dir() and (path / SPEC_FILE).is_file()):
             continue
-        if any(path.glob("experiment_state-*.json")):
+        if was_saved(path):
             begun.append(path)
         else:
             shutil.rmtree(path)

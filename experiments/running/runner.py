@@ -19,7 +19,7 @@ from experiments.running.final import Final, run_final
 from experiments.running.fit import RunOptions, fit
 from experiments.running.results import Outcome
 from experiments.running.sweep_lock import sweep_lock
-from experiments.running.unsaved_sweep import remove_unsaved
+from experiments.running.unsaved_sweep import remove_unsaved, was_saved
 from experiments.schedulers.registry import scheduler_kind
 from experiments.search.registry import search_kind
 from experiments.spec.paths import SPEC_FILE
@@ -229,10 +229,10 @@ def _logs(config: Mapping[str, object]) -> bool:
 
 
 def _was_never_saved(folder: Path) -> bool:
-    """Whether a sweep was cut off before Tune saved anything; what there is of it is removed."""
+    """Tell whether a sweep was cut off before Tune saved a trial; if so, remove what there is."""
     with sweep_lock(folder):
         reconcile(folder)
-        if any(folder.glob("experiment_state-*.json")):
+        if was_saved(folder):
             return False
         remove_unsaved(folder)
         return True

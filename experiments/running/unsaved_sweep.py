@@ -1,4 +1,4 @@
-"""A sweep that was cut off before Tune saved anything: nothing in its folder can be continued."""
+"""A sweep that was cut off before Tune saved a trial: nothing in its folder can be continued."""
 
 from __future__ import annotations
 
@@ -11,11 +11,26 @@ from experiments.errors import SweepError
 from experiments.spec.paths import LOCK_FILE, SPEC_FILE
 from experiments.sweep.load import dump_spec, read_spec
 
-# What a sweep writes before Tune's first snapshot. Trials have folders with their settings.
+# What a sweep writes before a snapshot has trials. Trials have folders with their settings.
 _OURS = {SPEC_FILE, ENVIRONMENT_FILE, LOCK_FILE, ".validate_storage_marker"}
-_TUNES = ("tuner.pkl", "trainable.pkl", "callback-states-", "search_gen_state-", "searcher-state-")
+_STATE = "experiment_state-"
+_TUNES = (
+    *("tuner.pkl", "trainable.pkl", _STATE),
+    *("callback-states-", "search_gen_state-", "searcher-state-"),
+)
+_NO_TRIALS = b'{"trial_data": []'  # as Tune's first snapshot begins, which Tune cannot restore
 _TRIAL_FILES = ("params.json", "params.pkl")
 _OF_TRIALS = (*_TRIAL_FILES, "progress.csv", "error.", "events.out.tfevents.")
+
+
+def was_saved(folder: Path) -> bool:
+    """Tell whether Tune has saved a trial of a sweep, so that the sweep can be continued."""
+    return any(_has_trials(path) for path in folder.glob(f"{_STATE}*.json"))
+
+
+def _has_trials(state: Path) -> bool:
+    with state.open("rb") as stream:
+        return stream.read(len(_NO_TRIALS)) != _NO_TRIALS
 
 
 def remove_unsaved(folder: Path) -> None:

@@ -122,8 +122,9 @@ def test_a_sweep_stopped_before_its_first_result_goes_on(tmp_path: Path) -> None
     wait_until(lambda: (sweep / "spec.yaml").exists(), process)
     output = stopped(process, signal.SIGTERM)
     assert "Interrupted by SIGTERM" in output
+    before = set(sweep.glob("experiment_state-*.json"))  # Ray may have started by then
     process = start(tmp_path, "resume", "runs/sweep")
-    wait_until(lambda: any(sweep.glob("experiment_state-*.json")), process)
+    wait_until(lambda: set(sweep.glob("experiment_state-*.json")) - before, process)
     assert "`tunescape resume runs/sweep`" in stopped(process, signal.SIGTERM)
     assert not rows(sweep)
     assert "RUNNING" not in statuses(sweep.parent)

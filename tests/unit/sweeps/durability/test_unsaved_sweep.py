@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import SweepError
+from experiments.running import runner
 from experiments.running.runner import resume_sweep
-from experiments.running.unsaved_sweep import remove_unsaved
+from experiments.running.unsaved_sweep import remove_unsaved, was_saved
 
 SPEC = """
 name: mine
@@ -51,3 +52,23 @@ def test_resuming_a_folder_with_a_spec_of_ones_own_loses_nothing(tmp_path: Path)
     with pytest.raises(SweepError, match=r"notes\.md, spec\.yaml would be lost"):
         resume_sweep(folder)
     assert (folder / "notes.md").read_text() == "a year of work"
+
+
+def test_a_sweep_whose_state_has_no_trial_yet_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tune saves one at once, and cannot restore it: `list index out of range`."""
+    folder, run = begun(tmp_path), []
+    state = folder / "experiment_state-2026-01-01_00-00-00.json"
+    state.write_text('{"trial_data": [], "runner_data": {}, "stats": {"start_time": 1.0}}')
+    monkeypatch.setattr(runner, "run_sweep", lambda sweep, **_: run.append(sweep.spec.name))
+    resume_sweep(folder)
+    assert run == ["mine"] and not folder.exists()
+
+
+def test_a_sweep_whose_state_has_a_trial_goes_on(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    (folder / "experiment_state-2026-01-01_00-00-00.json").write_text('{"trial_data": []')
+    assert not was_saved(folder)
+    (folder / "experiment_state-2026-01-01_00-00-05.json").write_text('{"trial_data": [["{}"')
+    assert was_saved(folder)
