@@ -14,8 +14,7 @@ from ray import tune
 
 from trainables import PPO, Algorithm
 from trainables.core.errors import ConfigError
-from trainables.runtime.sampling.actor import Sample
-from trainables.runtime.sampling.group import EnvRunnerGroup
+from trainables.runtime.sampling.group import EnvRunnerGroup, Sample
 
 pytestmark = pytest.mark.usefixtures("ray_here")
 
@@ -223,7 +222,7 @@ def test_samples_come_without_a_barrier_and_each_is_counted_once(
     assert versions == sorted(versions)
     assert versions.count(0) <= 2
     assert versions[-1] == 1
-    actors: Any = group._runners
+    actors: Any = group
     assert all(actors._group.num_in_flight(i) <= 2 for i in (1, 2))
 
     (tmp_path / "kill-2").touch()

@@ -98,6 +98,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "trainables.runtime.envs": (
         "trainables.core.errors",
         "trainables.core.suggestions",
+        "trainables.runtime.random_streams",
         "trainables.core.callables",
         "trainables.core.data",
         "trainables.core.checkpoint",
@@ -152,6 +153,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "trainables.runtime.sampling": (
         "trainables.core.errors",
         "trainables.core.logs",
+        "trainables.runtime.random_streams",
         "trainables.core.callables",
         "trainables.core.data",
         "trainables.core.config",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
@@ -23,6 +24,8 @@ from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
+from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 
 
 def trial_threads(config: AlgorithmConfig, trial_info: Any) -> int:
@@ -146,6 +149,33 @@ def make_learners(
         return RemoteLearnerGroup(config, policies, make_learner, seed)
     learners = {m: make_learner(config, policy.module) for m, policy in policies.items()}
     return LocalLearnerGroup(LearnerWorker(config, policies, learners, connectors, seed))
+
+
+def make_env_runners(
+    existing: EnvRunnerGroup | None,
+    config: AlgorithmConfig,
+    policy: Policy,
+    env: VectorEnv,
+    seed: np.random.SeedSequence,
+    video_folder: str | None,
+) -> EnvRunnerGroup:
+    """Return what samples, in this process or in actors.
+
+    Args:
+        existing: Those of the trial before in this process: actors that fit are used again, others
+            end.
+        config: The algorithm's.
+        policy: The learner's.
+        env: What the env runner of this process steps; with actors it is closed.
+        seed: The root of the env runners' random streams.
+        video_folder: Where videos go; None if there are none.
+    """
+    actors = existing.handed_over(config) if existing is not None else None
+    if config.num_env_runners == 0:
+        return LocalEnvRunnerGroup(config, policy, env, seed)
+    group = RemoteEnvRunnerGroup(config, policy, seed, video_folder, actors)
+    env.close()
+    return group
 
 
 def video_folder(

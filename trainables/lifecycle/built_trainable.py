@@ -35,11 +35,10 @@ from trainables.runtime.envs.make import EnvContext
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.metrics import EpisodeWindow, Timers
-from trainables.runtime.random_streams import RandomStreams, random_streams
+from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
 from trainables.runtime.sampling.endless import EndlessWatch
-from trainables.runtime.sampling.env_runner import draw_seed
 from trainables.runtime.sampling.group import EnvRunnerGroup
-from trainables.runtime.sampling.worker_policies import policy_of
+from trainables.runtime.sampling.workers import policy_of
 from trainables.runtime.trial_log import tell_set_up
 
 
@@ -214,18 +213,12 @@ class BuiltTrainable(FolderTrainable):
         """
 
     def _set_up_env_runners(self, env: VectorEnv, seed: np.random.SeedSequence) -> None:
-        mine = env if self.config.num_env_runners == 0 else None
         existing: EnvRunnerGroup | None = getattr(self, "env_runners", None)
-        if existing is None:
-            self.env_runners = EnvRunnerGroup(
-                self.config, self.get_policy(), mine, seed, self._video_folder()
-            )
-        else:
-            existing.rebuild(self.config, self.get_policy(), mine, seed, self._video_folder())
+        self.env_runners = building.make_env_runners(
+            existing, self.config, self.get_policy(), env, seed, self._video_folder()
+        )
         self.env_runners.on_recreated = self._env_runners_recreated
         self.env_runners.push_policies = self.learners.push_policies
-        if mine is None:
-            env.close()
 
     def _set_up_evaluation(self, seed: np.random.SeedSequence) -> None:
         existing: EvaluationGroup | None = getattr(self, "eval_env_runner_group", None)

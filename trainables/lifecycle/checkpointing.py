@@ -31,8 +31,7 @@ from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
-from trainables.runtime.random_streams import RandomStreams
-from trainables.runtime.sampling.env_runner import draw_seed
+from trainables.runtime.random_streams import RandomStreams, draw_seed
 
 _STATE = "checkpoint"
 

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from trainables.runtime.envs.curriculum import set_task
+from trainables.runtime.random_streams import draw_seeds
 
 logger = logging.getLogger("trainables")
 
@@ -123,7 +124,7 @@ class SubEnvironment(gym.Wrapper):
 
     def _start_fresh(self) -> tuple[Any, dict[str, Any]]:
         (seeds,) = self._seeds.spawn(1)
-        reset_seed, action_seed = (int(word >> 1) for word in seeds.generate_state(2, np.uint32))
+        reset_seed, action_seed = draw_seeds(seeds)
         self.context = self._maker.context()
         self.env = self._maker.make_inner(self.context)
         if self._task is not None:

@@ -21,7 +21,7 @@ from trainables.runtime.evaluation.plan import EvaluationPlan, Part, warn_of_idl
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.evaluation.runner import EvaluationActor, EvaluationRunner, Task
 from trainables.runtime.sampling.worker_calls import CallsWorkers
-from trainables.runtime.sampling.worker_policies import LocalWorker
+from trainables.runtime.sampling.workers import LocalWorker
 
 logger = logging.getLogger("trainables")
 

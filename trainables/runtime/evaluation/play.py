@@ -21,6 +21,7 @@ from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.episodes import episode_hooks
 from trainables.runtime.envs.make import EnvName, EnvOptions, make_vector_env
+from trainables.runtime.envs.seeding import reset_seeds, reset_with_infos
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.envs.video import Video, end_video
 from trainables.runtime.evaluation.plan import EvaluationPlan, part_seed
@@ -29,8 +30,7 @@ from trainables.runtime.evaluation.watch import Outcome, PlayedStep, Watch
 from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sampling.acting import SlotActor
 from trainables.runtime.sampling.endless import LONGEST_EVALUATED, EvaluationWatch
-from trainables.runtime.sampling.env_runner import reset_seeds, reset_with_infos
-from trainables.runtime.sampling.finite_rows import Place, check_rewards
+from trainables.runtime.sampling.row_checks import Place, check_rewards
 
 __all__ = ["EvaluationResult", "evaluate_policy", "play_episodes"]
 

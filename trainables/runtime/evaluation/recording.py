@@ -12,7 +12,7 @@ from trainables.core.export.graph_verification import NUM_OBSERVATIONS
 from trainables.core.networks.state import reset_state
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvName, env_name, make_vector_env
-from trainables.runtime.sampling.env_runner import reset_with_infos
+from trainables.runtime.envs.seeding import reset_with_infos
 
 _NUM_SLOTS = 4
 

@@ -21,8 +21,7 @@ from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.sampling.endless import longest_evaluated
-from trainables.runtime.sampling.worker_envs import WorkerEnvs
-from trainables.runtime.sampling.worker_policies import WorkerPolicies
+from trainables.runtime.sampling.workers import Worker
 
 T = TypeVar("T")
 
@@ -58,7 +57,7 @@ class Played(NamedTuple):
     parts: dict[int, EvaluationResult]
 
 
-class EvaluationRunner(WorkerPolicies, WorkerEnvs):
+class EvaluationRunner(Worker):
     """Plays parts of evaluations with a policy that it leaves as it is.
 
     Args:
@@ -169,11 +168,6 @@ class EvaluationRunner(WorkerPolicies, WorkerEnvs):
         self._finished_task = number
         if at_once:
             self._ended_task = number
-
-    def set_policy_state(self, state: dict[str, Any], version: int) -> None:
-        """Take over the learner's weights and filter statistics (for runners in actors)."""
-        self.policy.set_state(state)
-        self.weights_version = version
 
     def _make_env(self, num_slots: int, task: Task, shows: bool) -> VectorEnv:
         folder = task.video_folder if shows else None

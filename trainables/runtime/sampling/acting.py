@@ -10,8 +10,8 @@ import torch
 from trainables.core.networks.state import reset_state
 from trainables.core.policy.actable import Actable
 from trainables.core.policy.acting_policy import Acted
-from trainables.runtime.sampling.env_runner import check_masks, draw_seed
-from trainables.runtime.sampling.finite_rows import Place, check_observations
+from trainables.runtime.random_streams import draw_seed
+from trainables.runtime.sampling.row_checks import Place, check_masks, check_observations
 
 
 class SlotActor:
@@ -70,7 +70,7 @@ class SlotActor:
                 policy.explorer.restart(self._kept, is_first)
         self._rows = policy.observations.layout.rows(obs, extras)
         check_observations(policy.observations, self._rows, lengths, self._place)
-        check_masks(policy, self._rows, is_over, lengths, self._place.env)
+        check_masks(policy.observations, self._rows, is_over, lengths, self._place)
         self._before = reset_state(self._state, is_first)
         self._acted = policy.act(
             self._rows, self._explore, self._generator, self._before, self._kept

@@ -1,31 +1,24 @@
-"""`EnvRunnerActor`: an env runner in a process of its own, and what it sends of a sample."""
+"""`EnvRunnerActor`: an env runner in a process of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import ray
 import torch
-from gymnasium.vector import VectorEnv
 
-from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_uncalled
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
-from trainables.core.errors import ConfigError
 from trainables.core.logs import logger, set_log_level
-from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import runner_device
 from trainables.runtime.envs.make import env_name, make_vector_env, training_options
-from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.slot_tasks import set_tasks
-from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
-from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner, SampleReport
+from trainables.runtime.sampling.runner_class import make_env_runner
 
 T = TypeVar("T")
 
@@ -37,10 +30,10 @@ class RunnerPlan:
     Attributes:
         config: The algorithm's config.
         policy_options: The arguments of its policy.
-        seed: Root of its random streams.
-        index: From 1.
+        seed: The root of its random streams.
+        index: Its number, from 1.
         video_folder: Where videos go; None if there are none.
-        tasks: Of its slots, where an earlier env runner had some.
+        tasks: The tasks of its slots, where an earlier env runner had some.
     """
 
     config: AlgorithmConfig
@@ -49,48 +42,6 @@ class RunnerPlan:
     index: int
     video_folder: str | None = None
     tasks: list[Any] | None = None
-
-
-class SampleReport(NamedTuple):
-    """What the driver wants to know of a sample at once; the rollouts are apart.
-
-    Attributes:
-        num_env_steps: Rows that do not only reset.
-        episodes: Those that ended.
-        weights_version: Of the weights that acted.
-        moments: What the observation filter has to learn of it; None without one.
-    """
-
-    num_env_steps: int
-    episodes: Episodes
-    weights_version: int
-    moments: RunningMoments | None
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A fragment of one env runner.
-
-    Attributes:
-        index: The env runner, from 1; 0 in process.
-        num_env_steps: Rows that do not only reset.
-        episodes: Those that ended.
-        weights_version: Of the weights that acted.
-        rollouts: By module id, or a Ray reference to that.
-    """
-
-    index: int
-    num_env_steps: int
-    episodes: Episodes
-    weights_version: int
-    rollouts: Any
-
-    def fetch(self) -> dict[str, Rollout]:
-        """The rollouts by module id. Their arrays are read-only if they are another process's."""
-        fetched: dict[str, Rollout] = (
-            ray.get(self.rollouts) if isinstance(self.rollouts, ray.ObjectRef) else self.rollouts
-        )
-        return fetched
 
 
 class EnvRunnerActor:
@@ -124,7 +75,7 @@ class EnvRunnerActor:
         logger.info("env runner %d: %d slots of %r", index, env.num_envs, env_name(config.env))
 
     def ping(self) -> int:
-        """This env runner's index."""
+        """Return this env runner's index."""
         return self.runner.ping()
 
     def call(
@@ -146,58 +97,8 @@ class EnvRunnerActor:
         # Apart from the weights, which are the same for a while: it changes with every round.
         self.runner.policy.set_exploration(**exploration)
         rollouts, episodes = self.runner.sample(num_steps)
-        return report_of(self.runner, rollouts, episodes), rollouts
+        return self.runner.report(rollouts, episodes), rollouts
 
     def _take_over(self, version: int, state: dict[str, Any] | None) -> None:
         if state is not None:
             self.runner.set_policy_state(state, version)
-
-
-def report_of(runner: EnvRunner, rollouts: dict[str, Rollout], episodes: Episodes) -> SampleReport:
-    """Return what is said of a sample that an env runner has just made."""
-    has_filter = runner.policy.observations.filter is not None
-    return SampleReport(
-        rollouts[DEFAULT_MODULE_ID].num_env_steps,
-        episodes,
-        runner.weights_version,
-        runner.take_filter_moments() if has_filter else None,
-    )
-
-
-def make_env_runner(
-    config: AlgorithmConfig,
-    policy: Policy,
-    env: VectorEnv,
-    seed: np.random.SeedSequence,
-    worker_index: int = 0,
-) -> EnvRunner:
-    """Return the env runner of an environment: the class of `env_runner_cls` if there is one."""
-    fitting = RemoteEnvRunner if isinstance(env, RemoteVectorEnv) else EnvRunner
-    return _runner_class(config.env_runner_cls, fitting)(config, policy, env, seed, worker_index)
-
-
-def check_runner_class(config: AlgorithmConfig) -> None:
-    """See that `env_runner_cls` can sample, before there is an environment.
-
-    Raises:
-        ConfigError: if it is no class that fits.
-    """
-    _runner_class(
-        config.env_runner_cls, RemoteEnvRunner if config.remote_worker_envs else EnvRunner
-    )
-
-
-def _runner_class(given: str | type | None, fitting: type[EnvRunner]) -> type[EnvRunner]:
-    if given is None:
-        return fitting
-    found = resolve_callable(given) if isinstance(given, str) else given
-    if isinstance(found, type) and issubclass(found, fitting):
-        refuse_uncalled(found, ENV_RUNNER)
-        return found
-    name = given if isinstance(given, str) else callable_name(given)
-    module = "remote_env_runner" if fitting is RemoteEnvRunner else "env_runner"
-    raise ConfigError(
-        f"env_runner_cls = {name!r} is not allowed; allowed: a subclass of "
-        f"trainables.runtime.sampling.{module}:{fitting.__name__}"
-        + (", as remote_worker_envs is set" if fitting is RemoteEnvRunner else "")
-    )

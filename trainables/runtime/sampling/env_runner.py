@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,33 +11,38 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
-from trainables.core.errors import ConfigError
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import reset_state, stacked_states, state_arrays
-from trainables.core.policy.actable import Actable
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import Logged, MetricsLogger, extend
 from trainables.runtime.callbacks.episodes import episode_hooks
-from trainables.runtime.envs.make import EnvContext, EnvName, env_name
+from trainables.runtime.envs.make import EnvContext, env_name
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
-from trainables.runtime.sampling.finite_rows import Place, check_observations, check_rewards
+from trainables.runtime.random_streams import draw_seed
+from trainables.runtime.sampling.row_checks import (
+    Place,
+    check_masks,
+    check_observations,
+    check_rewards,
+)
 from trainables.runtime.sampling.whole_episodes import WholeEpisodes
-from trainables.runtime.sampling.worker_envs import WorkerEnvs
-from trainables.runtime.sampling.worker_policies import WorkerPolicies
+from trainables.runtime.sampling.workers import Worker
 
 _STEPS_AT_ONCE = 16  # that are stepped before a look at whether enough episodes are over
 
 
 class Episodes:
-    """Returns and lengths of the episodes that ended, in order; environments that were replaced.
+    """Returns and lengths of the episodes that ended, in order.
 
     Attributes:
-        logged: By callbacks.
+        num_restarts: How many environments were replaced.
+        logged: What callbacks have logged.
     """
 
     def __init__(self) -> None:
@@ -47,19 +52,35 @@ class Episodes:
         self.logged: Logged = {}
 
     def extend(self, other: Episodes) -> None:
-        """Append another's."""
+        """Append the episodes of another."""
         self.returns += other.returns
         self.lengths += other.lengths
         self.num_restarts += other.num_restarts
         extend(self.logged, other.logged)
 
 
+class SampleReport(NamedTuple):
+    """What the driver wants to know of a sample at once; the rollouts are apart.
+
+    Attributes:
+        num_env_steps: The number of rows that do not only reset.
+        episodes: The episodes that ended.
+        weights_version: The version of the weights that acted.
+        moments: What the observation filter has to learn of it; None without one.
+    """
+
+    num_env_steps: int
+    episodes: Episodes
+    weights_version: int
+    moments: RunningMoments | None
+
+
 class Recording:
     """Columns of a rollout while it is sampled, `[T, N, …]`; every row is to be written.
 
     Attributes:
-        obs: As they are stored, `[T+1, N, …]`.
-        inputs: Of the distribution; None if nobody asks for log-probabilities.
+        obs: Observations as they are stored, `[T+1, N, …]`.
+        inputs: Inputs of the distribution; None if nobody asks for log-probabilities.
     """
 
     def __init__(self, policy: Policy, num_steps: int, num_envs: int, uses_logp: bool):
@@ -74,14 +95,14 @@ class Recording:
         self.valid = np.empty(shape, bool)
 
 
-class EnvRunner(WorkerPolicies, WorkerEnvs):
+class EnvRunner(Worker):
     """Samples rollouts from vectorised environments, in process or as a Ray actor.
 
     Args:
         config: The algorithm's config.
-        policy: Acts. Shared with the learner in process; a copy of its own in an actor.
-        env: What is stepped; this runner closes it.
-        seed: Root of this runner's random streams: environments and exploration.
+        policy: The policy that acts: the learner's in process; a copy of its own in an actor.
+        env: The slots that are stepped; this runner closes them.
+        seed: The root of this runner's random streams: environments and exploration.
         worker_index: 0 in process, 1, 2, … for actors.
     """
 
@@ -162,7 +183,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         return self._sampled(self._whole.take(), episodes)
 
     def _fragment(self, num_steps: int) -> tuple[Rollout, Episodes]:
-        """Step every slot `num_steps` times; a rollout `[T, N]`, and the episodes that ended."""
+        """Step every slot `num_steps` times: a rollout `[T, N]`, and the episodes that ended."""
         columns = Recording(self.policy, num_steps, self.num_envs, self.config.uses_logp)
         # By names of their own: the loop looks at them several times a step.
         obs, actions, inputs = columns.obs, columns.actions, columns.inputs
@@ -170,6 +191,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         terminated, truncated = columns.terminated, columns.truncated
         episodes = Episodes()
         act, step, explore = self.policy.act, self.env.step, self.config.explore
+        sees = self.policy.observations
         states: list[dict[str, np.ndarray]] = []
         explorer, explored = self.policy.explorer, self._explored
         hooks = self._hooks
@@ -183,7 +205,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
                 self._state = reset_state(self._state, self._is_first)
                 if t % stride == 0:
                     states.append(state_arrays(self._state))
-            check_masks(self.policy, obs[t], self._resets_next, self._lengths, self.config.env)
+            check_masks(sees, obs[t], self._resets_next, self._lengths, self._place)
             acted = act(obs[t], explore, self._generator, self._state, explored)
             actions[t], self._state = acted.actions, acted.state
             if inputs is not None:
@@ -194,7 +216,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
                 self._drop_episodes(valid[t], infos[RESTARTS] > 0)
             self._is_first = ~valid[t]
             rewards[t][self._is_first] = 0.0  # nobody acted, whatever an environment gives
-            extras = self.policy.observations.extras(acted.actions, rewards[t], self._is_first)
+            extras = sees.extras(acted.actions, rewards[t], self._is_first)
             self._layout.write(obs[t + 1], next_obs, extras)
             self._check_row(obs[t + 1], rewards[t], valid[t])
             if explored:
@@ -206,7 +228,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         return self._rollout(columns, states), episodes
 
     def _sampled(self, rollout: Rollout, episodes: Episodes) -> tuple[dict[str, Rollout], Episodes]:
-        """Return what `sample` returns."""
+        """Tell callbacks and the log of a sample, and return what `sample` returns."""
         rollouts = {DEFAULT_MODULE_ID: rollout}
         self.callbacks(
             "on_sample_end", env_runner=self, samples=rollouts, metrics_logger=self._logger
@@ -221,7 +243,18 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
                 self.weights_version,
                 shapes(rollout),
             )
-        return rollouts, self._count_restarts(episodes)
+        if isinstance(self.env, (SyncVectorEnv, RemoteVectorEnv)):
+            total = count_restarts(self.env)
+            episodes.num_restarts, self._num_restarts = total - self._num_restarts, total
+        return rollouts, episodes
+
+    def report(self, rollouts: dict[str, Rollout], episodes: Episodes) -> SampleReport:
+        """Return what is said of the sample that has just been made."""
+        moments = None
+        if self.policy.observations.filter is not None:
+            moments = self.take_filter_moments()
+        steps = rollouts[DEFAULT_MODULE_ID].num_env_steps
+        return SampleReport(steps, episodes, self.weights_version, moments)
 
     def _rollout(self, columns: Recording, states: list[dict[str, np.ndarray]]) -> Rollout:
         """Return what was sampled; the next rollout goes on from its last row."""
@@ -265,20 +298,13 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
             check_observations(observations, obs, self._lengths + valid, self._place)
 
     def _drop_episodes(self, valid: np.ndarray, replaced: np.ndarray) -> None:
-        """Slots whose environments were replaced: nothing is known of this row's action.
+        """Drop the episodes of replaced environments: nothing is known of this row's action.
 
-        The episode counts nowhere: its return and length are not those of a whole one.
+        They count nowhere: their returns and lengths are not those of whole ones.
         """
         valid &= ~replaced
         self._returns[replaced] = 0
         self._lengths[replaced] = 0
-
-    def _count_restarts(self, episodes: Episodes) -> Episodes:
-        """Note the environments that were replaced since the last call."""
-        if isinstance(self.env, (SyncVectorEnv, RemoteVectorEnv)):
-            total = count_restarts(self.env)
-            episodes.num_restarts, self._num_restarts = total - self._num_restarts, total
-        return episodes
 
     def _track_episodes(
         self, rewards: np.ndarray, valid: np.ndarray, done: np.ndarray, episodes: Episodes
@@ -300,18 +326,13 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         return num_steps if self.policy.has_state else 0  # the frames before the first row
 
     def take_filter_moments(self) -> RunningMoments:
-        """Statistics of the frames since the last call; each frame is counted once."""
+        """Return statistics of the frames since the last call; each frame is counted once."""
         moments = self._moments
         self._moments = RunningMoments(self.policy.observations.preprocessor.num_features)
         return moments
 
-    def set_policy_state(self, state: dict[str, Any], version: int) -> None:
-        """Take over the learner's weights and filter statistics (for runners in actors)."""
-        self.policy.set_state(state)
-        self.weights_version = version
-
     def get_state(self) -> dict[str, Any]:
-        """Random streams, running episodes and, where it has one, the environment's state."""
+        """Return random streams, running episodes and the environment's state, if it has one."""
         return {
             "env": get_env_state(self.env),
             "generator": self._generator.get_state(),
@@ -367,7 +388,7 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         return True
 
     def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> list[Any]:
-        """Ask for each slot's task and set it; returns the tasks."""
+        """Ask for each slot's task and set it; return the tasks."""
         config = self.config
         context = EnvContext(config.env_config, self.worker_index, 0, config.num_env_runners)
         return choose_tasks(self.env, task_fn, result, context)
@@ -377,76 +398,9 @@ class EnvRunner(WorkerPolicies, WorkerEnvs):
         set_tasks(self.env, tasks)
 
     def ping(self) -> int:
-        """This runner's index; it answers when its environments are made."""
+        """Return this runner's index; it answers when its environments are made."""
         return self.worker_index
 
     def stop(self) -> None:
         """Close the environments."""
         self.env.close()
-
-
-def reset_with_infos(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[Any, dict[str, Any]]:
-    """Reset all slots, each with a random stream of its own; returns observations and infos.
-
-    An integer seed would give slot i of a `SyncVectorEnv` the stream of seed + i: slot 1 of seed 0
-    would then repeat slot 0 of seed 1.
-    """
-    # Also of the action spaces, which an environment may sample from. A user's vector environment
-    # gets one seed for all its slots, drawn from all 2**31, so that no two runs are neighbours.
-    children = seed.spawn(env.num_envs)
-    pairs = [_two_seeds(child) for child in children]
-    if isinstance(env, RemoteVectorEnv):
-        return env.reset(seed=pairs)
-    if not isinstance(env, SyncVectorEnv):
-        env.single_action_space.seed(pairs[0][1])
-        env.action_space.seed(pairs[-1][1])
-        return env.reset(seed=draw_seed(seed))
-    for slot, (_, action_seed) in zip(env.envs, pairs, strict=True):
-        slot.action_space.seed(action_seed)
-    return env.reset(seed=[env_seed for env_seed, _ in pairs])
-
-
-def reset_seeds(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[list[int], bool]:
-    """The seeds that `reset_with_infos` resets the slots with, and whether they share one."""
-    if not isinstance(env, (RemoteVectorEnv, SyncVectorEnv)):
-        return [draw_seed(seed)] * env.num_envs, True
-    fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
-    return [_two_seeds(child)[0] for child in fresh.spawn(env.num_envs)], False
-
-
-def _two_seeds(seed: np.random.SeedSequence) -> tuple[int, int]:
-    """Of an environment (`draw_seed`'s) and of its action space."""
-    first, second = seed.generate_state(2, np.uint32)
-    return int(first >> 1), int(second >> 1)
-
-
-def check_masks(
-    policy: Actable, obs: np.ndarray, resets_next: np.ndarray, lengths: np.ndarray, env: EnvName
-) -> None:
-    """Raise if a slot must act and its action mask allows nothing.
-
-    Args:
-        policy: Acts.
-        obs: Stored observations, `[N, *shape]`.
-        resets_next: Slots whose observation is an episode's last one: nobody acts on it. `[N]`.
-        lengths: Steps of the slots' episodes so far, `[N]`.
-        env: For the message.
-
-    Raises:
-        ConfigError: naming environment, step and slot.
-    """
-    impossible = policy.observations.without_action(obs)
-    if impossible is None:
-        return
-    impossible &= ~resets_next
-    if impossible.any():
-        slot = int(impossible.argmax())
-        raise ConfigError(
-            f"env {env_name(env)!r}: its {policy.observations.mask_path!r} allows no action "
-            f"at step {lengths[slot]} of the episode in slot {slot}"
-        )
-
-
-def draw_seed(seed: np.random.SeedSequence) -> int:
-    """One integer seed of a sequence, below 2**31 as environments expect."""
-    return int(seed.generate_state(1, np.uint32)[0] >> 1)

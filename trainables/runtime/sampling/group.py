@@ -1,11 +1,15 @@
-"""`EnvRunnerGroup`: an algorithm's env runners, in process or in Ray actors."""
+"""`EnvRunnerGroup`: an algorithm's env runners; the one of a trial without actors."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, TypeVar
 
 import numpy as np
+import ray
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
@@ -14,197 +18,187 @@ from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.group import ActorGroup
 from trainables.runtime.envs.slot_tasks import TaskFunction
-from trainables.runtime.sampling.actor import Sample
-from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
-from trainables.runtime.sampling.local_runners import LocalRunners
-from trainables.runtime.sampling.remote_runners import RemoteRunners
-from trainables.runtime.sampling.runner_functions import ChooseTasks, SetTasks, WithId
-from trainables.runtime.sampling.runners import Runners, Shared, joined
+from trainables.runtime.sampling.env_runner import EnvRunner, Episodes, SampleReport
+from trainables.runtime.sampling.runner_class import make_env_runner
 from trainables.runtime.sampling.worker_calls import CallsWorkers
-from trainables.runtime.sampling.worker_policies import LocalWorker
+from trainables.runtime.sampling.workers import LocalWorker
 
 T = TypeVar("T")
 
 
-class EnvRunnerGroup(CallsWorkers):
-    """All env runners of an algorithm behind one `sample`.
+@dataclass(frozen=True)
+class Sample:
+    """A fragment of one env runner.
 
-    With actors, one that fails (dies, does not answer within `sample_timeout_s`, or has an
-    environment that raises) is handled as the `fault_tolerance` settings say. What it was sampling
-    is lost and was never counted. One that is made again has its predecessor's index, weights,
-    filter, tasks and exploration, and random streams of its own.
+    Attributes:
+        index: The env runner's number, from 1; 0 in process.
+        num_env_steps: The number of rows that do not only reset.
+        episodes: The episodes that ended.
+        weights_version: The version of the weights that acted.
+        rollouts: The rollouts by module id, or a Ray reference to that.
+    """
+
+    index: int
+    num_env_steps: int
+    episodes: Episodes
+    weights_version: int
+    rollouts: Any
+
+    def fetch(self) -> dict[str, Rollout]:
+        """Return the rollouts by module id: read-only arrays if they are another process's."""
+        fetched: dict[str, Rollout] = (
+            ray.get(self.rollouts) if isinstance(self.rollouts, ray.ObjectRef) else self.rollouts
+        )
+        return fetched
+
+
+class EnvRunnerGroup(CallsWorkers, ABC):
+    """All env runners of an algorithm behind one `sample`. Indices of actors begin at 1.
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy; the in-process runner shares it, actors copy it.
-        env: The in-process runner's environment; None with actors.
-        seed: Root of the runners' random streams.
-        video_folder: Where videos go; None if there are none.
+        policy: The learner's policy.
 
     Attributes:
+        local_env_runner: The in-process env runner, whose index is 0; None with actors.
+        weights_version: The version of the learner's weights, counted by `sync_weights`.
+        tasks: The tasks of the slots of each env runner, in order of their index.
         on_recreated: Called with the indices of env runners that were made again.
         push_policies: Called when the weights of `local_worker()` are set: learners elsewhere
             take them over.
     """
 
-    def __init__(
-        self,
-        config: AlgorithmConfig,
-        policy: Policy,
-        env: VectorEnv | None,
-        seed: np.random.SeedSequence,
-        video_folder: str | None = None,
-    ):
+    local_env_runner: EnvRunner | None = None
+
+    def __init__(self, config: AlgorithmConfig, policy: Policy):
+        self._config, self._policy = config, policy
+        self.weights_version = 0
+        self.tasks: list[list[Any]] = []
+        self._moments: list[RunningMoments] = []  # of the samples since `sync_weights`
         self.on_recreated: Callable[[list[int]], None] | None = None
         self.push_policies: Callable[[], None] | None = None
-        self._start(config, policy, env, seed, video_folder, None)
-
-    def _start(
-        self,
-        config: AlgorithmConfig,
-        policy: Policy,
-        env: VectorEnv | None,
-        seed: np.random.SeedSequence,
-        video_folder: str | None,
-        existing: ActorGroup | None,
-    ) -> None:
-        self._config, self._policy, self._shared = config, policy, Shared()
-        self._runners: Runners
-        if config.num_env_runners == 0:
-            assert env is not None
-            self._runners = LocalRunners(config, policy, env, seed, self._shared)
-        else:
-            self._runners = RemoteRunners(
-                config,
-                policy,
-                seed,
-                self._shared,
-                video_folder=video_folder,
-                on_recreated=self._recreated,
-                existing=existing,
-            )
-
-    def rebuild(
-        self,
-        config: AlgorithmConfig,
-        policy: Policy,
-        env: VectorEnv | None,
-        seed: np.random.SeedSequence,
-        video_folder: str | None = None,
-    ) -> None:
-        """Start over with another config, in the same actor processes where they fit."""
-        existing = self._runners.handed_over(config)
-        self._start(config, policy, env, seed, video_folder, existing)
-
-    def _recreated(self, indices: list[int]) -> None:
-        if self.on_recreated is not None:
-            self.on_recreated(indices)
-
-    # ------------------------------------------------------------------ health
-
-    @property
-    def local_env_runner(self) -> EnvRunner | None:
-        """The in-process env runner; None with actors."""
-        return self._runners.local
-
-    @property
-    def num_env_runners(self) -> int:
-        """Number of actors, healthy or not."""
-        return len(self._runners.restarts)
-
-    @property
-    def num_healthy_env_runners(self) -> int:
-        """Number of actors that can be asked."""
-        return sum(index > 0 for index in self._runners.healthy)
-
-    @property
-    def num_restarts(self) -> int:
-        """How often an env runner was made again, in this run and in those it goes on with."""
-        return sum(self._runners.restarts)
-
-    def probe(self) -> list[int]:
-        """Ask idle env runners for a sign of life; returns those that failed."""
-        return self._runners.probe()
-
-    def restore(self, *, wait: bool = True) -> list[int]:
-        """Make failed env runners again, see `FaultTolerantActors.restore`."""
-        return self._runners.restore(wait=wait)
 
     # ------------------------------------------------------------------ sampling
 
     def sample(self, *, all_columns: bool = False) -> tuple[dict[str, Rollout], Episodes]:
-        """One fragment from every env runner, side by side and ordered by index.
+        """Return one fragment from every env runner, side by side and ordered by index.
 
         Filter statistics are gathered but stay as they are until `sync_weights`.
 
         Args:
-            all_columns: Columns of env runners that failed are there, with no valid row; else they
-                are missing.
+            all_columns: Whether columns of env runners that failed are there, with no valid row;
+                else they are missing.
         """
-        samples = self._runners.sample()
+        samples = self._sample_each()
         episodes = Episodes()
         for sample in samples:
             episodes.extend(sample.episodes)
-        return joined(samples, self.num_env_runners if all_columns else 0), episodes
+        parts = {sample.index: sample.rollouts for sample in samples}
+        first = samples[0].rollouts
+        if all_columns and len(parts) < self.num_env_runners:
+            blank = {m: rollout.without_steps() for m, rollout in first.items()}
+            parts = {i: parts.get(i, blank) for i in range(1, self.num_env_runners + 1)}
+        joined = {m: Rollout.concatenate([part[m] for part in parts.values()]) for m in first}
+        return joined, episodes
 
+    @abstractmethod
+    def _sample_each(self) -> list[Sample]:
+        """Return a fragment of each that did not fail, of one at least, in order of their index."""
+
+    def _received(self, index: int, report: SampleReport, rollouts: Any) -> Sample:
+        """Return the sample of an env runner; its moments are kept."""
+        if report.moments is not None:
+            self._moments.append(report.moments)
+        steps, version = report.num_env_steps, report.weights_version
+        return Sample(index, steps, report.episodes, version, rollouts)
+
+    @abstractmethod
     def request_samples(self) -> None:
         """Ask every healthy env runner for as many fragments as may be under way."""
-        self._runners.request_samples()
 
+    @abstractmethod
     def ready_samples(self, timeout_s: float | None = None) -> list[Sample]:
-        """Samples that have arrived since the last call, each once; asks for more at once.
+        """Return the samples that have arrived since the last call, each once; ask for more.
 
         In process, one fragment is sampled.
 
         Args:
             timeout_s: How long to wait for the first, seconds; None: as long as it takes.
         """
-        return self._runners.ready_samples(timeout_s)
 
     # ------------------------------------------------------------------ weights
-
-    @property
-    def weights_version(self) -> int:
-        """The version of the learner's weights, counted by `sync_weights`."""
-        return self._shared.weights_version
-
-    @weights_version.setter
-    def weights_version(self, version: int) -> None:
-        self._shared.weights_version = version
 
     def sync_weights(self) -> None:
         """Publish the learner's weights and the merged filter statistics as a new version.
 
         Each env runner takes them over when it begins with what it is asked for next.
         """
-        self._shared.weights_version += 1
+        self.weights_version += 1
         if self._policy.observations.filter is not None:
-            for moments in self._shared.moments:
+            for moments in self._moments:
                 self._policy.observations.filter.merge(moments)
-        self._shared.moments = []
-        self._runners.publish()
+        self._moments = []
+        self._publish()
+
+    @abstractmethod
+    def _publish(self) -> None:
+        """Let each have the policy's present state when it begins with what it is asked next."""
+
+    # ------------------------------------------------------------------ health
+
+    @property
+    @abstractmethod
+    def _healthy(self) -> list[int]:
+        """The indices of those that can be asked."""
+
+    @property
+    @abstractmethod
+    def _restarts(self) -> list[int]:
+        """How often each actor was made again, in this run and in those it goes on with."""
+
+    @property
+    def num_env_runners(self) -> int:
+        """Number of actors, healthy or not."""
+        return len(self._restarts)
+
+    @property
+    def num_healthy_env_runners(self) -> int:
+        """Number of actors that can be asked."""
+        return sum(index > 0 for index in self._healthy)
+
+    @property
+    def num_restarts(self) -> int:
+        """How often an env runner was made again, in this run and in those it goes on with."""
+        return sum(self._restarts)
+
+    @abstractmethod
+    def probe(self) -> list[int]:
+        """Ask idle env runners for a sign of life; return those that failed."""
+
+    @abstractmethod
+    def restore(self, *, wait: bool = True) -> list[int]:
+        """Make failed env runners again, see `FaultTolerantActors.restore`."""
 
     # ------------------------------------------------------------------ tasks
 
-    @property
-    def tasks(self) -> list[list[Any]]:
-        """The tasks of the slots of each env runner, in order of their index."""
-        return self._shared.tasks
-
     def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> None:
         """Ask for the task of every slot of every env runner, and set it."""
-        chosen = self._runners.ask_all(ChooseTasks(task_fn, result))
-        before = SetTasks(self.tasks or [tasks for tasks in chosen if tasks is not None])
-        self._shared.tasks = [
-            before.of(index) if tasks is None else tasks
+        chosen = self._ask_all(methodcaller("choose_tasks", task_fn, result))
+        before = self.tasks or [tasks for tasks in chosen if tasks is not None]
+        self.tasks = [
+            tasks_of(before, index) if tasks is None else tasks
             for index, tasks in enumerate(chosen, start=1)
         ]
 
     def set_tasks(self, tasks: list[list[Any]]) -> None:
         """Set tasks again, of each env runner's slots; those of other numbers are dealt out."""
-        self._shared.tasks = tasks
+        self.tasks = tasks
         if tasks:
-            self.foreach_env_runner(SetTasks(tasks), timeout_s=self._config.sample_timeout_s)
+            timeout_s = self._config.sample_timeout_s
+            self.foreach_env_runner(
+                lambda runner: runner.set_tasks(tasks_of(tasks, runner.worker_index)),
+                timeout_s=timeout_s,
+            )
 
     # ------------------------------------------------------------------ access
 
@@ -215,7 +209,7 @@ class EnvRunnerGroup(CallsWorkers):
         env_runner_ids: Iterable[int] | None = None,
         timeout_s: float | None = None,
     ) -> list[T]:
-        """Apply a function to every healthy env runner; results in order of their index.
+        """Apply a function to every healthy env runner; return results in order of their index.
 
         Each has the learner's present weights by then. What the function raises is raised here;
         one that dies or does not answer is a failure, and its result is missing.
@@ -223,14 +217,14 @@ class EnvRunnerGroup(CallsWorkers):
         Args:
             function: Sent to the actors, so it must be serialisable by Ray.
             local_env_runner: Whether the in-process one takes part.
-            env_runner_ids: Only these, from 1; 0 is the in-process one. None: all.
+            env_runner_ids: The indices of those that are asked, from 1; 0 is the in-process one.
+                None: all.
             timeout_s: How long each may take, seconds; None: as long as it takes.
         """
-        healthy = self._runners.healthy
-        wanted = set(healthy if env_runner_ids is None else env_runner_ids)
+        wanted = set(self._healthy if env_runner_ids is None else env_runner_ids)
         if not local_env_runner:
             wanted.discard(0)
-        return self._runners.foreach(function, [i for i in healthy if i in wanted], timeout_s)
+        return self._foreach(function, [i for i in self._healthy if i in wanted], timeout_s)
 
     def foreach_env_runner_with_id(
         self,
@@ -239,13 +233,26 @@ class EnvRunnerGroup(CallsWorkers):
         env_runner_ids: Iterable[int] | None = None,
         timeout_s: float | None = None,
     ) -> list[T]:
-        """Like `foreach_env_runner`; the function also gets the runner's index."""
+        """Do as `foreach_env_runner`; the function also gets the runner's index."""
         return self.foreach_env_runner(
-            WithId(function), local_env_runner, env_runner_ids, timeout_s
+            lambda runner: function(runner.worker_index, runner),
+            local_env_runner,
+            env_runner_ids,
+            timeout_s,
         )
 
+    @abstractmethod
+    def _foreach(
+        self, function: Callable[[EnvRunner], T], indices: list[int], timeout_s: float | None
+    ) -> list[T]:
+        """Return the results of a function, see `foreach_env_runner`."""
+
+    @abstractmethod
+    def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
+        """Return the results of a function, one of each env runner; None of those that failed."""
+
     def local_worker(self) -> EnvRunner | LocalWorker:
-        """The trial's own worker: the in-process env runner, with actors their master copy."""
+        """Return the trial's own worker: the in-process env runner, or the actors' master copy."""
         if self.local_env_runner is not None:
             self.local_env_runner.push_policies = self.push_policies
             return self.local_env_runner
@@ -254,31 +261,129 @@ class EnvRunnerGroup(CallsWorkers):
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """States of all env runners, in order; None of those that have failed."""
+        """Return the states of all env runners, in order; None of those that have failed."""
         return {
             "weights_version": self.weights_version,
-            "runners": self._runners.get_states(),
-            "restarts": self._runners.restarts,
-            "pending_moments": [moments.get_state() for moments in self._shared.moments],
+            "runners": self._get_states(),
+            "restarts": self._restarts,
+            "pending_moments": [moments.get_state() for moments in self._moments],
         }
 
+    def _get_states(self) -> list[dict[str, Any] | None]:
+        return self._ask_all(methodcaller("get_state"))
+
     def set_state(self, state: dict[str, Any]) -> bool:
-        """Take over `get_state`'s; returns whether every episode goes on where it was.
+        """Take over `get_state`'s; return whether every episode goes on where it was.
 
         An env runner that had failed when the state was made begins on streams of its own.
         """
         self.weights_version = int(state["weights_version"])
-        self._shared.moments = []
+        self._moments = []
         for moments_state in state["pending_moments"]:
             moments = RunningMoments(0)
             moments.set_state(moments_state)
-            self._shared.moments.append(moments)
-        return self._runners.set_states(state["runners"], state.get("restarts", []))
+            self._moments.append(moments)
+        return self._set_states(state["runners"], state.get("restarts", []))
 
+    @abstractmethod
+    def _set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
+        """Take over states and `_restarts`; return whether every episode goes on."""
+
+    @abstractmethod
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Start new episodes on new random streams; what is under way is dropped."""
-        self._runners.reseed(seed)
 
+    @abstractmethod
     def stop(self) -> None:
         """Close environments and end the actors."""
-        self._runners.stop()
+
+    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
+        """Stop, but for actor processes that fit another config; these are returned."""
+        self.stop()
+        return None
+
+
+class LocalEnvRunnerGroup(EnvRunnerGroup):
+    """An env runner in this process, which acts with the learner's own policy.
+
+    Args:
+        config: The algorithm's config.
+        policy: The learner's policy.
+        env: The environment, which is closed by `stop`.
+        seed: The root of the random streams.
+    """
+
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policy: Policy,
+        env: VectorEnv,
+        seed: np.random.SeedSequence,
+    ):
+        super().__init__(config, policy)
+        self._fragment_length = config.get_rollout_fragment_length(0)
+        self.local_env_runner = make_env_runner(config, policy, env, child_seed(seed, 0))
+
+    @property
+    def _runner(self) -> EnvRunner:
+        assert self.local_env_runner is not None
+        return self.local_env_runner
+
+    def _sample_each(self) -> list[Sample]:
+        rollouts, episodes = self._runner.sample(self._fragment_length)
+        return [self._received(0, self._runner.report(rollouts, episodes), rollouts)]
+
+    def request_samples(self) -> None:
+        """Ask for nothing: `ready_samples` samples."""
+
+    def ready_samples(self, timeout_s: float | None = None) -> list[Sample]:
+        return self._sample_each()
+
+    def _publish(self) -> None:
+        self._runner.weights_version = self.weights_version  # it shares the policy
+
+    @property
+    def _healthy(self) -> list[int]:
+        return [] if self.local_env_runner is None else [0]
+
+    @property
+    def _restarts(self) -> list[int]:
+        return []
+
+    def probe(self) -> list[int]:
+        return []
+
+    def restore(self, *, wait: bool = True) -> list[int]:
+        return []
+
+    def _foreach(
+        self, function: Callable[[EnvRunner], T], indices: list[int], timeout_s: float | None
+    ) -> list[T]:
+        return [function(self._runner) for _ in indices]
+
+    def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
+        return [function(self._runner)]
+
+    def _set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
+        if len(states) != 1 or states[0] is None:
+            return False
+        self._publish()
+        return self._runner.set_state(states[0])
+
+    def reseed(self, seed: np.random.SeedSequence) -> None:
+        self._runner.reseed(child_seed(seed, 0))
+
+    def stop(self) -> None:
+        if self.local_env_runner is not None:
+            self.local_env_runner.stop()
+            self.local_env_runner = None
+
+
+def tasks_of(tasks: list[list[Any]], index: int) -> list[Any]:
+    """Return the tasks of an env runner's slots; those of other numbers are dealt out."""
+    return tasks[max(0, index - 1) % len(tasks)]
+
+
+def child_seed(seed: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
+    """Return the stream of one env runner: the same however many others there are."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *path))

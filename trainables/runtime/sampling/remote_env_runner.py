@@ -11,7 +11,8 @@ from trainables.core.data.batch import Rollout
 from trainables.core.networks.state import reset_state, state_arrays
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.sub_environment import RESTARTS
-from trainables.runtime.sampling.env_runner import EnvRunner, Episodes, Recording, check_masks
+from trainables.runtime.sampling.env_runner import EnvRunner, Episodes, Recording
+from trainables.runtime.sampling.row_checks import check_masks
 
 
 class RemoteEnvRunner(EnvRunner):
@@ -36,6 +37,7 @@ class RemoteEnvRunner(EnvRunner):
         states = [state_arrays(self._state) for _ in range(0, num_steps, stride)] if stride else []
 
         explorer, explored, hooks = self.policy.explorer, self._explored, self._hooks
+        sees = self.policy.observations
         if hooks is not None:
             hooks.begin()
 
@@ -50,7 +52,7 @@ class RemoteEnvRunner(EnvRunner):
                 if stride:
                     self._state = reset_state(self._state, self._is_first & acts)
                     self._store_states(states, slots[clock[slots] % stride == 0], clock // stride)
-                check_masks(self.policy, now, self._resets_next, self._lengths, self.config.env)
+                check_masks(sees, now, self._resets_next, self._lengths, self._place)
                 kept = {name: part.clone() for name, part in explored.items()}
                 acted = self.policy.act(
                     now, self.config.explore, self._generator, self._state, explored
@@ -82,7 +84,7 @@ class RemoteEnvRunner(EnvRunner):
             self._is_first = np.where(ready, ~is_valid, self._is_first)
             if explored:
                 explorer.restart(explored, ready & self._is_first)
-            extras = self.policy.observations.extras(taken, polled.rewards, self._is_first)
+            extras = sees.extras(taken, polled.rewards, self._is_first)
             new = self._layout.rows(polled.obs, extras)
             now = now.copy()
             now[ready] = new[ready]
@@ -108,7 +110,7 @@ class RemoteEnvRunner(EnvRunner):
 
 
 def _of_slots(mask: np.ndarray, new: Any, old: Any) -> Any:
-    """New recurrent states of the slots in the mask, the old ones of the others."""
+    """Return new recurrent states of the slots in the mask, the old ones of the others."""
     return {name: _merged(mask, new[name], old[name]) for name in new}
 
 

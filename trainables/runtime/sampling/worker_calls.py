@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainables.runtime.sampling.runner_functions import WithId, WithIndex
-
 T = TypeVar("T")
 
 # What is not possible with these keywords.
@@ -60,7 +58,7 @@ class CallsWorkers:
             func: Sent to the actors, so it must be serialisable by Ray.
             local_worker: With actors: True puts the result of `local_worker()` before theirs.
                 Without: False leaves it out. None: all workers that have environments.
-            remote_worker_ids: Only these actors, from 1; None: all.
+            remote_worker_ids: The actors that are asked, from 1; None: all.
             timeout_seconds: How long each may take; None: as long as it takes.
             options: The reference's `healthy_only=True`, `return_obj_refs=False` and
                 `mark_healthy=False`, which are always so.
@@ -84,19 +82,19 @@ class CallsWorkers:
         return results + self.foreach_env_runner(func, False, ids, timeout_seconds)
 
     def foreach_worker_with_id(self, func: Callable[[int, Any], T], **options: Any) -> list[T]:
-        """Like `foreach_worker`; the function gets the worker's index first."""
-        return self.foreach_worker(WithId(func), **options)
+        """Do as `foreach_worker`; the function gets the worker's index first."""
+        return self.foreach_worker(lambda worker: func(worker.worker_index, worker), **options)
 
     def foreach_worker_with_index(self, func: Callable[[Any, int], T], **options: Any) -> list[T]:
-        """Like `foreach_worker`; the function gets the worker's index last."""
-        return self.foreach_worker(WithIndex(func), **options)
+        """Do as `foreach_worker`; the function gets the worker's index last."""
+        return self.foreach_worker(lambda worker: func(worker, worker.worker_index), **options)
 
     def foreach_env(self, func: Callable[[Any], T]) -> list[list[T]]:
         """Apply a function to each environment of every worker; a list for each worker."""
         return self.foreach_env_runner(lambda worker: worker.foreach_env(func))
 
     def foreach_env_with_context(self, func: Callable[[Any, Any], T]) -> list[list[T]]:
-        """Like `foreach_env`; the function also gets what the environment was made with."""
+        """Do as `foreach_env`; the function also gets what the environment was made with."""
         return self.foreach_env_runner(lambda worker: worker.foreach_env_with_context(func))
 
     def foreach_policy(self, func: Callable[[Any, str], T]) -> list[T]:

@@ -22,9 +22,10 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.remote.slot import SlotDiedError
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
-from trainables.runtime.sampling.env_runner import EnvRunner, reset_with_infos
+from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 REMOTE = EnvOptions(remote=True)

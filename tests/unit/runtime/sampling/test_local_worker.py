@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.sampling.worker_policies import LocalWorker
+from trainables.runtime.sampling.workers import LocalWorker
 
 
 def worker(push_policies: Any = None) -> LocalWorker:

@@ -14,7 +14,8 @@ from trainables.core.data.batch import Rollout
 from trainables.core.learning.minibatches import minibatches
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.sampling.env_runner import EnvRunner, reset_with_infos
+from trainables.runtime.envs.seeding import reset_with_infos
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 
 def make_runner(env: Any, seed: int = 0, **settings: Any) -> EnvRunner:

@@ -25,6 +25,7 @@ from trainables.runtime.envs.sub_environment import (
     RESTARTS,
     SubEnvironmentError,
 )
+from trainables.runtime.random_streams import draw_seeds
 
 logger = logging.getLogger("trainables")
 
@@ -220,8 +221,7 @@ class RemoteVectorEnv(VectorEnv):
 
     def _next_seeds(self, index: int) -> tuple[int, int]:
         (child,) = self._seeds[index].spawn(1)
-        first, second = child.generate_state(2, np.uint32)
-        return int(first >> 1), int(second >> 1)
+        return draw_seeds(child)
 
     # ------------------------------------------------------------------ tasks, state, end
 

@@ -1,4 +1,4 @@
-"""What an environment gives must be finite numbers: refused before anything is made of it."""
+"""What an environment gives must be finite numbers and allow an action, or it is refused."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trainables.core.data.spaces import PLAIN
+from trainables.core.errors import ConfigError
 from trainables.core.policy.actable import SeesObservations
 from trainables.runtime.envs.make import EnvName, env_name
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
@@ -23,7 +24,7 @@ class Place(NamedTuple):
 
     Attributes:
         env: The environment.
-        who: E.g. "env runner 0".
+        who: What steps it, e.g. "env runner 0".
     """
 
     env: EnvName
@@ -38,9 +39,9 @@ def check_rewards(rewards: np.ndarray, steps: np.ndarray, place: Place) -> None:
     """Raise unless all rewards are finite.
 
     Args:
-        rewards: `[N]`.
+        rewards: The rewards of the slots, `[N]`.
         steps: Steps of the slots' episodes before this one, `[N]`.
-        place: For the message.
+        place: Where it is, for the message.
 
     Raises:
         SubEnvironmentError: naming environment, slot and step.
@@ -62,10 +63,10 @@ def check_observations(
     """Raise unless all numbers of observations are finite, or connectors make such of them.
 
     Args:
-        observations: The policy's.
-        rows: As its layout stores them, `[N, *shape]`.
+        observations: How the policy sees observations.
+        rows: Observations as its layout stores them, `[N, *shape]`.
         steps: Steps of the slots' episodes that led to them, `[N]`; 0 of an episode's first.
-        place: For the message.
+        place: Where it is, for the message.
 
     Raises:
         SubEnvironmentError: naming environment, slot, step, and where it is in the observation.
@@ -81,3 +82,34 @@ def check_observations(
         f"{place.slot(slot)}: the observation after step {steps[slot]} of its episode is "
         f"{values[tuple(index)]} at {where}{index}; {_ADVICE}"
     )
+
+
+def check_masks(
+    observations: SeesObservations,
+    rows: np.ndarray,
+    resets_next: np.ndarray,
+    steps: np.ndarray,
+    place: Place,
+) -> None:
+    """Raise if a slot must act and its action mask allows nothing.
+
+    Args:
+        observations: How the policy sees observations.
+        rows: Observations as its layout stores them, `[N, *shape]`.
+        resets_next: Slots whose observation is an episode's last one: nobody acts on it. `[N]`.
+        steps: Steps of the slots' episodes so far, `[N]`.
+        place: Where it is, for the message.
+
+    Raises:
+        ConfigError: naming environment, step and slot.
+    """
+    impossible = observations.without_action(rows)
+    if impossible is None:
+        return
+    impossible &= ~resets_next
+    if impossible.any():
+        slot = int(impossible.argmax())
+        raise ConfigError(
+            f"env {env_name(place.env)!r}: its {observations.mask_path!r} allows no action "
+            f"at step {steps[slot]} of the episode in slot {slot}"
+        )

@@ -1,4 +1,4 @@
-"""Policies by their ids, and what every kind of worker offers through those that act in it."""
+"""What every kind of worker offers: its policies by their ids, and the environments it steps."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.policy.policy import Policy
-
-if TYPE_CHECKING:
-    from trainables.core.config.config import AlgorithmConfig
+from trainables.runtime.envs.context import EnvContext
+from trainables.runtime.envs.slot_tasks import each_env
 
 T = TypeVar("T")
 
@@ -27,16 +26,27 @@ def policy_of(policies: Mapping[str, Policy], policy_id: str) -> Policy:
     return policies[policy_id]
 
 
-class WorkerPolicies:
-    """Access to the policies of a worker, by their ids. There is one as yet.
+class Worker:
+    """Access to the policies of a worker, by their ids, and to the environments of its slots.
+
+    There is one policy as yet. The environments are those that are stepped: a function may look at
+    them and change how they go on, but whoever steps or resets one disturbs the episode in it.
 
     Attributes:
-        policy: Acts.
+        config: The algorithm's config.
+        policy: The policy that acts.
+        env: All slots; None while there are none.
+        worker_index: 0 in process, 1, 2, … for actors.
+        weights_version: The version of the weights that the policy has.
         push_policies: Lets learners elsewhere take over weights that are set here; None where the
             policy is no learner's.
     """
 
+    config: AlgorithmConfig
     policy: Policy
+    env: Any
+    worker_index: int
+    weights_version: int
     push_policies: Callable[[], None] | None = None
 
     @property
@@ -77,8 +87,37 @@ class WorkerPolicies:
         if self.push_policies is not None:
             self.push_policies()
 
+    def set_policy_state(self, state: dict[str, Any], version: int) -> None:
+        """Take over the learner's weights and filter statistics (for runners in actors)."""
+        self.policy.set_state(state)
+        self.weights_version = version
 
-class LocalWorker(WorkerPolicies):
+    def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
+        """Apply a function to the environment of each slot; see `each_env`.
+
+        Raises:
+            RuntimeError: if there is none now.
+        """
+        return self.foreach_env_with_context(lambda env, context: function(env))
+
+    def foreach_env_with_context(self, function: Callable[[Any, EnvContext], T]) -> list[T]:
+        """Apply a function to the environment of each slot and what it was made with.
+
+        Raises:
+            RuntimeError: if there is none now.
+        """
+        if self.env is None:
+            raise RuntimeError(
+                "an evaluation makes its environments when it begins and closes them when it ends: "
+                "there is none now. Set what they are made with as evaluation_config="
+                "{'env_config': …}, or reach them in on_episode_start, as `env`"
+            )
+        config = self.config
+        context = EnvContext(config.env_config, self.worker_index, 0, config.num_env_runners)
+        return each_env(self.env, function, context)
+
+
+class LocalWorker(Worker):
     """The trial's own copy of what env runners in actors have; it has no environment.
 
     Its policy is the learner's: what is set here is learned from, and reaches the env runners with
@@ -86,8 +125,8 @@ class LocalWorker(WorkerPolicies):
 
     Args:
         config: The algorithm's config.
-        policy: The learner's.
-        weights_version: Of its weights, as the group counts them.
+        policy: The learner's policy.
+        weights_version: The version of its weights, as the group counts them.
         push_policies: Lets learners in actors take over what has been set here.
 
     Attributes:
@@ -109,11 +148,11 @@ class LocalWorker(WorkerPolicies):
         self.push_policies = push_policies
 
     def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
-        """Nothing: the environments are those of the actors."""
+        """Return nothing: the environments are those of the actors."""
         return []
 
     def foreach_env_with_context(self, function: Callable[[Any, Any], T]) -> list[T]:
-        """Nothing: the environments are those of the actors."""
+        """Return nothing: the environments are those of the actors."""
         return []
 
     if not TYPE_CHECKING:  # for mypy every attribute would then exist

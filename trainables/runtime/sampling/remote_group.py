@@ -1,9 +1,10 @@
-"""`RemoteRunners`: env runners in Ray actors inside the trial's placement group."""
+"""`RemoteEnvRunnerGroup`: env runners in actors inside the trial's placement group."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from operator import methodcaller
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,10 +17,9 @@ from trainables.runtime.actors.bundles import ENV_RUNNERS, Bundles
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.actors.process import ActorOptions
-from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan, Sample
+from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan
 from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.runner_functions import Reseed, SetState, SetTasks
-from trainables.runtime.sampling.runners import Shared, child_seed
+from trainables.runtime.sampling.group import EnvRunnerGroup, Sample, child_seed, tasks_of
 
 T = TypeVar("T")
 
@@ -28,40 +28,38 @@ ROLE = "env runner"
 _RESTART = 1 << 20  # apart from the numbers of the streams that an env runner has itself
 
 
-class RemoteRunners:
+class RemoteEnvRunnerGroup(EnvRunnerGroup):
     """Env runners in actors, each with a copy of the learner's policy.
+
+    One that fails (dies, does not answer within `sample_timeout_s`, or has an environment that
+    raises) is handled as the `fault_tolerance` settings say. What it was sampling is lost and was
+    never counted. One that is made again has its predecessor's index, weights, filter, tasks and
+    exploration, and random streams of its own.
 
     Args:
         config: The algorithm's config.
         policy: The learner's policy.
         seed: The root of the random streams.
-        shared: What the group keeps.
         video_folder: Where videos go; None if there are none.
-        on_recreated: Called with the indices of actors that were made again.
         existing: Actors of another config whose processes fit this one.
     """
-
-    local: EnvRunner | None = None
 
     def __init__(
         self,
         config: AlgorithmConfig,
         policy: Policy,
         seed: np.random.SeedSequence,
-        shared: Shared,
-        *,
         video_folder: str | None,
-        on_recreated: Callable[[list[int]], None],
         existing: ActorGroup | None,
     ):
-        self._config, self._policy, self._seed, self._shared = config, policy, seed, shared
-        self._video_folder, self._on_recreated = video_folder, on_recreated
+        super().__init__(config, policy)
+        self._seed, self._video_folder = seed, video_folder
         self._restarts_before: dict[int, int] = {}  # of the run that this one goes on with
         self._fragment_lengths = {
             index: config.get_rollout_fragment_length(index)
             for index in range(1, config.num_env_runners + 1)
         }
-        self.publish()
+        self._publish()
         if existing is None:
             self._group = ActorGroup(
                 EnvRunnerActor,
@@ -94,36 +92,38 @@ class RemoteRunners:
     def _build_arguments(self, index: int, num_restarts: int) -> tuple[RunnerPlan]:
         restarts = num_restarts + self._restarts_before.get(index, 0)
         seed = child_seed(self._seed, index, *([_RESTART, restarts] if restarts else []))
-        tasks = SetTasks(self._shared.tasks).of(index) if self._shared.tasks else None
+        tasks = tasks_of(self.tasks, index) if self.tasks else None
         recipe = self._policy.recipe
         return (RunnerPlan(self._config, recipe, seed, index, self._video_folder, tasks),)
 
     # ------------------------------------------------------------------ health
 
     @property
-    def healthy(self) -> list[int]:
+    def _healthy(self) -> list[int]:
         return self._group.healthy
 
     @property
-    def restarts(self) -> list[int]:
+    def _restarts(self) -> list[int]:
         indices = range(1, len(self._group) + 1)
         return [self._restarts_before.get(i, 0) + self._group.restarts(i) for i in indices]
 
     def probe(self) -> list[int]:
         return self._actors.probe()
 
-    def restore(self, *, wait: bool) -> list[int]:
+    def restore(self, *, wait: bool = True) -> list[int]:
         return self._actors.restore(wait=wait)
 
     def _welcome(self, indices: list[int]) -> None:
         """Bring env runners that were made again up to date, and tell of them."""
-        if self._shared.tasks:  # they may have changed since it was begun
-            self._call_each(dict.fromkeys(indices, SetTasks(self._shared.tasks)))
-        self._on_recreated(indices)
+        if self.tasks:  # they may have changed since it was begun
+            own = {i: methodcaller("set_tasks", tasks_of(self.tasks, i)) for i in indices}
+            self._call_each(own)
+        if self.on_recreated is not None:
+            self.on_recreated(indices)
 
     # ------------------------------------------------------------------ sampling
 
-    def sample(self) -> list[Sample]:
+    def _sample_each(self) -> list[Sample]:
         good: list[Reply] = []
         while not good:
             self._actors.look_after()
@@ -131,7 +131,7 @@ class RemoteRunners:
             good = self._actors.answered(
                 self._group.call_each("sample", arguments, timeout_s=self._config.sample_timeout_s)
             )
-        return self._received(good)
+        return self._samples(good)
 
     def request_samples(self) -> None:
         most = self._config.max_requests_in_flight_per_env_runner
@@ -145,7 +145,7 @@ class RemoteRunners:
                     timeout_s=self._config.sample_timeout_s,
                 )
 
-    def ready_samples(self, timeout_s: float | None) -> list[Sample]:
+    def ready_samples(self, timeout_s: float | None = None) -> list[Sample]:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             self._actors.look_after()
@@ -154,12 +154,12 @@ class RemoteRunners:
             good = self._actors.answered(self._group.ready(remaining))
             if good:
                 self.request_samples()
-                return self._received(good)
+                return self._samples(good)
             if remaining == 0:
                 return []
 
-    def _received(self, replies: list[Reply]) -> list[Sample]:
-        return [self._shared.received(reply.index, *reply.value) for reply in replies]
+    def _samples(self, replies: list[Reply]) -> list[Sample]:
+        return [self._received(reply.index, *reply.value) for reply in replies]
 
     def _sample_arguments(self, index: int) -> tuple[Any, ...]:
         exploration = self._policy.exploration
@@ -169,7 +169,7 @@ class RemoteRunners:
 
     # ------------------------------------------------------------------ weights
 
-    def publish(self) -> None:
+    def _publish(self) -> None:
         """Put the policy's state into the object store, once for all actors."""
         if not ray.is_initialized():
             ray.init(include_dashboard=False)
@@ -180,18 +180,18 @@ class RemoteRunners:
         """Return what a request brings: the version, and its state if the actor has another one."""
         process = self._group.restarts(index)
         if self._has_published.get(index) == process:
-            return self._shared.weights_version, None
+            return self.weights_version, None
         self._has_published[index] = process
-        return self._shared.weights_version, self._published
+        return self.weights_version, self._published
 
     # ------------------------------------------------------------------ functions
 
-    def ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
+    def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
         found = self._call_each(dict.fromkeys(self._group.healthy, function))
         return [found.get(index) for index in range(1, len(self._group) + 1)]
 
-    def foreach(
-        self, function: Callable[[EnvRunner], T], indices: Iterable[int], timeout_s: float | None
+    def _foreach(
+        self, function: Callable[[EnvRunner], T], indices: list[int], timeout_s: float | None
     ) -> list[T]:
         replies = self._call(dict.fromkeys(indices, function), timeout_s)
         for reply in replies:
@@ -200,7 +200,7 @@ class RemoteRunners:
         return [reply.value for reply in self._actors.answered(replies)]
 
     def _call_each(self, functions: Mapping[int, Callable[[EnvRunner], T]]) -> dict[int, T]:
-        """Results of functions by the index of the actor; they are missing of those that failed."""
+        """Return results of functions by the index of the actor, without those that failed."""
         replies = self._call(functions, self._config.sample_timeout_s)
         return {reply.index: reply.value for reply in self._actors.answered(replies)}
 
@@ -212,36 +212,38 @@ class RemoteRunners:
 
     # ------------------------------------------------------------------ state
 
-    def get_states(self) -> list[dict[str, Any] | None]:
+    def _get_states(self) -> list[dict[str, Any] | None]:
         busy = {index for index in self._group.healthy if self._group.num_in_flight(index)}
-        states = self.ask_all(lambda runner: runner.get_state())
+        states = super()._get_states()
         for index, state in enumerate(states, start=1):
             if state is not None and index in busy:  # what is under way will be lost: a seam
                 state["follows"] = False
         return states
 
-    def set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
+    def _set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
         self._group.forget()  # what is under way is of another life
-        self.publish()
+        self._publish()
         if len(states) != len(self._group):
             return False
         self._actors.wait_until_built()
         before = dict(enumerate(restarts, start=1))
-        functions: dict[int, Callable[[EnvRunner], bool]] = {}
+        functions: dict[int, Callable[[EnvRunner], bool | None]] = {}
         for index in self._group.healthy:
             state = states[index - 1]
             if state is None:  # it had failed: it begins on streams of its own
                 before[index] = before.get(index, 0) + 1
-                functions[index] = Reseed(child_seed(self._seed, index, _RESTART, before[index]))
+                seed = child_seed(self._seed, index, _RESTART, before[index])
+                functions[index] = methodcaller("reseed", seed)
             else:
-                functions[index] = SetState(state)
+                functions[index] = methodcaller("set_state", state)
         self._restarts_before = before
-        return all(self._call_each(functions).values())
+        return False not in self._call_each(functions).values()
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         self._seed = seed
         self._group.forget()
-        self._call_each({i: Reseed(child_seed(seed, i)) for i in self._group.healthy})
+        healthy = self._group.healthy
+        self._call_each({i: methodcaller("reseed", child_seed(seed, i)) for i in healthy})
 
     def stop(self) -> None:
         self._group.stop()

@@ -1,0 +1,53 @@
+"""Which class an env runner is of: the setting `env_runner_cls`, or the one that fits."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_uncalled
+from trainables.core.errors import ConfigError
+from trainables.core.policy.policy import Policy
+from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
+
+
+def make_env_runner(
+    config: AlgorithmConfig,
+    policy: Policy,
+    env: VectorEnv,
+    seed: np.random.SeedSequence,
+    worker_index: int = 0,
+) -> EnvRunner:
+    """Return the env runner of an environment: the class of `env_runner_cls` if there is one."""
+    fitting = RemoteEnvRunner if isinstance(env, RemoteVectorEnv) else EnvRunner
+    return _runner_class(config.env_runner_cls, fitting)(config, policy, env, seed, worker_index)
+
+
+def check_runner_class(config: AlgorithmConfig) -> None:
+    """See that `env_runner_cls` can sample, before there is an environment.
+
+    Raises:
+        ConfigError: if it is no class that fits.
+    """
+    fitting = RemoteEnvRunner if config.remote_worker_envs else EnvRunner
+    _runner_class(config.env_runner_cls, fitting)
+
+
+def _runner_class(given: str | type | None, fitting: type[EnvRunner]) -> type[EnvRunner]:
+    if given is None:
+        return fitting
+    found = resolve_callable(given) if isinstance(given, str) else given
+    if isinstance(found, type) and issubclass(found, fitting):
+        refuse_uncalled(found, ENV_RUNNER)
+        return found
+    name = given if isinstance(given, str) else callable_name(given)
+    module = "remote_env_runner" if fitting is RemoteEnvRunner else "env_runner"
+    raise ConfigError(
+        f"env_runner_cls = {name!r} is not allowed; allowed: a subclass of "
+        f"trainables.runtime.sampling.{module}:{fitting.__name__}"
+        + (", as remote_worker_envs is set" if fitting is RemoteEnvRunner else "")
+    )
