@@ -11,6 +11,7 @@ from placed import AsksForFakeGPUs
 
 from trainables import PPO
 from trainables.core.data.batch import Rollout
+from trainables.runtime.envs.games.known import PACKAGES
 from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
 
 _REPLAY: dict[str, Any] = {
@@ -79,9 +80,7 @@ _NEEDS = {
     "LunarLander": ("Box2D", "box2d"),
     "HalfCheetah": ("mujoco", "mujoco"),
     "Hopper": ("mujoco", "mujoco"),
-    "ALE/": ("ale_py", "atari"),
-    "MinAtar/": ("minatar", "minatar"),
-    "MiniGrid-": ("minigrid", "minigrid"),
+    **{start: (package.library, package.extra) for start, package in PACKAGES.items()},
 }
 
 

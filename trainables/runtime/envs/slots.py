@@ -22,12 +22,11 @@ from trainables.runtime.envs.constructors import (
     takes_keywords,
 )
 from trainables.runtime.envs.context import EnvContext
+from trainables.runtime.envs.games.known import is_of_known_package
 from trainables.runtime.envs.several_agents import has_several_agents, not_yet
 from trainables.runtime.envs.sub_environment import SubEnvironment
 from trainables.runtime.envs.time_limits import limited, made_by, take_limit
 from trainables.runtime.envs.video import Video, VideoRecorder, with_window
-
-_KNOWN_PACKAGES = ("gymnasium.", "ale_py.", "minatar.", "minigrid.", "trainables.")
 
 
 @dataclass(frozen=True)
@@ -175,8 +174,3 @@ class SlotMaker:
                 arguments["max_episode_steps"] = context["max_episode_steps"]
         # Gymnasium's checker warns; `check_env` raises one error.
         return {"disable_env_checker": True, **arguments}
-
-
-def is_of_known_package(spec: EnvSpec) -> bool:
-    """Tell whether an environment is one of gymnasium's own or of a known package."""
-    return isinstance(spec.entry_point, str) and spec.entry_point.startswith(_KNOWN_PACKAGES)

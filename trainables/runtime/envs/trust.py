@@ -12,9 +12,8 @@ from trainables.core.callables import UntrustedName
 from trainables.core.config.atari import ENVPOOL_ARGUMENTS, LIFE_LOSS, PREPROCESS, is_envpool
 from trainables.core.config.settings import CODE
 from trainables.core.trust import Doubt
-from trainables.runtime.envs.games.known import register
+from trainables.runtime.envs.games.known import is_of_known_package, register
 from trainables.runtime.envs.make import is_name_safe, is_tune_name
-from trainables.runtime.envs.slots import is_of_known_package
 
 # The settings that are judged here, together.
 ENVIRONMENT = ("env", "env_config")

@@ -20,9 +20,8 @@ from trainables.core.config.settings import CODE
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy_options import checked_options
 from trainables.core.trust import Doubt, doubts_of
-from trainables.runtime.envs.games.known import register
+from trainables.runtime.envs.games.known import is_of_known_package, register
 from trainables.runtime.envs.make import is_name_safe, is_tune_name
-from trainables.runtime.envs.slots import is_of_known_package
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
 
 TRAINABLE = "trainable"

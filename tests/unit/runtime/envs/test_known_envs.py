@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -14,14 +17,50 @@ import pytest
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games import known as known_envs
-from trainables.runtime.envs.games.known import Package, known_creator
+from trainables.runtime.envs.games.known import Package, is_of_known_package, known_creator
 from trainables.runtime.envs.make import make_vector_env
+
+ROOT = Path(__file__).parents[4]
 
 
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(known_envs.PACKAGES, "Nowhere/", Package("no_such_library.envs", "atari"))
     with pytest.raises(ConfigError, match=r"no_such_library.*pip install 'tunescape\[atari\]'"):
         make_vector_env("Nowhere/Game-v1")
+
+
+def test_a_package_is_imported_and_trusted_by_its_line_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toypack.py").write_text(
+        "import gymnasium\n"
+        "from fakes import EndlessEnv\n"
+        "class Corridor(EndlessEnv): pass\n"
+        "gymnasium.register('toypack/Corridor-v0', entry_point='toypack:Corridor')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(gym.envs.registration, "registry", dict(gym.registry))
+    monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
+    monkeypatch.setitem(known_envs.PACKAGES, "toypack/", Package("toypack", "toys"))
+    env = make_vector_env("toypack/Corridor-v0", num_envs=2)
+    assert env.reset(seed=0)[0].shape[0] == 2
+    assert is_of_known_package(gym.spec("toypack/Corridor-v0"))
+    monkeypatch.delitem(known_envs.PACKAGES, "toypack/")
+    assert not is_of_known_package(gym.spec("toypack/Corridor-v0"))
+
+
+@pytest.mark.parametrize(
+    "package", sorted(set(known_envs.PACKAGES.values())), ids=lambda p: p.extra
+)
+def test_a_package_can_be_installed_and_is_told_of(package: Package) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert package.extra in extras, "pyproject.toml has no such extra"
+    name = re.split("[<>=]", extras[package.extra][0])[0]
+    versions = (ROOT / "constraints.txt").read_text().lower()
+    assert f"\n{name}==" in versions, "constraints.txt names no version of it"
+    guide = (ROOT / "trainables/guides/environments.md").read_text()
+    assert f"`{package.extra}`" in guide, "the guide does not name its extra"
 
 
 def test_an_unknown_id_of_a_known_package_is_unknown() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from trainables.core.callables import resolve_callable
 from trainables.core.config.atari import present_id
@@ -27,6 +29,11 @@ class Package(NamedTuple):
     extra: str
     creator: str = ""
 
+    @property
+    def library(self) -> str:
+        """The package that is imported."""
+        return self.module.partition(".")[0]
+
 
 _GAMES = "trainables.runtime.envs.games"
 
@@ -38,10 +45,20 @@ PACKAGES: dict[str, Package] = {
     "BabyAI-": Package("minigrid", "minigrid", f"{_GAMES}.minigrid_mission:GridWorld"),
 }
 
-
 # Of gymnasium's own environments that need a library, by the part of gymnasium that they lie in:
 # the library, and the extra of this project that installs it.
 _OF_GYMNASIUM = {"mujoco": ("MuJoCo", "mujoco"), "box2d": ("Box2D", "box2d")}
+
+
+def is_of_known_package(spec: EnvSpec) -> bool:
+    """Tell whether an environment is one of gymnasium's own or of a known package.
+
+    These are trusted without being named, and not checked before they are stepped.
+    """
+    entry, libraries = spec.entry_point, {package.library for package in PACKAGES.values()}
+    if not isinstance(entry, str):
+        return False
+    return re.split("[.:]", entry)[0] in {"gymnasium", "trainables", *libraries}
 
 
 def missing_library(env_id: object) -> ConfigError | None:
@@ -106,9 +123,8 @@ def _import(env_id: str, package: Package) -> None:
     try:
         module: Any = importlib.import_module(package.module)
     except ModuleNotFoundError as error:
-        library = package.module.partition(".")[0]
-        if error.name != library:  # something else is broken
+        if error.name != package.library:  # something else is broken
             raise
-        raise _not_installed(env_id, library, package.extra) from None
+        raise _not_installed(env_id, package.library, package.extra) from None
     if env_id not in gym.registry and hasattr(module, "register_envs"):
         module.register_envs()

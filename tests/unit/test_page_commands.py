@@ -1,0 +1,119 @@
+"""The commands in the pages are there, and take the options and values that the pages give them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from page_blocks import ROOT, blocks
+
+from experiments import cli
+
+FOLDERS = ("trainables", "search_spaces", "experiments", "analysis")
+PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
+PLACEHOLDERS = re.compile(r"[…\[|<{]")  # `[--what trials|curves] DIR…`
+START = {
+    "tunescape": re.compile(r"^(?:.*&& )?(tunescape [^\n]*)$", re.MULTILINE),
+    "python": re.compile(rf"^(?:.*/)?(python -m (?:{'|'.join(FOLDERS)})\b[^\n]*)$", re.MULTILINE),
+}
+
+
+def commands(program: str, *, in_blocks: bool) -> Iterator[str]:
+    """Every command of a program: the lines of blocks, or what stands in backticks in the text."""
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        if name == "CHANGELOG.md":  # it tells of commands as they were
+            continue
+        if in_blocks:
+            for code in blocks(name, "bash"):
+                yield from START[program].findall(code.replace("\\\n", " "))
+            continue
+        text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+        for code in re.findall(r"`([^`]+)`", text):
+            whole = " ".join(code.split())
+            if START[program].fullmatch(whole) and not PLACEHOLDERS.search(whole):
+                yield whole
+
+
+def mistake(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the program says of a command that it refuses as it reads it; it is not run."""
+    words = shlex.split(command, comments=True)
+    try:
+        if words[0] == "tunescape":
+            cli.app(args=words[1:], prog_name="tunescape")
+        else:
+            sys.argv = words[2:]
+            runpy.run_module(words[2], run_name="__main__")
+        return "it reads no options, and would have been run"
+    except SystemExit as end:
+        said = capsys.readouterr()
+        return "" if end.code in (0, None) else said.err or said.out
+    except ImportError as error:
+        return str(error)
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands end when they have read what they were given."""
+    read = argparse.ArgumentParser.parse_args
+
+    def parse_args(parser: argparse.ArgumentParser, *given: Any, **more: Any) -> None:
+        read(parser, *given, **more)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+    [context] = typer.Context.__bases__
+    monkeypatch.setattr(context, "invoke", lambda *given, **more: None)
+    monkeypatch.setattr(sys, "argv", [])
+
+
+IN_BLOCKS = sorted(set(commands("tunescape", in_blocks=True)))
+IN_TEXT = sorted(set(commands("tunescape", in_blocks=False)))
+MODULES = sorted({*commands("python", in_blocks=True), *commands("python", in_blocks=False)})
+
+
+def test_pages_have_commands() -> None:
+    assert len(IN_BLOCKS) > 40 and len(IN_TEXT) > 40 and len(MODULES) > 20
+
+
+@pytest.mark.parametrize("command", IN_BLOCKS)
+@pytest.mark.usefixtures("nothing_runs")
+def test_a_command_in_a_block_is_read(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert mistake(command, capsys) == ""
+
+
+@pytest.mark.parametrize("command", IN_TEXT)
+@pytest.mark.usefixtures("nothing_runs")
+def test_a_command_in_the_text_is_read(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = mistake(command, capsys)  # the text may leave out what it does not speak of
+    assert said == "" or "Missing argument" in said
+
+
+@pytest.mark.parametrize("command", MODULES)
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.usefixtures("nothing_runs")
+def test_a_module_reads_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert mistake(command, capsys) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("tunescape runn quickstart", "No such command 'runn'"),
+        ("tunescape run quickstart --dry", "No such option: --dry"),
+        ("tunescape evaluate runs/quickstart --episodes many", "Invalid value for '--episodes'"),
+        ("tunescape export", "Missing argument"),
+        ("python -m trainables.metric_table --wirte", "unrecognized arguments: --wirte"),
+        ("python -m trainables.metric_tables", "No module named trainables.metric_tables"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_runs")
+def test_a_mistake_is_seen(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said in " ".join(mistake(command, capsys).split())
