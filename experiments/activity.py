@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from experiments.terminal import say
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
@@ -84,7 +86,7 @@ class _Activity:
             self._what = what
             if not self.console.is_terminal or self.console.is_dumb_terminal:
                 text = f"{what[:1].upper()}{what[1:]} …"
-                self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+                say(self.console, text)
             elif self._live is None:
                 self._start_line()
             else:

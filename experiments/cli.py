@@ -7,9 +7,9 @@ imported when it is called.
 from __future__ import annotations
 
 import os
+import pkgutil
 import sys
 import warnings
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -20,42 +20,42 @@ from experiments.commands.mistakes import show_warning, tell
 from experiments.stop_signals import stop_signals
 
 COMMANDS = {
-    "run": ("run", "Run a sweep."),
+    "run": ("run:run", "Run a sweep."),
     "resume": (
-        "resume",
+        "resume:resume",
         "Continue a sweep that was cut off, or extend one. Finished trials are kept.",
     ),
     "evaluate": (
-        "evaluate",
+        "evaluate:evaluate",
         "Play episodes with a trained policy: its return with an interval, videos, traces.",
     ),
-    "export": ("export", "Export the best policy of a sweep, or another one."),
+    "export": ("export:export", "Export the best policy of a sweep, or another one."),
     "report": (
-        "report",
+        "report:report",
         "Write the report of one or several sweeps: an HTML page that works offline.",
     ),
-    "frames": ("frames", "Write a sweep's results as a table, for your own analysis."),
+    "frames": ("frames:frames", "Write a sweep's results as a table, for your own analysis."),
     "compare": (
-        "compare",
+        "compare:compare",
         "Compare sweeps: which is better over a shared budget, and how sure that is.",
     ),
-    "list": ("listing", "List the algorithms, search spaces and specs that there are."),
-    "space": ("space", "Show a search space."),
+    "list": ("listing:list_", "List the algorithms, search spaces and specs that there are."),
+    "space": ("space:space", "Show a search space."),
     "show": (
-        "show_spec",
+        "show_spec:show",
         "Show a spec with all that it extends and every default, or as a Python script.",
     ),
     "schema": (
-        "schema",
+        "schema:schema",
         "Print the JSON schema of specs, with which editors complete and check them.",
     ),
-    "ui": ("ui", "Start the MLflow UI, on this machine only."),
+    "ui": ("ui:ui", "Start the MLflow UI, on this machine only."),
     "train": (
-        "train",
+        "train:app",
         "Train one algorithm on one environment, or what a file says: `train file`.",
     ),
 }
-"""Each command's module in `experiments.commands`, and what it does."""
+"""Each command's function in `experiments.commands` (the app of several), and what it does."""
 
 _VERBOSE = ("-v", "-vv", "-vvv", "--verbose")
 
@@ -83,8 +83,7 @@ class _Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, rest
-        module = import_module(f"experiments.commands.{COMMANDS[name][0]}")
-        return name, typer.main.get_command(module.app), rest
+        return name, command_of(name), rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -93,6 +92,15 @@ class _Commands(TyperGroup):
                 return super().invoke(ctx)
             except KeyboardInterrupt as stop:
                 shell.end(str(stop))
+
+
+def command_of(name: str) -> Any:
+    """Return a command of `COMMANDS`; its module is imported for that."""
+    found = pkgutil.resolve_name(f"experiments.commands.{COMMANDS[name][0]}")
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(name)(function)
+    return typer.main.get_command(found)
 
 
 app = typer.Typer(

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.commands import shell
-from experiments.commands.evaluation.evaluate import evaluate_folder
-from experiments.commands.evaluation.output import (
-    check_output,
-    show_evaluation,
-    show_files,
-    video_paths,
-    write_episodes,
-)
+from experiments.commands.evaluation.evaluate import Evaluation, evaluate_folder
+from experiments.commands.evaluation.summary import or_none
+from experiments.errors import ExperimentError
+from experiments.output_files import check_writable
+from experiments.spec.paths import shown_path
 from experiments.stop_signals import interrupted_status
+from experiments.terminal import say
 
-app = typer.Typer(add_completion=False)
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trainables.runtime.evaluation.watch import EpisodeRecord
 
 
-@app.command()
+TABLES = ("folded", "all", "none")
+FORMS = ("table", "json")
+FORMATS = (".csv", ".parquet")
+TRACE_FORMAT = ".parquet"
+_FIRST, _ENDS = 8, 3  # a folded table has the first episodes, the worst and the best ones
+
+
 def evaluate(
     checkpoint: Annotated[
         Path,
@@ -110,3 +118,239 @@ def evaluate(
     show_files(evaluation, shell.errors(), output, trace)
     if evaluation.interrupted:
         raise typer.Exit(interrupted_status())
+
+
+def check_output(
+    form: str,
+    table: str,
+    output: Path | None,
+    *,
+    trace: Path | None = None,
+    trace_images: bool = False,
+    video: Path | None = None,
+    video_episodes: int | None = None,
+) -> None:
+    """Check options before anything is played.
+
+    Raises:
+        ExperimentError: naming the option and what is allowed, or what it has no use without; or a
+            file that cannot be written.
+    """
+    if trace_images and trace is None:
+        raise ExperimentError("--trace-images: there is no trace; name its file with --trace")
+    if video_episodes is not None and video is None:
+        raise ExperimentError("--video-episodes: there is no video; name its file with --video")
+    for option, value, known in (("--as", form, FORMS), ("--table", table, TABLES)):
+        if value not in known:
+            raise ExperimentError(f"{option} {value}: allowed: {', '.join(known)}")
+    if output is not None and output.suffix not in FORMATS:
+        raise ExperimentError(
+            f"--output {output}: allowed: names that end in {' or '.join(FORMATS)}"
+        )
+    if trace is not None:
+        check_trace(trace)
+    for option, path in (("--output", output), ("--trace", trace)):
+        if path is not None:
+            check_writable(path, option)
+    if output is not None and trace is not None and output.absolute() == trace.absolute():
+        raise ExperimentError(f"--output and --trace name the same file, {output}")
+
+
+def check_trace(path: Path) -> None:
+    """Refuse a name under which nobody would look for parquet.
+
+    Raises:
+        ExperimentError: it does not end in `.parquet`.
+    """
+    if path.suffix != TRACE_FORMAT:
+        raise ExperimentError(f"--trace {path}: allowed: names that end in {TRACE_FORMAT}")
+
+
+def video_paths(target: Path | None, count: int) -> list[Path]:
+    """Files of the first episodes: the one that is named, numbered if several, or in a folder.
+
+    Raises:
+        ExperimentError: It is a file of another kind.
+    """
+    if target is None:
+        return []
+    if target.suffix and target.suffix != ".mp4" and not target.is_dir():
+        raise ExperimentError(f"--video {target}: allowed: FILE.mp4, or a folder")
+    if target.suffix == ".mp4":
+        if count == 1:
+            return [target]
+        return [target.with_name(f"{target.stem}-episode-{n:03d}.mp4") for n in range(count)]
+    return [target / f"episode-{number:03d}.mp4" for number in range(count)]
+
+
+def rows_of(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the episodes as rows of plain values, in order."""
+    return [
+        {
+            "episode": record.episode,
+            "return": record.outcome.total,
+            "length": record.outcome.length,
+            "terminated": record.outcome.terminated,
+            "truncated": record.outcome.truncated,
+            "seed": record.seed,
+            "shares_seed": record.shares_seed,
+            "part": record.part,
+            "slot": record.slot,
+            "num_slots": record.num_slots,
+            "video": _video(evaluation, record),
+        }
+        for record in evaluation.episodes
+    ]
+
+
+def show_evaluation(
+    evaluation: Evaluation, console: Console, form: str = "table", table: str = "folded"
+) -> None:
+    """Print the statistics and the episodes, or all of it as JSON."""
+    if form == "json":
+        rows = [{**row, "return": or_none(row["return"])} for row in rows_of(evaluation)]
+        document = {**about(evaluation), "episodes": rows}
+        console.file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+        return
+    for line in [*_statistics(evaluation), *evaluation.notes]:
+        say(console, line)
+    if table != "none":
+        _show_table(evaluation, console, whole=table == "all")
+
+
+def show_files(
+    evaluation: Evaluation, console: Console, output: Path | None, trace: Path | None
+) -> None:
+    """Print which policy it was, how fast it played, and what was written."""
+    source, steps = evaluation.source, evaluation.summary.steps
+    chosen = f" ({source.chosen})" if source.chosen else ""
+    speed = steps / max(evaluation.wall_s, 1e-9)
+    lines = [
+        f"Policy: {shown_path(source.folder)}{chosen}",
+        f"Played {steps:,} steps in {evaluation.wall_s:.1f} s ({speed:,.0f} steps/s)",
+    ]
+    lines += [f"Video of episode {n}: {shown_path(p)}" for n, p in evaluation.videos.items()]
+    lines += [f"Trace: {shown_path(trace)}"] if trace is not None else []
+    lines += [f"Episodes: {shown_path(output)}"] if output is not None else []
+    for line in lines:
+        say(console, line)
+
+
+def about(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what was played and its statistics, as plain JSON."""
+    return {
+        "policy": str(evaluation.source.folder),
+        "chosen": evaluation.source.chosen,
+        "algorithm": evaluation.algorithm,
+        "env": evaluation.environment,
+        "env_config": evaluation.env_config,
+        "seed": evaluation.seed,
+        "num_envs": evaluation.num_envs,
+        "explore": evaluation.explore,
+        "interrupted": evaluation.interrupted,
+        "notes": evaluation.notes,
+        "statistics": evaluation.summary.as_json(),
+        "wall_s": evaluation.wall_s,
+    }
+
+
+def _statistics(evaluation: Evaluation) -> list[str]:
+    s = evaluation.summary
+    plural = "episode" if s.episodes == 1 else "episodes"
+    first = (
+        f"{evaluation.environment}: return {s.mean:.2f} ± {s.std:.2f} over {s.episodes} {plural}"
+    )
+    if s.episodes == 1:
+        second = f"length {s.length_mean:.0f}; {_ended(s.terminated, s.truncated)}"
+        return [first, second, s.caution]
+    lines = [
+        f"{first}; 95 % interval of the mean {_interval(s.mean_interval)}",
+        f"IQM {s.iqm:.2f}, 95 % interval {_interval(s.iqm_interval)}; min {s.min:.2f}, "
+        f"max {s.max:.2f}; mean length {s.length_mean:.1f}; {_ended(s.terminated, s.truncated)}",
+    ]
+    if s.min == s.max:
+        lines.append("All episodes had the same return: the intervals show no spread.")
+    return [*lines, s.caution] if s.caution else lines
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.2f} to {ends[1]:.2f}"
+
+
+def _ended(terminated: int, truncated: int) -> str:
+    return f"{terminated} terminated, {truncated} truncated"
+
+
+def _show_table(evaluation: Evaluation, console: Console, *, whole: bool) -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    marks, chosen = _chosen(evaluation.episodes, whole)
+    has_videos = bool(evaluation.videos)
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("episode", "return", "length"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("ended", no_wrap=True)
+    table.add_column("seed", justify="right", no_wrap=True)
+    table.add_column("slot", justify="right", no_wrap=True)
+    if has_videos:
+        table.add_column("video", overflow="fold")
+    if marks:
+        table.add_column("", no_wrap=True)
+    last: int | None = None
+    for place in chosen:
+        record = evaluation.episodes[place]
+        if last is not None and place > last + 1:
+            table.add_row("…")
+        last = place
+        outcome = record.outcome
+        ends = [n for n in ("terminated", "truncated") if getattr(outcome, n)]
+        cells = [
+            str(record.episode),
+            f"{outcome.total:.2f}",
+            f"{outcome.length:,}",
+            ", ".join(ends),
+            str(record.seed),
+            f"{record.slot} of {record.num_slots}" if record.shares_seed else "",
+        ]
+        if has_videos:
+            cells.append(escape(_video(evaluation, record) or ""))
+        if marks:
+            cells.append(marks.get(place, ""))
+        table.add_row(*cells)
+    if last is not None and last + 1 < len(evaluation.episodes):
+        table.add_row("…")
+    console.print(table)
+
+
+def _chosen(episodes: list[EpisodeRecord], whole: bool) -> tuple[dict[int, str], list[int]]:
+    """Return marks by place, and the places of the rows that are shown."""
+    places = list(range(len(episodes)))
+    if whole or len(episodes) <= _FIRST + 2 * _ENDS:
+        return {}, places
+    ranked = sorted(places, key=lambda place: episodes[place].outcome.total)
+    marks = dict.fromkeys(ranked[:_ENDS], "worst") | dict.fromkeys(ranked[-_ENDS:], "best")
+    if episodes[ranked[0]].outcome.total == episodes[ranked[-1]].outcome.total:
+        marks = {}
+    return marks, sorted({*places[:_FIRST], *marks})
+
+
+def _video(evaluation: Evaluation, record: EpisodeRecord) -> str | None:
+    path = evaluation.videos.get(record.episode)
+    return None if path is None else shown_path(path)
+
+
+def write_episodes(evaluation: Evaluation, path: Path) -> None:
+    """Write a row for each episode as CSV, or as parquet, whose `attrs` say what `about` does.
+
+    Raises:
+        ResultsError: The file cannot be written.
+    """
+    import pandas as pd
+
+    from analysis.frames.write import write_frame
+
+    frame = pd.DataFrame(rows_of(evaluation))
+    frame.attrs.update(about(evaluation))
+    write_frame(frame, path)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from analysis.home import expanded
 from experiments.commands import shell
-from experiments.commands.evaluation.export_policy import export_policy, show_export
+from experiments.errors import ExperimentError
+from experiments.spec.paths import BEST_FOLDER, FINAL_FILE, SPEC_FILE, shown_path
+from experiments.terminal import say
+from trainables.core.suggestions import suggestion
 
-app = typer.Typer(add_completion=False)
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from analysis.export import Writer
 
 
-@app.command()
+FORMATS = ("policy", "torch", "onnx", "mlflow")
+
+
 def export(
     folder: Annotated[
         Path,
@@ -56,3 +67,198 @@ def export(
         trust=trust or (),
     )
     show_export(target, shell.output())
+
+
+def export_policy(
+    folder: Path,
+    output: Path | None = None,
+    *,
+    format: str = "policy",
+    metric: str | None = None,
+    mode: str | None = None,
+    checkpoint: Path | None = None,
+    opset: int | None = None,
+    trust: Collection[str] = (),
+) -> Path:
+    """Write a policy to a folder of its own.
+
+    Args:
+        folder: A sweep, a trial, a checkpoint or an exported policy. A sweep stands for its `best/`
+            (with `final` the winner's policy), as it does for `tunescape evaluate`, or for its best
+            checkpoint as long as it has none. That of a sweep without `final` is written anew
+            where it is the output.
+        output: The folder to write; of a sweep by default `best`, or `best-<format>`, in it. What
+            is chosen by `metric`, `mode` or `checkpoint` needs a place of its own.
+        format: One of `FORMATS`, see `analysis.export_best`; "mlflow" is a model's folder for
+            `mlflow models serve`.
+        metric: Choose by this among all checkpoints of the sweep.
+        mode: "max" or "min".
+        checkpoint: Of the sweep, instead of the best: `<trial>/checkpoint_<number>`.
+        opset: Version of ONNX's operators.
+        trust: Code that the policy names and that may be imported, as `module:name`.
+
+    Returns:
+        The absolute path of the folder.
+
+    Raises:
+        ExperimentError: An option is unknown or has no effect, or there is no such folder.
+        ResultsError: There is no policy, or the output is something else, or what is exported.
+        ConfigError: The policy cannot be written in this format, or a library is missing.
+    """
+    from analysis.export import export_best, export_folder, writer_of
+    from analysis.results.load import is_sweep_folder
+    from experiments.commands.evaluation.policy_sources import find_policy, objective_of
+    from experiments.spec.metrics import canonical_metric
+    from trainables.core.export.exported_policy import is_exported
+
+    if format not in FORMATS:
+        raise ExperimentError(
+            f"--format {format} is unknown; known: {', '.join(FORMATS)}"
+            + suggestion(format, FORMATS)
+        )
+    writer: str | Writer = _mlflow_writer(trust) if format == "mlflow" else format
+    folder = expanded(folder)
+    is_sweep = (folder / SPEC_FILE).is_file() or is_sweep_folder(folder)
+    if checkpoint is not None and (metric or mode):
+        raise ExperimentError("--metric and --mode choose a checkpoint: leave out --checkpoint")
+    if not is_sweep and (metric or mode or checkpoint):
+        raise ExperimentError(
+            f"{folder} is no sweep: --metric, --mode and --checkpoint choose among a sweep's "
+            "checkpoints"
+        )
+    is_chosen = bool(metric or mode or checkpoint)
+    if is_chosen and output is None:
+        raise ExperimentError(
+            "--metric, --mode and --checkpoint choose another policy than the sweep's best: say "
+            "where to write it with -o"
+        )
+    best = folder / BEST_FOLDER
+    if is_sweep and not is_chosen and _has_winner(folder):
+        if not (best / "policy.json").is_file():
+            raise ExperimentError(
+                f"{best}: the policy of the final's winner is gone; `tunescape resume` writes it "
+                "again, and --metric or --checkpoint choose another one"
+            )
+        if output is None and format == "policy":
+            writer_of(writer, opset=opset, trust=trust)  # names what has no effect
+            return best.resolve()
+    if is_sweep:
+        output = output or (best if format == "policy" else folder / f"best-{format}")
+    if output is not None:
+        _spare_winner(output)
+    is_best = output is not None and expanded(output).resolve() == best.resolve()
+    is_there = (best / "policy.json").is_file() and not (is_best and format == "policy")
+    if is_sweep and output is not None and checkpoint is None and (is_chosen or not is_there):
+        by = objective_of(folder)
+        by = canonical_metric(metric) if metric else by[0], mode or by[1]
+        return export_best(folder, output, *by, format=writer, opset=opset, trust=trust)
+    source = find_policy(folder if checkpoint is None else _inside(folder, checkpoint))
+    if is_exported(source.folder):
+        raise ExperimentError(
+            f"{folder} is a graph already; other formats are made of the policy that it is of"
+        )
+    if output is None:
+        raise ExperimentError(f"{folder} is no sweep: say where to write its policy with -o")
+    write = writer_of(writer, opset=opset, trust=trust)
+    return export_folder(source.folder, output, _whence(source.folder, source.chosen), write)
+
+
+def show_export(target: Path, console: Console) -> None:
+    """Say where the policy is, which one it is, and on what its graph was compared with it."""
+    from analysis.results.rows import read_json
+
+    def line(text: str) -> None:
+        # Without markup: a folder may be called `a[/x]`.
+        say(console, text)
+
+    line(f"Exported to {shown_path(target)}")
+    origin = _origin(read_json(target / "export.json"))
+    if origin:
+        line(f"Policy: {origin}")
+    for file in sorted(target.glob("*.json")):
+        said = json.loads(file.read_text(encoding="utf-8"))
+        if "verified" not in said:
+            continue
+        verified: dict[str, Any] = said["verified"]
+        counts = [f"{count} of {source}" for source, count in verified["observations"].items()]
+        worst = max(
+            (d for n, d in verified["max_difference"].items() if n.partition("/")[0] == "action"),
+            default=0.0,
+        )
+        line(
+            f"{file.stem} acts as the policy does on observations sampled and played "
+            f"({' and '.join(counts)}): actions differ by at most {worst:.1e}"
+        )
+
+
+def _origin(said: Any) -> str:
+    """Return where `export.json` says that a policy comes from, in words."""
+    if not isinstance(said, dict):
+        return ""
+    parts = [str(said[name]) for name in ("sweep", "checkpoint", "policy") if said.get(name)]
+    value = said.get("value")
+    if isinstance(value, float | int):
+        parts.append(f"{said.get('metric')} {value:.4g}")
+    if said.get("winner_of_final"):
+        parts.append(f"a held-out run of {said['winner_of_final']}, the winner of the final")
+    elif said.get("chosen"):
+        parts.append(str(said["chosen"]))
+    return ", ".join(parts)
+
+
+def _has_winner(folder: Path) -> bool:
+    """Tell whether a sweep's `final` has chosen, so that `best/` is the winner's."""
+    from analysis.results.rows import read_json
+
+    final = read_json(folder / FINAL_FILE)
+    return isinstance(final, dict) and final.get("winner") is not None
+
+
+def _spare_winner(output: Path) -> None:
+    """Refuse a final's winner as a place for another policy."""
+    target = expanded(output).resolve()
+    if target.name == BEST_FOLDER and _has_winner(target.parent):
+        raise ExperimentError(
+            f"{target} is for the policy of the final's winner; choose another folder with -o"
+        )
+
+
+def _inside(folder: Path, checkpoint: Path) -> Path:
+    """Return a checkpoint of a sweep, named as in `export.json` or by any path."""
+    inside = folder / checkpoint
+    if inside.is_dir() or expanded(checkpoint).is_dir():
+        return inside if inside.is_dir() else expanded(checkpoint)
+    names = [f"{p.parent.name}/{p.name}" for p in sorted(folder.glob("*/checkpoint_*"))]
+    raise ExperimentError(
+        f"--checkpoint {checkpoint}: there is no such folder in {folder}"
+        + suggestion(str(checkpoint), names)
+        if names
+        else f"--checkpoint {checkpoint}: {folder} has no checkpoints"
+    )
+
+
+def _whence(policy_folder: Path, chosen: str) -> dict[str, Any]:
+    """Return what `export.json` says: what it said before, or which checkpoint it was."""
+    from analysis.results.records import POLICY
+
+    try:
+        said = json.loads((policy_folder / "export.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        said = None
+    if isinstance(said, dict):
+        return said
+    parts = policy_folder.resolve().parts
+    depth = len(Path(POLICY).parts)
+    is_in_checkpoint = parts[-depth:] == Path(POLICY).parts
+    named = "/".join(parts[-depth - 2 : -depth] if is_in_checkpoint else parts[-1:])
+    return {"checkpoint" if is_in_checkpoint else "policy": named} | (
+        {"chosen": chosen} if chosen else {}
+    )
+
+
+def _mlflow_writer(trust: Collection[str]) -> Writer:
+    if trust:
+        raise ExperimentError("--trust has no effect with --format mlflow: its models load no code")
+    from experiments.tracking.model import export_mlflow
+
+    return export_mlflow

@@ -13,6 +13,7 @@ import warnings
 from typing import NoReturn, TextIO
 
 from experiments.commands import shell
+from experiments.terminal import say
 
 EXIT_USAGE = 2
 # What is wrong with a path that somebody gave, rather than with the machine.
@@ -63,7 +64,7 @@ def show_warning(
     from experiments.errors import SpecWarning
 
     if issubclass(category, SpecWarning):
-        shell.errors().print(f"Note: {message}", highlight=False, markup=False, soft_wrap=True)
+        say(shell.errors(), f"Note: {message}")
     else:
         (file or sys.stderr).write(
             warnings.formatwarning(message, category, filename, lineno, line)

@@ -10,10 +10,7 @@ import typer
 from experiments.commands import shell
 from experiments.commands.options import AddressOption
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of a sweep or matrix: runs/<name>.")],
     num_samples: Annotated[

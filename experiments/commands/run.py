@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from experiments.commands.options import (
     AddressOption,
     DryRunOption,
@@ -16,10 +14,7 @@ from experiments.commands.options import (
 )
 from experiments.commands.reading import read_specs
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def run(
     spec: SpecArgument,
     set_: SetOption = None,

@@ -10,10 +10,7 @@ import typer
 from analysis.home import expanded
 from experiments.spec.json_schema import schema_text
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def schema(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File to write; by default stdout.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from experiments.activity import activity_console, doing, nothing_to_tell, shown_activity
 from experiments.stop_signals import interrupted_status, received
+from experiments.terminal import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +58,7 @@ def end(message: str) -> NoReturn:
     signal = received()
     cause = f"Interrupted by {signal.name}" if signal else "Interrupted"
     text = f"{cause}: {message}" if message else cause
-    errors().print(text, highlight=False, markup=False, soft_wrap=True)
+    say(errors(), text)
     raise SystemExit(interrupted_status())
 
 

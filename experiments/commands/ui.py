@@ -9,10 +9,7 @@ import typer
 
 from experiments.commands import shell
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def ui(
     folder: Annotated[
         Path, typer.Argument(help="A sweep's folder, or the folder that holds sweeps.")

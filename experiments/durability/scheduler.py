@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
 
+from experiments.cluster.ray_watch import lost_ray
+from experiments.disk_space import full_disk
 from experiments.internals.tune import has_run_full, loop_of, metric_of
 from experiments.monitor.episode_watch import is_unknown
-from experiments.monitor.sweep_end import end_if_not_its_fault
+from experiments.stop_signals import received
+from experiments.trial_info import error_cause, trial_folder
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -67,3 +70,19 @@ def _new_durable(base: type) -> Any:
         attributes = {"__doc__": base.__doc__, "__module__": base.__module__}
         _durable_classes[base] = type(base.__name__, (_Durable, base), attributes)
     return object.__new__(_durable_classes[base])
+
+
+def end_if_not_its_fault(trial: Trial) -> None:
+    """End the sweep if a trial failed because of what it runs on: each other one would fail, too.
+
+    The trial stays as it was last saved, and a resume goes on with it.
+
+    Raises:
+        RuntimeError: Ray has died under it, or a disk is full.
+        KeyboardInterrupt: A signal that ends the sweep has ended the trial's process, too.
+    """
+    if received():
+        raise KeyboardInterrupt
+    cause = lost_ray() or full_disk([error_cause(trial)], trial_folder(trial))
+    if cause:
+        raise RuntimeError(cause)

@@ -1,4 +1,4 @@
-"""Ends a sweep whose objective or stop criterion names a metric that its trials do not report.
+"""Ends a sweep whose trials do not report what it cannot do without: metrics, or checkpoints.
 
 What our own algorithms report is known before a sweep starts (`experiments.spec.metrics`). Of any
 other trainable the first result shows it: without the objective a search would learn nothing, and
@@ -81,3 +81,25 @@ def _message(metric: str, key: str, trial_id: str, seen: int, row: dict[str, Any
         f"{where}: {results} of trial {trial_id} held no metric {metric!r}; allowed: "
         f"{', '.join(reported)}{suggestion(metric, reported)}"
     )
+
+
+class PauseWatch(tune.Callback):
+    """Sees that every trial that is saved has a checkpoint; a function is asked only by a pause.
+
+    A paused trial goes on from its checkpoint; one without begins anew each time, for ever.
+
+    Args:
+        trainable: The trainable, a function, as the spec names it.
+        scheduler: The scheduler, which pauses trials.
+    """
+
+    def __init__(self, trainable: str, scheduler: str) -> None:
+        self._message = (
+            f"scheduler: {scheduler} pauses trials and goes on from their checkpoints, and "
+            f"{trainable} reported none: report one with each result, tune.report(metrics, "
+            "checkpoint=…), or use scheduler: asha, median_stopping or fifo"
+        )
+
+    def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        if trial.checkpoint is None:
+            raise SweepError(self._message)

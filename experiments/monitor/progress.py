@@ -18,12 +18,12 @@ from experiments.monitor.live_order import LiveOrder
 from experiments.monitor.progress_budget import Budget, Speeds
 from experiments.monitor.progress_table import STATUS_STYLE, TrialRow, TrialTable
 from experiments.monitor.progress_text import (
+    Standing,
     searched_settings,
     select_rows,
     spent,
     varying_settings,
 )
-from experiments.monitor.standing import Standing
 from experiments.trial_info import error_cause, error_path, was_interrupted, was_pruned
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.spec.paths import command_line, shown_path
 from experiments.stop_signals import received, tell
+from experiments.terminal import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +87,7 @@ class Interruption:
 
     def say(self, text: str) -> None:
         """Show a line where progress is shown."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self._console, text)
 
     def _watch(self, ended: threading.Event) -> None:
         """Wait for Tune's handler to come, and to go."""

@@ -25,7 +25,7 @@ from experiments.spec.schema import SweepSpec
 from experiments.stop_signals import received, stop_signals
 from experiments.sweep.preflight import check_places, check_resources, check_storage
 from experiments.sweep.sweep import Sweep
-from experiments.terminal import make_console
+from experiments.terminal import make_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,7 +131,7 @@ def _run_all(
             row = matrix.rows[name]
             if row.status in ("finished", "failed"):
                 continue
-            console.print(f"Sweep {number} of {len(matrix.specs)}: {name}", highlight=False)
+            say(console, f"Sweep {number} of {len(matrix.specs)}: {name}")
             start = time.monotonic()
             try:
                 if name in waiting:
@@ -151,7 +151,7 @@ def _run_all(
                 if verbosity >= 2:
                     raise
                 row.status, row.note = "failed", str(error)
-                console.print(f"{name} failed: {error}", highlight=False, markup=False)
+                say(console, f"{name} failed: {error}")
             else:
                 _fill(row, outcome, spec)
                 if after is not None:

@@ -28,7 +28,7 @@ from experiments.stop_signals import interrupted_status, received, stop_signals
 from experiments.sweep.folder import load_sweep_spec
 from experiments.sweep.preflight import check_places, check_resources, check_shared, check_storage
 from experiments.sweep.sweep import Sweep
-from experiments.terminal import make_console
+from experiments.terminal import make_console, say
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -124,7 +124,7 @@ def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 
     reachable = _check_tracking(sweep, console)
     history = load_history(sweep)
     for line in [*history.lines, *search_kind(spec.search).notes(spec, sweep.space)]:
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        say(console, line)
     study = study_copy(spec)
     with (
         shown_activity(console),
@@ -134,9 +134,9 @@ def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 
         sweep = sweep.on_this_ray()
         _check_cluster(sweep)
         if scheduler_kind(spec.scheduler).shares_cpus:
-            console.print(
+            say(
+                console,
                 "resource_changing: every trial has a process of its own (reuse_actors is off)",
-                highlight=False,
             )
         with sweep_lock(sweep.folder):
             check_storage(sweep.storage, sweep.folder)  # another may have begun it since
@@ -261,12 +261,11 @@ def _check_tracking(sweep: Sweep, console: Console) -> bool:
         return True
     if sweep.spec.mlflow.required:
         raise PreflightError(f"{problem} (and mlflow.required is true)")
-    console.print(
+    say(
+        console,
         f"Warning: {problem}; the sweep runs without it, and all results are kept in "
         f"{sweep.folder}",
         style="yellow",
-        highlight=False,
-        soft_wrap=True,
     )
     return False
 

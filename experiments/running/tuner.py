@@ -70,14 +70,12 @@ def prepare_tuner(
 
     from experiments.durability.keeper import durable
     from experiments.monitor.episode_watch import EpisodeWatch
-    from experiments.monitor.metric_watch import MetricWatch, watched_metrics
-    from experiments.monitor.pause_watch import PauseWatch
+    from experiments.monitor.metric_watch import MetricWatch, PauseWatch, watched_metrics
     from experiments.monitor.stall_watch import StallWatch
     from experiments.monitor.trial_files import file_loggers
     from experiments.running.user_callbacks import callbacks_of
     from experiments.schedulers.build import build_scheduler
-    from experiments.search.build import build_search
-    from experiments.search.limit import TogetherLimiter
+    from experiments.search.build import TogetherLimiter, build_search
 
     spec, space, trainable, count = sweep.spec, sweep.space, sweep.trainable, sweep.num_trials
     own = callbacks_of(spec)  # one that cannot be made leaves nothing behind
@@ -215,7 +213,7 @@ def restore_tuner(
 
 def _resumed_limit(limiter: Any, sweep: Sweep) -> int:
     """How many trials run at a time from now on: the cluster may be another one than before."""
-    from experiments.search.limit import TogetherLimiter
+    from experiments.search.build import TogetherLimiter
 
     if isinstance(limiter, TogetherLimiter):  # its population is all alive, whatever the cluster
         return limiter.max_concurrent

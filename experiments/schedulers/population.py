@@ -26,8 +26,7 @@ from experiments.internals.tune import (
     set_latest_checkpoint,
 )
 from experiments.schedulers.acting_scheduler import ActingScheduler
-from experiments.schedulers.donor_checkpoint import adopt_donor
-from experiments.schedulers.lineage_log import LineageLog
+from experiments.schedulers.exploit_files import LineageLog, adopt_donor
 from experiments.schedulers.mutation import searched_settings
 from experiments.schedulers.turns import must_yield, next_in_turn
 from search_spaces.space import SearchSpace

@@ -1,11 +1,11 @@
-"""From a spec to Tune's search algorithm: grid, random, or one of Optuna's."""
+"""From a spec to Tune's search algorithm, and how many of its trials are alive at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ray.tune.search import ConcurrencyLimiter
+from ray.tune.search import ConcurrencyLimiter, Searcher
 
 from experiments.search.registry import search_kind
 from experiments.spec.schema import SweepSpec
@@ -62,3 +62,30 @@ def searched_points(spec: SweepSpec, space: SearchSpace) -> list[dict[str, Any]]
     """Return the searched values of the spec's points to evaluate first."""
     points = getattr(spec.search, "points_to_evaluate", [])
     return [searched_point(space, point) for point in points]
+
+
+class TogetherLimiter(ConcurrencyLimiter):
+    """Lets `max_concurrent` trials be alive, and only says that the search is over when they ended.
+
+    Tune ends the process of a trial that pauses when the search is over and no other trial waits
+    for one. A population all pauses: each time it would start its processes anew, in seconds.
+
+    Args:
+        searcher: Makes the trials.
+        max_concurrent: Trials that may be running or paused.
+        total: Trials of the sweep. Tune must be told of one more, or it counts for itself.
+    """
+
+    def __init__(self, searcher: Searcher, max_concurrent: int, total: int) -> None:
+        super().__init__(searcher, max_concurrent=max_concurrent)
+        self.total, self.made = total, 0
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """Return the next trial's settings; None while trials that are alive may still pause."""
+        if self.made >= self.total:
+            finished: Any = Searcher.FINISHED
+            return None if self.live_trials else finished
+        suggestion: dict[str, Any] | None = super().suggest(trial_id)
+        if isinstance(suggestion, dict):
+            self.made += 1
+        return suggestion

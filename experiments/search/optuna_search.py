@@ -15,10 +15,11 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.study import Study, create_study
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from analysis.names import ENV_STEPS, ITERATION
-from experiments.search.reopened_study import TRIAL_ID, reopen_trials
+from experiments.internals.optuna import copy_notes, handle, move_trial
 from experiments.search.searcher import SpaceSearcher
 from experiments.trial_info import PRUNED
 from search_spaces.define_by_run import suggest
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from experiments.search.study_storage import StudyCopy
 
 logger = logging.getLogger(__name__)
+
+TRIAL_ID = "trial_id"
+"""User attribute of an Optuna trial: Tune's id of it."""
+_PARENTS = ":parent:"
+"""In a study's attribute that holds the parents of a generation, chosen among the ended trials."""
 
 
 class OptunaSearch(SpaceSearcher):
@@ -190,3 +196,58 @@ def to_optuna(domain: Domain, searched: Any) -> Any:
     if isinstance(domain, Choice):
         return domain.labels()[domain.values.index(searched)]
     return searched
+
+
+def reopen_trials(
+    study: Study,
+    trial_ids: Collection[str],
+    running: Mapping[str, Trial],
+    *,
+    anew: Collection[str] = (),
+) -> tuple[Study, dict[str, Trial]]:
+    """Return a study in which these trials run again, with their settings and intermediate values.
+
+    A value that was told at a smaller budget, or a failure, is no longer in it: it would count
+    against settings whose last word is not spoken.
+
+    Args:
+        study: The study as it was saved; it lies in memory.
+        trial_ids: Tune's ids of the trials.
+        running: By such an id, the trials that run; they are moved to the returned study.
+        anew: Those of `trial_ids` that start from the beginning: they lose their intermediate
+            values, for Optuna keeps the first value that it is told of a step.
+
+    Returns:
+        The study, and by Tune's id those of the trials that it knows.
+    """
+    frozen = study.get_trials(deepcopy=False)
+    ended = {t.number: t for t in frozen if _id(t) in trial_ids and t.state.is_finished()}
+    if not ended:
+        return study, {}
+    new = create_study(
+        sampler=study.sampler,
+        pruner=study.pruner,
+        directions=study.directions,
+        study_name=study.study_name,
+    )
+    new.add_trials([_as_running(t, _id(t) in anew) if t.number in ended else t for t in frozen])
+    # One of a generation's parents may have been reopened.
+    copy_notes(study, new, keep=lambda key: _PARENTS not in key)
+    for trial in running.values():
+        move_trial(trial, new)
+    return new, {_id(trial): handle(new, number) for number, trial in ended.items()}
+
+
+def _id(trial: FrozenTrial) -> str:
+    return str(trial.user_attrs.get(TRIAL_ID, ""))
+
+
+def _as_running(trial: FrozenTrial, anew: bool) -> FrozenTrial:
+    return create_trial(
+        state=TrialState.RUNNING,
+        params=trial.params,
+        distributions=trial.distributions,
+        user_attrs=trial.user_attrs,
+        system_attrs=trial.system_attrs,
+        intermediate_values={} if anew else trial.intermediate_values,
+    )

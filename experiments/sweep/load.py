@@ -20,6 +20,7 @@ from experiments.spec.files import find_spec, is_python_file, spec_names
 from experiments.spec.legacy.spec import from_legacy, is_legacy
 from experiments.spec.matrix import KEY, expand_matrix
 from experiments.spec.overrides import apply_overrides
+from experiments.spec.paths import settle_paths
 from experiments.spec.references import (
     escaped,
     expand_references,
@@ -36,7 +37,6 @@ from experiments.spec.shape import (
     trainable_of,
     validate,
 )
-from experiments.spec.spec_paths import settle_paths
 from experiments.sweep.callback_checks import check_callbacks
 from experiments.sweep.config_checks import (
     check_config,

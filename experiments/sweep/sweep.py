@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.cluster.session import available_nodes
+from experiments.schedulers.registry import scheduler_kind
 from experiments.search.registry import search_kind
-from experiments.seeds.plan import over_seeds
 from experiments.spec.paths import storage_dir, sweep_dir, tracking_uri
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import resolve_trainable, with_trial_resources
 from experiments.spec.trial_resources import TrialResources, needed_resources
 from experiments.sweep.load import spec_space
 from search_spaces.space import SearchSpace
+
+if TYPE_CHECKING:
+    from experiments.seeds.multi_seed import MultiSeed
 
 
 @dataclass(frozen=True)
@@ -77,3 +82,51 @@ class Sweep:
         """Where MLflow keeps artifacts: beside its database; a server decides for itself."""
         is_local = self.tracking_uri.startswith("sqlite:")
         return (self.storage / "mlartifacts").as_uri() if is_local else None
+
+
+def over_seeds(
+    trainable: Any, spec: SweepSpec, space: SearchSpace, num_trials: int
+) -> type[MultiSeed]:
+    """Return the trainable over the spec's seeds.
+
+    Asks the Ray that runs, or else this machine, how many seeds fit side by side.
+
+    Args:
+        trainable: The class that trains one seed.
+        spec: The sweep, which has `seeds`.
+        space: Its search space.
+        num_trials: The number of its trials.
+    """
+    from experiments.seeds.multi_seed import with_seeds
+
+    assert spec.seeds is not None
+    objectives = [objective.metric for objective in spec.objectives or [spec.objective]]
+    parallel = spec.seeds.parallel
+    if parallel == "auto":
+        # That scheduler hands out free CPUs itself, to trials of one bundle.
+        if scheduler_kind(spec.scheduler).shares_cpus:
+            parallel = 1
+        else:
+            needed = needed_resources(spec, space, trainable)
+            slots = [_fits(needed, node) for node in available_nodes(spec.resources)]
+            trials = min(num_trials, spec.max_concurrent or num_trials)
+            parallel = processes_for(len(spec.seeds.values), trials, slots)
+    return with_seeds(trainable, spec.seeds.values, parallel=parallel, metric=objectives)
+
+
+def processes_for(seeds: int, trials: int, slots: Sequence[int]) -> int:
+    """Return how many processes train the seeds of a trial: as few as are as fast as many.
+
+    Args:
+        seeds: Of each trial.
+        trials: That there are to run at a time.
+        slots: How many processes each node holds. Those of a trial share one node.
+    """
+    share = min(seeds, max(slots, default=1), sum(slots) // max(1, trials))
+    rounds = math.ceil(seeds / max(1, share))
+    return math.ceil(seeds / rounds)
+
+
+def _fits(needed: dict[str, float], node: dict[str, float]) -> int:
+    fits = [node.get(name, 0.0) // amount for name, amount in needed.items() if amount > 0]
+    return int(min(fits, default=1))

@@ -16,7 +16,7 @@ from placed import PLACES, Placed, PlacedOnFakeGPU
 from ray import tune
 from ray.cluster_utils import Cluster
 
-from experiments.cluster.shared_storage import nodes_without
+from experiments.sweep.preflight import nodes_without
 from trainables import PPOConfig
 from trainables.runtime.actors.feasibility import InfeasibleError
 

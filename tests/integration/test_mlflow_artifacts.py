@@ -19,15 +19,14 @@ from rich.console import Console
 
 from analysis import load_sweep
 from analysis.results.mlflow_tags import PARENT_TAG
-from experiments.commands.results.report import make_report
+from experiments.commands.report import make_report
 from experiments.commands.results.sweep_artifacts import log_artifacts_of_sweep
-from experiments.commands.results.tracking_page import page_line
+from experiments.commands.results.tracking_ui import page_line
 from experiments.errors import ExperimentError
 from experiments.running.results import Outcome, write_page
-from experiments.tracking.artifacts import result_files
+from experiments.tracking.artifacts import result_files, sweep_note
 from experiments.tracking.logger import MLflowLogger
 from experiments.tracking.names import run_name
-from experiments.tracking.note import sweep_note
 from experiments.tracking.store import connect
 
 NOTE = "mlflow.note.content"

@@ -14,8 +14,7 @@ from sweep_dummy import Dummy
 
 from analysis.results.mlflow_tags import PARENT_TAG
 from experiments import MLflowCallback
-from experiments.commands.results.tracking_page import page_line
-from experiments.commands.results.tracking_ui import store_of
+from experiments.commands.results.tracking_ui import page_line, store_of
 from experiments.tracking.store import connect
 from trainables import PPO
 

@@ -17,8 +17,8 @@ from rich.console import Console
 from sweep_processes import finish, rows, spec_file, start, wait_until
 
 from analysis import ResultsError, load_sweep
-from experiments.commands.evaluation.export_policy import export_policy
 from experiments.commands.evaluation.policy_sources import find_policy
+from experiments.commands.export import export_policy
 from experiments.commands.results.summary import show_outcome
 from experiments.commands.show.plan import show_plan
 from experiments.errors import SweepError

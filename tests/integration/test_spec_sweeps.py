@@ -10,7 +10,7 @@ import pytest
 from sweep_dummy import STEPS
 
 from experiments import SweepError, run
-from experiments.commands.show.python import python_source
+from experiments.commands.show_spec import python_source
 from experiments.sweep.load import make_spec
 
 ENV_STEPS = "num_env_steps_sampled_lifetime"

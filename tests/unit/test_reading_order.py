@@ -10,7 +10,7 @@ import yaml
 from analysis_sweeps import make_sweep
 
 from analysis import curves_frame, leaderboard, trials_frame
-from experiments.commands.results.frames import make_frame
+from experiments.commands.frames import make_frame
 
 FAMILIES = ("learner/default_policy/policy_loss", "time/sample_s")
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.commands.evaluation.policy_sources import PolicySource, find_policy
 from experiments.errors import ExperimentError
+from trainables.runtime.evaluation.watch import Outcome, Watch
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from experiments.commands.evaluation.summary import Summary
     from trainables.core.policy.actable import Actable
@@ -129,7 +131,7 @@ def evaluate_folder(
     from trainables.runtime.envs.video import check_encoder
     from trainables.runtime.evaluation.needed_trust import stored_doubts
     from trainables.runtime.evaluation.play import evaluate_policy
-    from trainables.runtime.evaluation.watch import EpisodeLog, Watch
+    from trainables.runtime.evaluation.watch import EpisodeLog
 
     if videos:
         check_encoder("--video")
@@ -169,8 +171,6 @@ def evaluate_folder(
             watches.append(stack.enter_context(writer))
             left_out = writer.left_out
         if progress is not None:
-            from experiments.commands.evaluation.progress import shown_progress
-
             watches.append(stack.enter_context(shown_progress(episodes, progress)))
         stopped = stack.enter_context(_stopped_by_ctrl_c())
         start = time.perf_counter()
@@ -291,3 +291,32 @@ def _stopped_by_ctrl_c() -> Iterator[Callable[[], bool]]:
         yield pressed.is_set
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class _Shown(Watch):
+    def __init__(self, progress: Progress, total: int):
+        self._progress = progress
+        self._task = progress.add_task("episodes", total=total, mean="")
+        self._num, self._sum = 0, 0.0
+
+    def ended(self, slot: int, outcome: Outcome) -> None:
+        self._num, self._sum = self._num + 1, self._sum + outcome.total
+        mean = f"return {self._sum / self._num:.2f} so far"
+        self._progress.update(self._task, advance=1, mean=mean)
+
+
+@contextmanager
+def shown_progress(total: int, console: Console) -> Iterator[Watch]:
+    """A bar that counts episodes; nothing where there is no terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[mean]}"),
+    )
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        yield _Shown(progress, total)

@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from analysis.numbers import cell, clock
 from experiments.fitted_columns import Column, fitting, short_names
+from experiments.terminal import make_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +41,7 @@ class LeaderboardTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = self._columns()
         shown = fitting(columns, options.max_width - _EDGES, _GAP)
-        table = Table(
-            title=self._title,
-            caption=self._rule(),
-            box=box.SIMPLE_HEAD,
-            title_justify="left",
-            caption_justify="left",
-        )
+        table = make_table(self._title, self._rule())
         for column in shown:
             heading = "\n".join(column.lines) or column.heading
             table.add_column(heading, justify=column.justify, no_wrap=True, vertical="bottom")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.running.matrix_state import COMPARISON_FILE, Matrix
 from experiments.spec.paths import command_line, shown_path
+from experiments.terminal import make_table, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,11 +15,7 @@ if TYPE_CHECKING:
 
 def show_comparison(matrix: Matrix, console: Console) -> None:
     """Print a line for each sweep, and below them which is better, as `tunescape compare` tells."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=f"{matrix.folder.name}: its sweeps", box=box.SIMPLE_HEAD)
-    table.title_justify = "left"
+    table = make_table(f"{matrix.folder.name}: its sweeps")
     table.add_column("sweep", overflow="fold")
     table.add_column("status")
     for name in ("trials", "failed", "value"):
@@ -43,23 +40,19 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
     console.print(table)
     verdict = _verdict(matrix)
     for line in verdict:
-        console.print(line, style="bold", highlight=False, soft_wrap=True, markup=False)
+        say(console, line, style="bold")
     folder = shown_path(matrix.folder)
-    console.print(
-        f"Comparison: {folder}/{COMPARISON_FILE}", highlight=False, soft_wrap=True, markup=False
-    )
+    say(console, f"Comparison: {folder}/{COMPARISON_FILE}")
     if verdict:
         compare = command_line("compare", matrix.folder)
-        console.print(
-            f"How it was compared: {compare}", highlight=False, soft_wrap=True, markup=False
-        )
+        say(console, f"How it was compared: {compare}")
     if _is_unfinished(matrix):
         resume = command_line("resume", matrix.folder)
-        console.print(f"Next: {resume}", highlight=False, soft_wrap=True, markup=False)
+        say(console, f"Next: {resume}")
     elif matrix.any_failed:
         retry = command_line("resume", matrix.folder, "--retry-errored")
         mended = f"Next: {retry}  # after mending the cause"
-        console.print(mended, highlight=False, soft_wrap=True, markup=False)
+        say(console, mended)
 
 
 def _verdict(matrix: Matrix) -> list[str]:

@@ -6,13 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from analysis.numbers import cell
+from analysis.ranking.held_out import Candidate, winner_caution
+from analysis.statistics import interval_caution
 from experiments.commands.results.leaderboard_table import LeaderboardTable
-from experiments.commands.results.seed_summary import show_final, show_seeds
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.paths import command_line, shown_path
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import is_own, resolve_trainable
 from experiments.stop_signals import received
+from experiments.terminal import make_table, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
+    from experiments.running.final import Final
     from experiments.running.results import Outcome
 
 _TOP = 10
@@ -40,41 +43,26 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         _show_pareto(outcome.pareto_table, outcome.num_trials, console)
     _show_failures(outcome, console)
     if outcome.best is not None:
-        console.print(
-            f"Best policy: {shown_path(outcome.best)}",
-            highlight=False,
-            soft_wrap=True,
-            markup=False,
-        )
+        say(console, f"Best policy: {shown_path(outcome.best)}")
         if outcome.model:
-            console.print(
-                f"MLflow model: {outcome.model}", highlight=False, soft_wrap=True, markup=False
-            )
+            say(console, f"MLflow model: {outcome.model}")
     elif outcome.checkpoint is not None or outcome.note:
-        line = why_no_policy(outcome, spec)
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
-    if outcome.curves is not None:
-        console.print(
-            f"Learning curves: {shown_path(outcome.curves)}", highlight=False, markup=False
-        )
-    if outcome.final is not None and outcome.final.picture is not None:
-        console.print(f"Final: {shown_path(outcome.final.picture)}", highlight=False, markup=False)
-    if outcome.effects is not None:
-        console.print(f"Effects: {shown_path(outcome.effects)}", highlight=False, markup=False)
-    if outcome.lineage is not None:
-        console.print(f"Lineage: {shown_path(outcome.lineage)}", highlight=False, markup=False)
-    if outcome.pareto_picture is not None:
-        console.print(
-            f"Pareto front: {shown_path(outcome.pareto_picture)}", highlight=False, markup=False
-        )
-    if outcome.report is not None:
-        console.print(
-            f"Report: {shown_path(outcome.report)}", highlight=False, soft_wrap=True, markup=False
-        )
+        say(console, why_no_policy(outcome, spec))
+    files = {
+        "Learning curves": outcome.curves,
+        "Final": outcome.final.picture if outcome.final is not None else None,
+        "Effects": outcome.effects,
+        "Lineage": outcome.lineage,
+        "Pareto front": outcome.pareto_picture,
+        "Report": outcome.report,
+    }
+    for name, path in files.items():
+        if path is not None:
+            say(console, f"{name}: {shown_path(path)}")
     if outcome.interrupted:
-        console.print("Interrupted: everything that was finished is kept.", highlight=False)
+        say(console, "Interrupted: everything that was finished is kept.")
     for line in next_commands(outcome, spec):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        say(console, line)
 
 
 def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
@@ -139,26 +127,20 @@ def _show_leaderboard(outcome: Outcome, spec: SweepSpec, console: Console) -> No
         frame = leaderboard(outcome.records, metric, mode, top=_TOP)
     except ResultsError as error:  # a sweep that was cut off before its first result, say
         if str(error) != outcome.note:  # which is shown in any case
-            console.print(f"No table: {error}", highlight=False, soft_wrap=True, markup=False)
+            say(console, f"No table: {error}")
         return
     console.print(LeaderboardTable(frame, metric, outcome.num_trials))
 
 
 def _show_effects(frame: pd.DataFrame, metric: str, console: Console) -> None:
     """Which settings mattered, from the largest effect to the least."""
-    from rich import box
-    from rich.table import Table
-
     from analysis.importance.effects import level_label
 
     paired = "trials that differ in nothing else" if frame["paired"].all() else "independent trials"
-    table = Table(
-        title=f"{metric}: effect of each setting at the end of training",
-        caption=f"{100 * frame.attrs['confidence']:g} % intervals for all settings together, from "
+    table = make_table(
+        f"{metric}: effect of each setting at the end of training",
+        f"{100 * frame.attrs['confidence']:g} % intervals for all settings together, from "
         f"{paired}; an effect whose interval includes 0 may be none.",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
     )
     table.add_column("#", justify="right")
     for name in ("setting", "best", "worst"):
@@ -181,16 +163,10 @@ def _show_effects(frame: pd.DataFrame, metric: str, console: Console) -> None:
 
 def _show_pareto(frame: pd.DataFrame, num_trials: int, console: Console) -> None:
     """The trials that no other one dominates."""
-    from rich import box
-    from rich.table import Table
-
     objectives = frame.attrs["objectives"]
-    table = Table(
-        title=f"Pareto-optimal: {len(frame)} of {num_trials} trials",
-        caption="Each is better than every other trial in at least one objective.",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        caption_justify="left",
+    table = make_table(
+        f"Pareto-optimal: {len(frame)} of {num_trials} trials",
+        "Each is better than every other trial in at least one objective.",
     )
     settings = [column for column in frame.columns if column.startswith("config/")]
     table.add_column("trial", no_wrap=True)
@@ -211,7 +187,63 @@ def _show_failures(outcome: Outcome, console: Console) -> None:
     causes = Counter(cause for _, cause in outcome.failures)
     first = {cause: trial for trial, cause in reversed(outcome.failures)}
     total = len(outcome.failures)
-    console.print(f"{total} of {outcome.num_trials} trials failed:", highlight=False)
+    say(console, f"{total} of {outcome.num_trials} trials failed:")
     for cause, count in causes.most_common():
         trials = f"{count} trials, e.g. {first[cause]}" if count > 1 else f"trial {first[cause]}"
-        console.print(f"  {trials}: {cause}", highlight=False, soft_wrap=True, markup=False)
+        say(console, f"  {trials}: {cause}")
+
+
+def show_seeds(spec: SweepSpec, console: Console) -> None:
+    """How the trials' values are to be read."""
+    if spec.seeds is None:
+        return
+    count = len(spec.seeds.values)
+    text = f"Each trial is {count} seeds: its value is their interquartile mean (IQM)."
+    say(console, f"{text} {interval_caution(count)}".rstrip())
+
+
+def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
+    """The configurations of the final: the search's estimate, the held-out one, and the winner."""
+    table = make_table(
+        f"{spec.objective.metric}: the best configurations on {len(final.seeds)} held-out seeds",
+        "search: the value at the end of the search's trial, and the best one that it ever "
+        "reported; optimism: by how much the former is better than the held-out IQM.",
+    )
+    table.add_column("trial", no_wrap=True)
+    for name in ("search", "its best", "held-out IQM", "95 % interval", "optimism", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for candidate in final.candidates:
+        low, high = candidate.interval
+        won = candidate is final.winner
+        table.add_row(
+            candidate.trial_id,
+            cell(candidate.search_last),
+            cell(candidate.search_best),
+            cell(candidate.held_out),
+            f"{cell(low)} … {cell(high)}",
+            cell(candidate.optimism(spec.objective.mode), signed=True),
+            _remark(candidate, final),
+            style="bold" if won else None,
+        )
+    console.print(table)
+    judged = [len(c.values) for c in final.candidates if len(c.values) > 1]
+    lines = [interval_caution(min(judged, default=len(final.seeds)))]
+    if final.winner is not None:
+        lines.append(
+            f"The winner is chosen by its held-out IQM; best/ holds the policy of its median "
+            f"held-out seed, {final.winner.median_seed}."
+        )
+        lines.append(winner_caution(final.candidates))
+    if final.failures:
+        trial, cause = final.failures[0]
+        lines.append(f"{len(final.failures)} held-out runs failed, e.g. {trial}: {cause}")
+    for line in filter(None, lines):
+        say(console, line)
+
+
+def _remark(candidate: Candidate, final: Final) -> str:
+    """Tell whether it won, and how many of its runs ended well if not all did."""
+    remarks = ["winner"] if candidate is final.winner else []
+    if len(candidate.values) < len(final.seeds):
+        remarks.append(f"{len(candidate.values)} of {len(final.seeds)} runs")
+    return ", ".join(remarks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from experiments.commands.show.listing import spec_summary
+from experiments.commands.listing import spec_summary
 from experiments.spec.files import find_spec, spec_names
 from trainables.core.generated_part import GeneratedPart, run_command
 

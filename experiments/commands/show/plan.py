@@ -13,6 +13,7 @@ from experiments.search.registry import search_kind
 from experiments.sweep.load import dump_spec
 from experiments.sweep.preflight import check_places, check_resources, check_unused
 from experiments.sweep.sweep import Sweep
+from experiments.terminal import say
 from search_spaces.yaml_values import dump_flow
 from trainables.runtime.actors.feasibility import shown
 
@@ -63,7 +64,7 @@ def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
     lines += [f"# a trial may have: {dump_flow(_rounded(e))}" for e in _examples(sweep)]
     if not whole:
         lines.append("# what is not shown is at its default: -v shows it")
-    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    say(console, "\n".join(lines))
     check_unused(sweep.folder)
 
 
@@ -81,7 +82,7 @@ def show_plans(sweeps: list[Sweep], console: Console) -> None:
     folder = sweeps[0].folder.parent
     lines.append(f"# folder: {folder}")
     lines.append("# `tunescape show` prints each sweep's complete spec")
-    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    say(console, "\n".join(lines))
     check_unused(folder)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.commands.show.space import (
+from experiments.commands.space import (
     _EXPRESSIONS,
     FORMS,
     show_space,

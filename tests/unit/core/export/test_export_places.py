@@ -17,8 +17,8 @@ from analysis import ResultsError, export_best
 from analysis.export import writer_of
 from analysis.results.records import POLICY
 from experiments.cli import app
-from experiments.commands.evaluation.export_policy import export_policy
 from experiments.commands.evaluation.policy_sources import find_policy
+from experiments.commands.export import export_policy
 from experiments.errors import ExperimentError
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.export.exported_policy import load_player

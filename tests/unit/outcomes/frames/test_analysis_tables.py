@@ -20,7 +20,7 @@ from analysis import (
     trials_frame,
     write_frame,
 )
-from experiments.commands.results.frames import make_frame, output_frame
+from experiments.commands.frames import make_frame, output_frame
 from experiments.errors import SweepError
 
 STEPS = "num_env_steps_sampled_lifetime"

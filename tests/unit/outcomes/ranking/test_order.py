@@ -21,7 +21,7 @@ from analysis.report.words import summary
 from analysis.results.load import load_sweep
 from experiments.monitor.live_order import LiveOrder
 from experiments.monitor.progress import Progress
-from experiments.tracking.note import sweep_note
+from experiments.tracking.artifacts import sweep_note
 
 METRIC, STEPS = "episode_return_mean", "num_env_steps_sampled_lifetime"
 NAN = math.nan

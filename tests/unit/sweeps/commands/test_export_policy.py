@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from analysis import ResultsError, export_best
 from analysis.results.records import POLICY
 from experiments.cli import app
-from experiments.commands.evaluation.export_policy import export_policy
+from experiments.commands.export import export_policy
 from experiments.errors import ExperimentError
 from trainables.core.export.exported_policy import load_player
 from trainables.core.export.onnx_program import export_onnx

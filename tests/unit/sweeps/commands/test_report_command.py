@@ -13,7 +13,7 @@ from rich.console import Console
 
 from analysis import ResultsError, write_figures, write_report
 from analysis.results.sources import load_sweeps
-from experiments.commands.results.report import make_report
+from experiments.commands.report import make_report
 from experiments.errors import ExperimentError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from experiments import cli
-from experiments.commands.show.python import python_source
+from experiments.commands.show_spec import python_source
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.load import load_spec, make_spec
 

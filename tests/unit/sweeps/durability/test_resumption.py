@@ -18,7 +18,7 @@ from experiments.durability.resumption import ResumedSearch, goes_on, plan_chang
 from experiments.errors import SweepError
 from experiments.running.tuner import _resumed_limit
 from experiments.schedulers.state import extend_rungs, forget_results, take_back
-from experiments.search.limit import TogetherLimiter
+from experiments.search.build import TogetherLimiter
 from experiments.search.optuna_search import OptunaSearch
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep

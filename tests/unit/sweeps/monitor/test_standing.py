@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from experiments.monitor import standing
-from experiments.monitor.standing import Standing
+from experiments.monitor.progress_text import Standing
 
 
 def trial(number: int, **settings: Any) -> Any:

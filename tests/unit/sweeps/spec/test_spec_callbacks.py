@@ -13,7 +13,7 @@ import yaml
 from ray import tune
 from tune_callbacks import WANDB, Broken, Notes, notes, pretend
 
-from experiments.commands.show.python import python_source
+from experiments.commands.show_spec import python_source
 from experiments.errors import PreflightError, SpecError, SweepError
 from experiments.running.user_callbacks import GuardedCallback, callbacks_of
 from experiments.spec import named_loggers

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from small_runs import missing_extra
 
-from experiments.commands.show.listing import show_list, spec_summary
+from experiments.commands.listing import show_list, spec_summary
 from experiments.commands.show.plan import show_plan, show_plans
 from experiments.commands.show.short_spec import short_spec
 from experiments.errors import PreflightError
