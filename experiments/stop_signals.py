@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
 
 _NAMES = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 _SIGNALS = [signal.Signals[name] for name in _NAMES if hasattr(signal, name)]
@@ -63,16 +62,14 @@ def kept_from_ray() -> Iterator[None]:
     if _terminals is None or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    import ray._private.utils as ray_utils
+    from experiments.internals.ray import untouched_sigterm
 
-    theirs: Any = ray_utils.set_sigterm_handler
-    ray_utils.set_sigterm_handler = lambda handler: None
     # Whom Ray starts inherits the mask; for us the signal only waits.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
-        yield
+        with untouched_sigterm():
+            yield
     finally:
-        ray_utils.set_sigterm_handler = theirs
         _install()  # Ray's library has put its own below Python's: it prints a stack first
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import ray
 
-from experiments.cluster.lean_ray import lean_ray
+from experiments.internals.ray import lean_ray
 
 
 @contextmanager

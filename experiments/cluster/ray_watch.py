@@ -14,9 +14,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from experiments.errors import MachineFailed
+from experiments.internals.ray import dead_processes, node_started_here
 from experiments.spec.paths import saved_line
 from experiments.stop_signals import interrupted_status, received, tell
 
@@ -70,18 +70,16 @@ def closed_without_ray(folder: Path, close: Callable[[], None] = lambda: None) -
 
 class _Watch:
     def __init__(self) -> None:
-        import ray._private.worker as worker
-
         self.open: list[tuple[Path, Callable[[], None]]] = []
         self.lost = ""
         self.closing, self.closed = threading.Event(), threading.Event()
-        self._node: Any = worker._global_node
+        self._node = node_started_here()
         threading.Thread(target=self._run, name="ray-watch", daemon=True).start()
 
     def look(self) -> str:
         """Tell whether the processes live, now."""
         if not self.lost and self._node is not None and not self.closing.is_set():
-            dead = {kind for kind, _ in self._node.dead_processes()} & set(_NAMES)
+            dead = dead_processes(self._node) & set(_NAMES)
             if dead:
                 names = " and ".join(_NAMES[kind] for kind in sorted(dead))
                 self.lost = f"Ray has died ({names}): it was killed, or the memory was full"

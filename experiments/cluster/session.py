@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.activity import doing
-from experiments.cluster.lean_ray import lean_ray
 from experiments.cluster.ray_watch import watched_ray
 from experiments.errors import PreflightError
+from experiments.internals.ray import lean_ray
 from experiments.spec.ray_names import check_address
 from experiments.spec.schema import Resources
 from experiments.stop_signals import kept_from_ray

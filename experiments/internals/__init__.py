@@ -1,1 +1,1 @@
-"""The private parts of Tune and Optuna that are used, under names that say what for."""
+"""The private parts of Ray, Tune and Optuna that are used, under names that say what for."""

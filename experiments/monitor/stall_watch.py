@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray import tune
 
+from experiments.internals.ray import free_on_nodes, is_starting_actors
 from trainables.runtime.actors.feasibility import live_nodes, placement_problem, side_by_side, total
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ class StallWatch(tune.Callback):
 
 def standstill(waiting: list[Trial], seconds: float) -> str:
     """What the waiting trials need, and what the nodes have, in all and free; or what starts."""
-    from ray._private.state import available_resources_per_node
-
     if starting(waiting):
         return (
             f"No trial has begun to train for {seconds:.0f} s: {len(waiting)} wait, and processes "
@@ -104,7 +103,7 @@ def standstill(waiting: list[Trial], seconds: float) -> str:
     alive = live_nodes()
     problem = placement_problem(bundles, request.strategy, alive)
     needs = side_by_side(bundle for bundle in bundles if any(bundle.values()))
-    free = [dict(node) for node in available_resources_per_node().values()]
+    free = free_on_nodes()
     have = side_by_side(alive) or "no node"
     left = side_by_side(free) or "nothing"
     text = (
@@ -129,14 +128,7 @@ def starting(waiting: list[Trial]) -> bool:
     """
     if any(_process_of(trial) is not None for trial in waiting):
         return True
-    from ray._private.state import actors
-
-    job = ray.get_runtime_context().get_job_id()
-    return any(
-        actor["JobID"] == job
-        for state in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
-        for actor in actors(actor_state_name=state).values()
-    )
+    return is_starting_actors(ray.get_runtime_context().get_job_id())
 
 
 def _process_of(trial: Trial) -> Any:

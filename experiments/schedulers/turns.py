@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
 
+from experiments.internals.ray import free_on_nodes
 from experiments.internals.tune import has_process, has_reserved, is_resetting, num_to_be_free
 from trainables.runtime.actors.feasibility import placement_problem
 
@@ -65,10 +66,4 @@ def _has_room(controller: TuneController, trial: Trial) -> bool:
         return True
     request: Any = trial.placement_group_factory
     bundles = [dict(bundle) for bundle in request.bundles]
-    return placement_problem(bundles, request.strategy, _free_on_nodes()) is None
-
-
-def _free_on_nodes() -> list[dict[str, float]]:
-    from ray._private.state import available_resources_per_node
-
-    return [dict(node) for node in available_resources_per_node().values()]
+    return placement_problem(bundles, request.strategy, free_on_nodes()) is None

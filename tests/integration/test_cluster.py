@@ -153,7 +153,7 @@ def test_a_folder_that_is_not_on_every_node_is_named(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert nodes_without(tmp_path, same_machine_too=True) == []
-    monkeypatch.setattr("experiments.cluster.shared_storage._exists", lambda path: False)
+    monkeypatch.setattr("experiments.sweep.preflight._exists", lambda path: False)
     address = cluster.head_node.node_ip_address
     assert nodes_without(tmp_path, same_machine_too=True) == [address]
 

@@ -6,8 +6,8 @@ import pytest
 import ray
 from ray._private.node import Node
 
-from experiments.cluster.lean_ray import lean_ray
 from experiments.cluster.session import ray_session, sweep_environment
+from experiments.internals.ray import lean_ray
 from experiments.spec.schema import Resources
 
 NEEDED = {"gcs_server", "raylet"}

@@ -363,7 +363,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "experiments.internals": (),
     "experiments.provenance": (),
     "experiments.result_rows": (),
-    "experiments.stop_signals": (),
+    "experiments.stop_signals": ("experiments.internals",),
     "experiments.terminal": (),
     "experiments.environment_file": ("experiments.provenance",),
     "experiments.output_files": ("experiments.errors",),
@@ -374,6 +374,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "experiments.cluster": (
         "experiments.activity",
         "experiments.errors",
+        "experiments.internals",
         "experiments.stop_signals",
         "experiments.spec",
     ),

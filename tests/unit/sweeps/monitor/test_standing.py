@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.monitor import standing
+from experiments.monitor import progress_text
 from experiments.monitor.progress_text import Standing
 
 
@@ -34,7 +34,7 @@ def test_each_trial_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls += 1
         return settings
 
-    monkeypatch.setattr(standing, "flatten", counted)
+    monkeypatch.setattr(progress_text, "flatten", counted)
     known, trials = Standing(), []
     for number in range(200):
         trials.append(trial(number, lr=number))

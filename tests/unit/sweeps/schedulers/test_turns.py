@@ -32,7 +32,7 @@ def trial(name: str, status: str, budget: float) -> Any:
 def nodes(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """What is free: nothing, at first."""
     free = {"CPU": 0.0}
-    monkeypatch.setattr(turns, "_free_on_nodes", lambda: [free])
+    monkeypatch.setattr(turns, "free_on_nodes", lambda: [free])
     return free
 
 

@@ -1,0 +1,94 @@
+"""Every private part of Ray's core that is used: the rest of the package calls these functions.
+
+Ray has no public way to leave out processes that serve nobody, to ask for what has died, is free or
+is starting, or to leave signals alone. `tests` names the version for which these parts are as they
+are taken to be here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def lean_ray(*, follow_logs: bool) -> Iterator[None]:
+    """Let `ray.init`, called within, start only what runs tasks and actors.
+
+    It would start an autoscaler, a dashboard without pages (it reports usage, if that is allowed)
+    and a follower of the workers' logs: three Python processes, for the second of which it waits.
+    They take as much processor time as all the rest of Ray, in the seconds in which a sweep has yet
+    to start. Where Ray's inner names have changed they are started.
+
+    Args:
+        follow_logs: Whether workers' output is to be shown; it needs the follower of their logs.
+    """
+    from ray._private.node import Node
+
+    left_out: dict[str, Any] = {"start_monitor": _nothing}
+    if os.environ.get("RAY_USAGE_STATS_ENABLED") == "0":
+        left_out["start_api_server"] = _no_pages
+    if not follow_logs:
+        left_out["start_log_monitor"] = _nothing
+    theirs = {name: getattr(Node, name) for name in left_out if hasattr(Node, name)}
+    for name in theirs:
+        setattr(Node, name, left_out[name])
+    try:
+        yield
+    finally:
+        for name, method in theirs.items():
+            setattr(Node, name, method)
+
+
+def _nothing(node: Any) -> None:
+    """Start nothing."""
+
+
+def _no_pages(node: Any, **options: Any) -> None:
+    """Start no dashboard; its address is empty, as it is without pages."""
+    node._webui_url = ""
+
+
+@contextmanager
+def untouched_sigterm() -> Iterator[None]:
+    """Keep `ray.init`, called within, from taking SIGTERM over."""
+    import ray._private.utils as ray_utils
+
+    theirs: Any = ray_utils.set_sigterm_handler
+    ray_utils.set_sigterm_handler = lambda handler: None
+    try:
+        yield
+    finally:
+        ray_utils.set_sigterm_handler = theirs
+
+
+def node_started_here() -> Any:
+    """Return what holds the processes of the Ray that was started here; None if none was."""
+    import ray._private.worker as worker
+
+    return worker._global_node
+
+
+def dead_processes(node: Any) -> set[str]:
+    """Return the kinds of the processes of such a node that have died: `raylet`, `gcs_server`."""
+    return {kind for kind, _ in node.dead_processes()}
+
+
+def free_on_nodes() -> list[dict[str, float]]:
+    """Return the resources that are free now, by node."""
+    from ray._private.state import available_resources_per_node
+
+    return [dict(node) for node in available_resources_per_node().values()]
+
+
+def is_starting_actors(job: Any) -> bool:
+    """Tell whether an actor of a job has its resources, and is not yet alive."""
+    from ray._private.state import actors
+
+    return any(
+        actor["JobID"] == job
+        for state in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+        for actor in actors(actor_state_name=state).values()
+    )
