@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.core.config.reference import not_here
-from trainables.core.config.reference.planned import whats_become_of
+from trainables.core.config.reference.planned import refuse_imports, whats_become_of
 from trainables.core.lazy_names import offer_names
 
 # A name whose config stands beside it is an algorithm: `trainables.registry` reads them here.
@@ -33,4 +32,4 @@ def _why_not(name: str) -> str:
 
 
 offer_names(globals(), _why_not)
-not_here.install()
+refuse_imports()

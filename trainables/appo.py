@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.exact_numbers import exact
+from trainables.core.config.resolved import exact
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout

@@ -11,11 +11,10 @@ from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.exploration import ExplorationConfig, per_worker_mean
 from trainables.core.config.model import MAX_WIDTH, OptimizerConfig
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
-from trainables.core.config.per_worker import mean_value
-from trainables.core.config.sequence_shape import SequenceShape
+from trainables.core.config.resolved import SequenceShape
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.errors import ConfigError
@@ -177,7 +176,7 @@ class DQNConfig(OffPolicyConfig):
             given = {**values["optimizer"].given, "eps": self.adam_epsilon}
             values["optimizer"] = OptimizerConfig.of(given)
         per_worker = values["explores_per_worker"]
-        epsilon = mean_value(self.num_env_runners) if per_worker else self._own_epsilon(values)
+        epsilon = per_worker_mean(self.num_env_runners) if per_worker else self._own_epsilon(values)
         return {**values, "epsilon": epsilon}
 
     def _own_epsilon(self, values: dict[str, Any]) -> float | list[Any]:

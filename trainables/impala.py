@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -145,7 +145,7 @@ class IMPALAConfig(AlgorithmConfig):
         True, "training", "a new permutation of fragments per epoch"
     )
     grad_clip: float | None = setting(40.0, "training", "bound of the gradient clipping", gt=0)
-    rollout_fragment_length: int | str = setting(
+    rollout_fragment_length: int | Literal["auto"] = setting(
         50, "env_runners", "steps per slot and sample; 'auto' fits the train batch", ge=1
     )
 

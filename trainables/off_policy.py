@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainables.algorithm import Algorithm
+from trainables.core.config.exploration import per_worker_mean
 from trainables.core.config.off_policy import OffPolicyConfig
-from trainables.core.config.per_worker import mean_value
-from trainables.core.config.sequence_shape import SequenceShape
+from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, Rollout, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
@@ -62,7 +62,7 @@ class OffPolicy(Algorithm):
         self._exploring = self._resolved.exploration
         # The trial's own policy explores as its env runners do on average.
         self._scale = (
-            mean_value(self.config.num_env_runners)
+            per_worker_mean(self.config.num_env_runners)
             if self._resolved.explores_per_worker
             else self._exploring.scale
         )

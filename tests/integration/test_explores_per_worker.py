@@ -9,7 +9,7 @@ import pytest
 from small_ray import small_ray
 from small_runs import RecordsExploration, settings_of
 
-from trainables.core.config.per_worker import mean_value, value_of
+from trainables.core.config.exploration import per_worker_mean, per_worker_value
 from trainables.registry import get_algorithm
 
 
@@ -36,5 +36,8 @@ def test_each_has_its_own(name: str, kind: str, value: str) -> None:
         found = algo.env_runners.foreach_env_runner(
             lambda runner: runner.explored_by, local_env_runner=False
         )
-        assert [values[value] for values in found] == [value_of(1, 2), value_of(2, 2)]
-        assert result[f"exploration/{value}"] == mean_value(2)
+        assert [values[value] for values in found] == [
+            per_worker_value(1, 2),
+            per_worker_value(2, 2),
+        ]
+        assert result[f"exploration/{value}"] == per_worker_mean(2)

@@ -36,7 +36,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.errors",
         "trainables.core.logs",
         "trainables.core.suggestions",
-        "trainables.core.callables",
     ),
     "trainables.core.distributions": (
         "trainables.core.errors",

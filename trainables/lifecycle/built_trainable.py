@@ -15,7 +15,6 @@ from gymnasium.vector import VectorEnv
 
 from trainables.core.callables import resolve_callable
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.reference.trial_names import with_one_name_each
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
@@ -24,7 +23,7 @@ from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle import building
-from trainables.lifecycle.configuring import Configures, merged
+from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.runtime.actors.bundles import Bundles
@@ -131,6 +130,7 @@ class BuiltTrainable(FolderTrainable):
             given = with_one_name_each(self.config_class, given)
         config = self._configures.made_of(given, type(self))
         config.validate()
+        learner_type(config.learner_class)  # not first in a process that learns
         return config
 
     def _zero_counters(self) -> None:

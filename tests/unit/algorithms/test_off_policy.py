@@ -11,7 +11,7 @@ import torch
 from fakes import EndlessEnv
 
 from trainables import DQN, SAC, DQNConfig
-from trainables.core.config.exact_numbers import exact
+from trainables.core.config.resolved import exact
 
 TINY: dict[str, Any] = {
     "env": EndlessEnv,

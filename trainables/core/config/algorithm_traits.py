@@ -65,7 +65,8 @@ class AlgorithmTraits(TakesOlderNames):
             nested = cls.nested_settings().get(name)
             if nested is not None and isinstance(value, dict) and not is_search_domain(value):
                 checked[name] = cls._without_defaults(nested, nested.check(value))
-        cls._check_model(checked.get("model"))
+            if nested is ModelConfig:
+                cls._check_model(checked[name])
         cls._check_exploration(checked.get("exploration_config"))
         return checked
 

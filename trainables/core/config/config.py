@@ -1,8 +1,9 @@
 """`AlgorithmConfig`: the settings that all algorithms share.
 
 An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own settings with
-`setting`. Sections of settings are in `*_settings.py`, names of the reference in `older_names`,
-fluent methods in `sections`, what a config can do as a dict in `config_dict`.
+`setting`. Sections of settings are in `environment`, `sampling`, `training`, `reporting` and
+`callbacks`, names of the reference in `older_names`, fluent methods and what a config can do as a
+dict in `sections`.
 """
 
 from __future__ import annotations
@@ -11,24 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from trainables.core.callables import resolve_callable
 from trainables.core.config.algorithm_traits import AlgorithmTraits
 from trainables.core.config.callbacks import CallbackSettings
-from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
 from trainables.core.config.model import ModelConfig, OptimizerConfig
 from trainables.core.config.own_settings import StaysHere, checked_algorithm
-from trainables.core.config.per_worker import is_per_worker, plain_type
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.uncalled_hooks import (
     CONFIG,
-    LEARNER,
     check_given,
     refuse_uncalled,
 )
 from trainables.core.config.resolved import Resolved
-from trainables.core.config.resources import check_gpus_per_learner
 from trainables.core.config.sections import HasSections, home_section
 from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
+from trainables.core.config.training import check_gpus_per_learner
 from trainables.core.errors import ConfigError
 
 DEFAULT_MODULE_ID = "default_policy"
@@ -120,10 +118,6 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
                 f"{', '.join(searched)}: a search domain can be swept by tune.Tuner, not built from"
             )
         super().validate()
-        if isinstance(self.learner_class, str):  # a class was looked at when it was given
-            found = resolve_callable(self.learner_class)
-            if isinstance(found, type):
-                refuse_uncalled(found, LEARNER)
         if self.resolve().explores_per_worker:
             self._validate_per_worker()
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from trainables.core.config.compiling import CompileOptions
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.exact_numbers import exact
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.resolved import Resolved
-from trainables.core.config.sequence_shape import SequenceShape
+from trainables.core.config.resolved import CompileOptions, Resolved, SequenceShape, exact
 from trainables.core.config.settings import Settings, setting
 from trainables.core.errors import ConfigError
 
@@ -115,7 +112,7 @@ class OffPolicyConfig(AlgorithmConfig):
     train_batch_size_per_learner: int = setting(
         256, "training", "transitions of one gradient step", ge=1
     )
-    rollout_fragment_length: int | str = setting(
+    rollout_fragment_length: int | Literal["auto"] = setting(
         "auto",
         "env_runners",
         "steps per slot and sample; 'auto': as few as make one update due",

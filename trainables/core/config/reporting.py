@@ -1,17 +1,103 @@
-"""Settings of results, checkpoints and logs, and the seed."""
+"""Settings of evaluations during training, of results, checkpoints and logs, and the seed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from trainables.core.config.evaluation import EvaluationSettings
-from trainables.core.config.settings import setting
+from trainables.core.config.reference.defaults import is_default, refuse_given
+from trainables.core.config.settings import CODE, MOST_ACTORS, PROCESSES, setting
+from trainables.core.config.training import TrainingSettings
+from trainables.core.errors import ConfigError
 from trainables.core.logs import LEVELS
+
+# Slots that are stepped together. Not those of training: the episodes would depend on them.
+_SLOTS = 8
+
+# What has no effect where a failure ends the trial, and where there are no env-runner actors.
+_OF_TOLERANCE = (
+    "num_consecutive_env_runner_failures_tolerance",
+    "env_runner_health_probe_timeout_s",
+)
+_OF_ENV_RUNNER_ACTORS = (
+    "ignore_env_runner_failures",
+    "restart_failed_env_runners",
+    "sample_timeout_s",
+    *_OF_TOLERANCE,
+)
 
 
 @dataclass(kw_only=True)
-class ReportingSettings(EvaluationSettings):
-    """Settings of results, checkpoints and logs, and the seed."""
+class ReportingSettings(TrainingSettings):
+    """Settings of evaluations during training, of results, checkpoints and logs, and the seed."""
+
+    evaluation_interval: int | None = setting(
+        None,
+        "evaluation",
+        "training iterations between evaluations; None or 0: never",
+        ge=0,
+        harmless=True,
+    )
+    evaluation_duration: int | Literal["auto"] = setting(
+        10,
+        "evaluation",
+        "length of an evaluation; 'auto': as many whole episodes (or timesteps) as fit beside the "
+        "training iteration, with evaluation_parallel_to_training",
+        ge=1,
+        harmless=(1, 1_000_000),
+        risk="time",
+    )
+    evaluation_duration_unit: str = setting(
+        "episodes",
+        "evaluation",
+        "unit of evaluation_duration; 'timesteps': episodes are cut off where they are played, "
+        "and means are of those that have ended, NaN if none has",
+        choices=("episodes", "timesteps"),
+    )
+    evaluation_num_env_runners: int = setting(
+        0,
+        "evaluation",
+        "env-runner actors that evaluate; 0 evaluates in the trial's process",
+        ge=0,
+        le=MOST_ACTORS,
+        harmless=(0, 64),
+        risk=PROCESSES,
+    )
+    evaluation_config: dict[str, Any] = setting(
+        {"explore": False},
+        "evaluation",
+        "what differs in an evaluation: env, env_config, explore, and num_envs_per_env_runner, the "
+        "slots that are stepped together (8 unless it is given; 1 where the duration is timesteps "
+        "or 'auto')",
+    )
+    evaluation_parallel_to_training: bool = setting(
+        False,
+        "evaluation",
+        "evaluate beside the training iteration, with the weights that it begins with; needs "
+        "evaluation_num_env_runners",
+        harmless=True,
+    )
+    evaluation_sample_timeout_s: int | float = setting(
+        180,
+        "evaluation",
+        "seconds to wait for evaluation actors; the result is of those that have answered",
+        gt=0,
+        harmless=True,
+    )
+    custom_evaluation_function: str | Callable[..., Any] | None = setting(
+        None,
+        "evaluation",
+        "evaluates instead: called with the algorithm and its eval_env_runner_group, returns a "
+        "dict of numbers. 'module:name' or a callable",
+        risk=CODE,
+    )
+    always_attach_evaluation_results: bool = setting(
+        True,
+        "evaluation",
+        "every result carries the latest evaluation (the first one follows iteration 1)",
+        harmless=True,
+    )
 
     metrics_num_episodes_for_smoothing: int = setting(
         100, "reporting", "episode statistics cover at least this many last episodes", ge=1
@@ -49,3 +135,78 @@ class ReportingSettings(EvaluationSettings):
     seed: int | None = setting(
         None, "debugging", "root of every random stream; None draws one", ge=0, harmless=True
     )
+
+    @property
+    def evaluation_slots(self) -> int:
+        """Slots that an evaluation steps together.
+
+        Of several slots that play timesteps, each has an episode cut off, and "auto" ends with
+        training: they would play further than was asked.
+        """
+        given: int | None = self.evaluation_config.get("num_envs_per_env_runner")
+        if given is not None:
+            return given
+        in_episodes = self.evaluation_duration_unit == "episodes"
+        return _SLOTS if in_episodes and self.evaluation_duration != "auto" else 1
+
+    def validate(self) -> None:
+        super().validate()
+        self._validate_actors()
+        self._validate_evaluation()
+
+    def _validate_actors(self) -> None:
+        """Check what env-runner actors of training and of evaluations have in common."""
+        num_actors = self.num_env_runners + self.evaluation_num_env_runners
+        if not num_actors + self.num_learners:
+            refuse_given(
+                self,
+                "extra_python_environs_for_worker",
+                "num_env_runners = 0, evaluation_num_env_runners = 0 and num_learners = 0: there "
+                "is only the trial's own process (extra_python_environs_for_driver)",
+            )
+        if not num_actors:
+            for name in _OF_ENV_RUNNER_ACTORS:
+                refuse_given(
+                    self,
+                    name,
+                    "num_env_runners = 0 and evaluation_num_env_runners = 0: the trial's own "
+                    "process samples, and fails with its environments",
+                )
+        elif not (self.ignore_env_runner_failures or self.restart_failed_env_runners):
+            for name in _OF_TOLERANCE:
+                refuse_given(
+                    self,
+                    name,
+                    "neither ignore_env_runner_failures nor restart_failed_env_runners: the first "
+                    "failure ends the trial",
+                )
+        if self.num_gpus_per_env_runner and not num_actors:
+            raise ConfigError(
+                f"num_gpus_per_env_runner = {self.num_gpus_per_env_runner} has no effect with "
+                "num_env_runners = 0: the trial's process samples on num_gpus_per_learner"
+            )
+
+    def _validate_evaluation(self) -> None:
+        if self.evaluation_duration == "auto" and not self.evaluation_parallel_to_training:
+            raise ConfigError(
+                "evaluation_duration = 'auto' is as long as the training iteration beside it: set "
+                "evaluation_parallel_to_training=True, or a number"
+            )
+        if self.evaluation_parallel_to_training and self.custom_evaluation_function is not None:
+            raise ConfigError(
+                "custom_evaluation_function is called in the trial's own process, which trains: it "
+                "is not allowed with evaluation_parallel_to_training=True"
+            )
+        if self.evaluation_num_env_runners:
+            return
+        if self.evaluation_parallel_to_training:
+            raise ConfigError(
+                "evaluation_parallel_to_training = True needs actors that evaluate: set "
+                "evaluation_num_env_runners, e.g. to 1"
+            )
+        if not is_default("evaluation_sample_timeout_s", self.evaluation_sample_timeout_s):
+            raise ConfigError(
+                f"evaluation_sample_timeout_s = {self.evaluation_sample_timeout_s} has no effect "
+                "without evaluation_num_env_runners: an evaluation in the trial's own process is "
+                "played to its end"
+            )

@@ -1,8 +1,10 @@
-"""`Resolved`: the settings of a config as what is built from them takes them."""
+"""What settings mean: `Resolved` and its parts, as what is built from a config takes them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
 
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import ModelConfig, OptimizerConfig
@@ -35,3 +37,35 @@ class Resolved:
     num_frames: int
     reward_bound: bool | float | list[float]
     state_stride: int
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How `torch.compile` compiles a loss: its backend and mode."""
+
+    backend: str = "inductor"
+    mode: str | None = None
+
+
+class SequenceShape(NamedTuple):
+    """How many rows a sequence has of each kind.
+
+    Attributes:
+        burn_in: Unrolled without a gradient first.
+        length: Trained on.
+        n_step: Steps of the return at most.
+    """
+
+    burn_in: int
+    length: int
+    n_step: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows to draw; the observation after the last of them is drawn, too."""
+        return self.burn_in + self.length + self.n_step - 1
+
+
+def exact(number: float) -> Fraction:
+    """Return a number as people write it: 0.1 is a tenth, not the nearest binary fraction."""
+    return Fraction(str(number))

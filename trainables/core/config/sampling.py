@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from trainables.core.config.connectors import check_connectors
+from trainables.core.config.entries import check_connectors
 from trainables.core.config.environment import EnvironmentSettings
 from trainables.core.config.settings import (
     CODE,
@@ -43,7 +43,7 @@ class SamplingSettings(EnvironmentSettings):
         harmless=(1, 1024),
         risk=MEMORY,
     )
-    rollout_fragment_length: int | str = setting(
+    rollout_fragment_length: int | Literal["auto"] = setting(
         "auto",
         "env_runners",
         "steps per slot and sample; 'auto' fits the train batch",
@@ -195,11 +195,6 @@ class SamplingSettings(EnvironmentSettings):
 
     def validate(self) -> None:
         super().validate()
-        if isinstance(self.rollout_fragment_length, str) and self.rollout_fragment_length != "auto":
-            raise ConfigError(
-                f"rollout_fragment_length = {self.rollout_fragment_length!r} is not allowed; "
-                "allowed: 'auto' or an integer >= 1"
-            )
         for name in ("env_to_module_connector", "module_to_env_connector"):
             check_connectors(getattr(self, name), name)
         if self.remote_env_batch_wait_ms and not self.remote_worker_envs:

@@ -70,7 +70,11 @@ class Setting:
         if self.choices is not None:
             return value is None or value in self.choices
         if isinstance(value, str):
-            return any(value in typing.get_args(option) for option in _literals(self.annotation))
+            return any(
+                value in typing.get_args(option)
+                for option in _options(self.annotation)
+                if typing.get_origin(option) is Literal
+            )
         if isinstance(self.harmless, tuple):
             return is_numbers(value, *self.harmless)
         return self.section in _HARMLESS_SECTIONS and is_numbers(value)
@@ -107,27 +111,22 @@ class Setting:
         if contains_search_domain(value):
             return value
         value = _plain(value)
-        if isinstance(value, float) and value.is_integer() and not self._takes(value):
+        if isinstance(value, float) and value.is_integer() and not _matches(value, self.annotation):
             value = int(value)  # a quantised search domain gives 64.0 where 64 is meant
-        if not self._takes(value):
+        if not _matches(value, self.annotation):
             raise self._error(value)
         if self.choices is not None and value is not None and value not in self.choices:
             raise self._error(value)
         if self.schedule and isinstance(value, list):
             self._check_schedule(value)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            self._check_range(value, value)
-        elif isinstance(value, list):
-            for item in value:
+        else:
+            for item in value if isinstance(value, list) else [value]:
                 if isinstance(item, (int, float)) and not isinstance(item, bool):
                     self._check_range(item, value)
         return value
 
-    def _takes(self, value: Any) -> bool:
-        return _matches(value, self.annotation)
-
     def _check_schedule(self, value: list[Any]) -> None:
-        points = [point for point in value if _is_schedule_point(point)]
+        points = [p for p in value if _matches(p, list[float]) and len(p) == 2]
         steps = [point[0] for point in points]
         rising = all(a < b for a, b in pairwise(steps))
         if not value or len(points) != len(value) or steps[0] != 0 or not rising:
@@ -171,16 +170,12 @@ _WHY_FIXED = {
     ),
 }
 
-
 # Where a number or a boolean is harmless by itself. Elsewhere it decides about processes, resources
 # or compilers, and the setting says whether, and how far, it is harmless.
 _HARMLESS_SECTIONS = (
+    *_MUTABLE_SECTIONS,
     "environment",
-    "exploration",
     "fault_tolerance",
-    "training",
-    "optimizer",
-    "replay",
     "model",
     "reporting",
     "checkpointing",
@@ -441,9 +436,7 @@ def _plain(value: Any) -> Any:
     """Numpy scalars (Optuna and Tune sample them) and tuples as plain Python values."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, list):
+    if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     if type(value) is dict:
         return {key: _plain(item) for key, item in value.items()}
@@ -453,10 +446,6 @@ def _plain(value: Any) -> Any:
 def _same(one: Any, other: Any) -> bool:
     """Tell whether two values are equal, and of one type: `True` is not 1."""
     return type(one) is type(other) and bool(one == other)
-
-
-def _literals(annotation: Any) -> list[Any]:
-    return [option for option in _options(annotation) if typing.get_origin(option) is Literal]
 
 
 def is_numbers(value: Any, low: float = -_LARGE, high: float = _LARGE) -> bool:
@@ -496,10 +485,6 @@ def _matches_one(value: Any, option: Any) -> bool:
     if option is typing.Callable or origin is typing.get_origin(typing.Callable[..., Any]):
         return callable(value)
     return isinstance(value, option)
-
-
-def _is_schedule_point(point: Any) -> bool:
-    return isinstance(point, list) and len(point) == 2 and _matches(point, list[float])
 
 
 def _type_name(option: Any) -> str:

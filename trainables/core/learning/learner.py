@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.callables import resolve_callable
-from trainables.core.config.compiling import CompileOptions
 from trainables.core.config.model import OptimizerConfig
+from trainables.core.config.reference.uncalled_hooks import LEARNER, refuse_uncalled
+from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.flat_parameters import (
@@ -322,7 +323,7 @@ def learner_type(given: Any) -> type[Learner]:
         given: The setting: None, a subclass of `Learner`, or its name as `module:Name`.
 
     Raises:
-        ConfigError: if it is no such class.
+        ConfigError: if it is no such class, or overrides what nothing calls.
     """
     if given is None:
         return Learner
@@ -332,6 +333,7 @@ def learner_type(given: Any) -> type[Learner]:
             f"learner_class = {given!r} is not allowed; allowed: a subclass of "
             "trainables.core.learning.learner.Learner, or its name as 'module:Name'"
         )
+    refuse_uncalled(found, LEARNER)
     return found
 
 

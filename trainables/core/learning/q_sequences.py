@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from trainables.core.config.sequence_shape import SequenceShape
+from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.networks.q_network import QNetwork

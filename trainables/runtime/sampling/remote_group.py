@@ -11,7 +11,7 @@ import numpy as np
 import ray
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.per_worker import of_env_runner
+from trainables.core.config.exploration import of_env_runner
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import ENV_RUNNERS, Bundles
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors

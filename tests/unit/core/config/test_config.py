@@ -265,6 +265,8 @@ def test_conflicts_and_refusals() -> None:
         PPOConfig().framework("torch", eager_max_retraces=5)
     with raises("enable_rl_module_and_learner = 'no' is not supported; it is always True"):
         PPOConfig().api_stack(enable_rl_module_and_learner="no")
+    with raises("rollout_fragment_length = 'automatic' is not allowed; allowed: int or 'auto', >="):
+        PPOConfig().env_runners(rollout_fragment_length="automatic")
     with raises("batch_mode = 'whole_episodes' is not allowed; allowed: .*'complete_episodes'"):
         PPOConfig().rollouts(batch_mode="whole_episodes")
     with raises("twin_q = True is no setting of PPO; it belongs to SAC"):
@@ -485,10 +487,6 @@ def test_fragments_by_hand() -> None:
     ("values", "message"),
     [
         ({"env": None}, "env is not set: give an environment, e.g. env='CartPole-v1'"),
-        (
-            {"rollout_fragment_length": "automatic"},
-            r"rollout_fragment_length = 'automatic' is not allowed; allowed: 'auto' or an int",
-        ),
         (
             {"minibatch_size": 300, "train_batch_size": 200},
             r"minibatch_size = 300 is larger than the train batch of 200 steps \(train_batch_size",

@@ -11,8 +11,8 @@ from ray.tune.schedulers import PopulationBasedTraining
 from ray.tune.schedulers.pbt import _fill_config
 
 from trainables import PPO, IMPALAConfig, PPOConfig, SACConfig
-from trainables.core.config.reference.trial_names import with_one_name_each
 from trainables.core.errors import ConfigError
+from trainables.lifecycle.configuring import with_one_name_each
 
 OBJECT = PPOConfig().environment("CartPole-v1").training(train_batch_size_per_learner=256)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from trainables import DQNConfig, PPOConfig
+from trainables import PPOConfig
 from trainables.core.config.reference.uncalled_hooks import (
     ALGORITHM,
     CONFIG,
@@ -22,6 +22,7 @@ from trainables.core.learning.learner import Learner
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO
 from trainables.runtime.callbacks.callbacks import Callbacks
+from trainables.runtime.named_code import check_named_code
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 
@@ -60,10 +61,13 @@ def test_a_learner_is_refused_where_it_is_given() -> None:
     with pytest.raises(ConfigError, match=why):
         PPOConfig().training(learner_class=OldLearner)
     by_name = (
-        DQNConfig().environment("CartPole-v1").training(learner_class=f"{__name__}:OldLearner")
+        PPOConfig().environment("CartPole-v1").training(learner_class=f"{__name__}:OldLearner")
     )
-    with pytest.raises(ConfigError, match=why):  # found, and looked at, before a trial begins
-        by_name.validate()
+    for look in (by_name.build, by_name.learners(num_learners=1).build):  # not in its process
+        with pytest.raises(ConfigError, match=why):
+            look()
+    with pytest.raises(ConfigError, match=why):  # as a sweep does, before a trial begins
+        check_named_code(by_name)
 
 
 def test_so_are_env_runners_and_networks() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainables import DQN, DQNConfig
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.sequence_shape import SequenceShape
+from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import FeatureSpec
 from trainables.core.data.layout import ObservationLayout

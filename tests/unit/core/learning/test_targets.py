@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.core.config.exact_numbers import exact
+from trainables.core.config.resolved import exact
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.schedules import Clock
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainables import DQNConfig, SACConfig
-from trainables.core.config.per_worker import mean_value, of_env_runner, value_of
+from trainables.core.config.exploration import of_env_runner, per_worker_mean, per_worker_value
 from trainables.core.errors import ConfigError
 
 
@@ -18,18 +18,18 @@ def dqn(num_env_runners: int, **options: Any) -> DQNConfig:
 
 
 def test_the_constants_of_ape_x() -> None:
-    assert value_of(1, 8) == pytest.approx(0.4)
-    assert value_of(8, 8) == pytest.approx(0.4**8)
-    assert value_of(2, 8) == pytest.approx(0.4**2)
-    assert value_of(1, 1) == pytest.approx(0.4)
-    assert mean_value(2) == pytest.approx((0.4 + 0.4**8) / 2)
+    assert per_worker_value(1, 8) == pytest.approx(0.4)
+    assert per_worker_value(8, 8) == pytest.approx(0.4**8)
+    assert per_worker_value(2, 8) == pytest.approx(0.4**2)
+    assert per_worker_value(1, 1) == pytest.approx(0.4)
+    assert per_worker_mean(2) == pytest.approx((0.4 + 0.4**8) / 2)
     values = {"epsilon": 0.5, "uniform": True}
     assert of_env_runner(values, 2, 2) == {"epsilon": pytest.approx(0.4**8), "uniform": True}
     assert values["epsilon"] == 0.5
 
 
 def test_the_trials_own_policy_has_the_mean() -> None:
-    assert dqn(4).resolve().epsilon == mean_value(4)
+    assert dqn(4).resolve().epsilon == per_worker_mean(4)
 
 
 def test_in_one_process_it_is_the_plain_type() -> None:
