@@ -11,9 +11,17 @@ from placed import AsksForFakeGPUs
 
 from trainables import PPO
 from trainables.core.data.batch import Rollout
+from trainables.registry import get_algorithm
 from trainables.runtime.envs.games.known import PACKAGES
 from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
 
+_ON_POLICY: dict[str, Any] = {
+    "num_envs_per_env_runner": 4,
+    "train_batch_size_per_learner": 128,
+    "num_epochs": 2,
+    "minibatch_size": 64,
+    "min_sample_timesteps_per_iteration": 256,
+}
 _REPLAY: dict[str, Any] = {
     "num_envs_per_env_runner": 4,
     "train_batch_size_per_learner": 32,
@@ -25,54 +33,65 @@ _REPLAY: dict[str, Any] = {
     "n_step": [1, 3],
     "model": {"fcnet_hiddens": [32, 32]},
 }
-SMALL: dict[str, dict[str, Any]] = {
-    "DQN": {**_REPLAY, "noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
-    "SAC": _REPLAY,
-    "A2C": {
-        "num_envs_per_env_runner": 4,
-        "train_batch_size_per_learner": 64,
-        "min_sample_timesteps_per_iteration": 256,
-    },
+# Beside these, what shows more of an algorithm; none need have an entry.
+_OWN: dict[str, dict[str, Any]] = {
+    "A2C": {"train_batch_size_per_learner": 64},
     "APPO": {
-        "train_batch_size_per_learner": 128,
         "rollout_fragment_length": 16,
-        "num_envs_per_env_runner": 4,
-        "minibatch_size": 64,
+        "num_epochs": 1,
         "circular_buffer_num_batches": 3,
         "circular_buffer_iterations_per_batch": 2,
         "target_network_update_freq": 0.25,
         "use_kl_loss": True,
-        "min_sample_timesteps_per_iteration": 256,
     },
-    "IMPALA": {
-        "train_batch_size_per_learner": 128,
-        "rollout_fragment_length": 16,
-        "num_envs_per_env_runner": 4,
-        "num_epochs": 2,
-        "minibatch_size": 64,
-        "min_sample_timesteps_per_iteration": 256,
-    },
-    "PPO": {
-        "train_batch_size_per_learner": 256,
-        "num_envs_per_env_runner": 4,
-        "num_epochs": 2,
-        "minibatch_size": 64,
-        "use_kl_loss": True,
-    },
+    "DQN": {"noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
+    "IMPALA": {"rollout_fragment_length": 16},
+    "PPO": {"train_batch_size_per_learner": 256, "use_kl_loss": True},
 }
-# With actors they take fragments in the order in which these arrive, which no seed decides.
-ASYNCHRONOUS = {"APPO", "IMPALA"}
 # For algorithms with discrete actions only: the same worlds with three actions.
 DISCRETE = {
     "Pendulum-v1": "fakes:discrete_pendulum",
     "fakes:limited_walk": "fakes:discrete_walk",
 }
-DISCRETE_ONLY = {"DQN"}
+
+
+def small(name: str) -> dict[str, Any]:
+    """The settings that make an iteration of an algorithm short."""
+    config_class = get_algorithm(name).config_class
+    shared = _REPLAY if learns_from_replay(name) else _ON_POLICY
+    has = {key: value for key, value in shared.items() if key not in config_class.without}
+    return {**has, **_OWN.get(name, {})}
+
+
+def learns_from_replay(name: str) -> bool:
+    return "replay_buffer_config" in get_algorithm(name).config_class.settings()
+
+
+def is_asynchronous(name: str) -> bool:
+    """Whether it takes fragments of actors in the order in which these arrive, which no seed
+    decides."""
+    without = get_algorithm(name).config_class.without
+    return "max_requests_in_flight_per_env_runner" not in without
+
+
+def compares_actions(name: str) -> bool:
+    """Whether it chooses among discrete actions by their values, and takes no other ones."""
+    return "EpsilonGreedy" in get_algorithm(name).config_class.exploration_types
+
+
+def adds_noise(name: str) -> bool:
+    """Whether its actions are continuous before all."""
+    return "GaussianNoise" in get_algorithm(name).config_class.exploration_types
+
+
+def home(name: str) -> str:
+    """The environment that shows most of an algorithm."""
+    return "Pendulum-v1" if adds_noise(name) else "CartPole-v1"
 
 
 def suited(name: str, env: Any) -> Any:
     """The environment, or the like of it that an algorithm can act in."""
-    return DISCRETE.get(env, env) if name in DISCRETE_ONLY else env
+    return DISCRETE.get(env, env) if compares_actions(name) else env
 
 
 # Environments of extras: the library that they are made with, and the extra's name.
@@ -130,7 +149,7 @@ CLOCKS = {
 
 
 def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
-    return {"env": suited(name, env), "seed": 3, **SMALL[name], **more}
+    return {"env": suited(name, env), "seed": 3, **small(name), **more}
 
 
 def without_clocks(result: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,15 @@ from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
+from trainables.core.reported_metrics import (
+    ADVANTAGE_STD,
+    ENTROPY,
+    ENTROPY_COEFF,
+    EXPLAINED_VAR,
+    GRAD_NORM,
+    LR,
+    learned,
+)
 from trainables.runtime.learners.worker import LearnerWorker
 
 _ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"
@@ -91,6 +100,19 @@ class A2C(Algorithm):
 
     config_class = A2CConfig
     config: A2CConfig
+    reported_metrics = (
+        learned(
+            "total_loss", "", "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy"
+        ),
+        learned("policy_loss", "", "-mean log pi(a|s) A (Mnih et al., 2016, algorithm S3)"),
+        learned("vf_loss", "reward²", "mean of (V - R)², R the value targets"),
+        ENTROPY,
+        GRAD_NORM,
+        ADVANTAGE_STD,
+        EXPLAINED_VAR._replace(when="`use_critic`"),
+        LR,
+        ENTROPY_COEFF,
+    )
 
     def training_step(self) -> dict[str, float]:
         rollouts = self.sample()  # {module id: Rollout [T, N]}

@@ -19,7 +19,7 @@ from trainables.core.config.reference.compatibility import missing_attribute
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.schedules import scheduled
 from trainables.core.logs import is_debug, logger
-from trainables.core.reported_metrics import older_names
+from trainables.core.reported_metrics import Reported, older_names
 from trainables.lifecycle.checkpointing import Checkpointing
 from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.actors.bundles import reserved
@@ -37,7 +37,8 @@ _Config.register(AlgorithmConfig)  # tune.Tuner(param_space=PPOConfig()…) call
 class Algorithm(Checkpointing):
     """Base of every algorithm: a Tune `Trainable` that samples, learns, evaluates and saves.
 
-    A subclass sets `config_class` and writes `training_step`. It may override
+    A subclass sets `config_class`, declares `reported_metrics` and writes `training_step`. It may
+    override
 
     - `module_options`: what its policies are made of;
     - `learner_options`: groups of parameters with optimisers of their own, and target networks;
@@ -62,10 +63,13 @@ class Algorithm(Checkpointing):
         learners: Train, see `LearnerGroup.run`.
         learner_connectors: What happens to rollouts before, by module id.
         keeps_columns: Whether a rollout must have columns of env runners that failed, too.
+        reported_metrics: What its results hold besides what every algorithm's do, with units and
+            meanings; names below the same prefix (`learner/`) are taken in specs, too.
     """
 
     config: AlgorithmConfig  # type: ignore[assignment]  # here, too, for those of subclasses
     keeps_columns: ClassVar[bool] = False
+    reported_metrics: ClassVar[tuple[Reported, ...]] = ()
 
     # ------------------------------------------------------------------ the loop
 

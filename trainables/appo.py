@@ -25,6 +25,15 @@ from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.returns import standard_deviation
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
+from trainables.core.reported_metrics import (
+    ADVANTAGE_STD,
+    ASYNCHRONOUS,
+    CLIP_FRACTION,
+    HALF_VALUE_LOSS,
+    WITH_KL,
+    Reported,
+    learned,
+)
 from trainables.impala import (
     IMPALA,
     IMPALACoefficients,
@@ -131,6 +140,42 @@ class APPO(IMPALA):
 
     config_class = APPOConfig
     config: APPOConfig
+    reported_metrics = (
+        learned(
+            "total_loss",
+            "",
+            "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL "
+            "coefficient x mean_kl with `use_kl_loss`",
+        ),
+        learned(
+            "policy_loss",
+            "",
+            "PPO's clipped surrogate with r = min(pi_worker / pi_target, rho) pi / pi_worker (Luo "
+            "et al., 2019, 3.1)",
+        ),
+        HALF_VALUE_LOSS,
+        CLIP_FRACTION,
+        learned("mean_kl", "nats", "KL(target network || policy), over the gradient steps"),
+        learned("mean_rho", "", "mean of pi_target / pi_worker, unclipped; 1: they agree"),
+        learned(
+            "kl_after_update", "nats", "KL(target network || policy) after the last epoch", WITH_KL
+        ),
+        learned(
+            "curr_kl_coeff",
+            "",
+            "the KL coefficient; adapts when the target network moves",
+            WITH_KL,
+        ),
+        ADVANTAGE_STD,
+        learned("target_updated", "0 or 1", "whether the last update moved the target network"),
+        *ASYNCHRONOUS,
+        Reported("circular_buffer/num_batches", "train batches", "in the circular buffer"),
+        Reported(
+            "circular_buffer/num_dropped_draws",
+            "draws",
+            "lost so far because batches came faster than they were drawn",
+        ),
+    )
     trains_again_by = "circular_buffer_iterations_per_batch"
 
     def setup(self, config: dict[str, Any]) -> None:

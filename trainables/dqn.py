@@ -22,7 +22,13 @@ from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.q_sequences import QLogits, sequence_logits
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.q_network import QNetwork
-from trainables.off_policy import OffPolicy
+from trainables.core.reported_metrics import (
+    GRAD_NORM,
+    LR,
+    Reported,
+    learned,
+)
+from trainables.off_policy import NOISE_STDDEV, Q_MAX, Q_MEAN, OffPolicy
 
 
 @dataclass(frozen=True)
@@ -268,6 +274,27 @@ class DQN(OffPolicy):
 
     config_class = DQNConfig
     config: DQNConfig
+    reported_metrics = (
+        learned(
+            "qf_loss",
+            "",
+            "mean of w loss(Q(s, a) - y): Huber's or the square (`td_error_loss_fn`), w the "
+            "importance weights; with `num_atoms` above 1 the cross-entropy (Bellemare et al., "
+            "2017, eq. 7)",
+        ),
+        Q_MEAN,
+        Q_MAX,
+        learned(
+            "td_error_mean",
+            "discounted return",
+            "mean of |Q(s, a) - y|; with `num_atoms` above 1 the cross-entropy, nats",
+        ),
+        GRAD_NORM,
+        LR,
+        Reported("exploration/epsilon", "", "probability of a uniform action"),
+        NOISE_STDDEV,
+        *OffPolicy.reported_metrics,
+    )
 
     def training_step(self) -> dict[str, float]:
         exploration = self.set_exploration()

@@ -34,6 +34,7 @@ from trainables.core.learning.returns import (
 )
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
+from trainables.core.reported_metrics import ASYNCHRONOUS, HALF_VALUE_LOSS, learned
 from trainables.runtime.learners.worker import LearnerWorker
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
@@ -224,6 +225,26 @@ class IMPALA(Algorithm):
 
     config_class = IMPALAConfig
     config: IMPALAConfig
+    reported_metrics = (
+        learned(
+            "total_loss",
+            "",
+            "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy: a mean over "
+            'rows, also with `loss_reduction` "sum"',
+        ),
+        learned(
+            "policy_loss",
+            "",
+            "-mean log pi(a|s) A, A V-trace's advantage with its rho (Espeholt et al., 2018, 4.2)",
+        ),
+        HALF_VALUE_LOSS,
+        learned(
+            "mean_rho",
+            "",
+            "mean of pi(a|s) / mu(a|s), mu the policy that sampled, unclipped; 1: they agree",
+        ),
+        *ASYNCHRONOUS,
+    )
     trains_again_by: ClassVar[str] = "replay_proportion"
 
     def training_step(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The tables in metrics.md of what every algorithm reports, made from `core.reported_metrics`.
+"""The tables in metrics.md of what every algorithm reports, made from what they declare.
 
 Run `python -m trainables.metric_table --write` after a change of metrics; without `--write` it
 prints the tables.
@@ -12,7 +12,6 @@ from pathlib import Path
 from trainables import registry
 from trainables.core.generated_part import GeneratedPart, row, run_command
 from trainables.core.reported_metrics import (
-    BY_ALGORITHM,
     COMMON,
     OLDER,
     OLDER_EVALUATED,
@@ -28,9 +27,9 @@ def metric_tables() -> str:
     """All tables as Markdown."""
     blocks = [_table("Every algorithm", COMMON)]
     blocks += [
-        _table(name, BY_ALGORITHM[name])
+        _table(name, algorithm.reported_metrics)
         for name in registry.algorithm_names()
-        if name in BY_ALGORITHM  # one that a user registered is not ours to describe
+        if registry.is_ours(algorithm := registry.get_algorithm(name))
     ]
     blocks += [_table("Added by Tune", TUNES), _older()]
     blocks.append(_table("A trial of several seeds", SEEDS))

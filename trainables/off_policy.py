@@ -23,6 +23,10 @@ from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import state_arrays
 from trainables.core.policy.explorers import ParameterNoise
 from trainables.core.policy.policy import Policy
+from trainables.core.reported_metrics import (
+    Reported,
+    learned,
+)
 from trainables.runtime.learners.group import LocalLearnerGroup
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay.buffer import ReplayBuffer
@@ -35,6 +39,20 @@ _BYTES_AT_ONCE = 256 * 2**20  # of observations and features
 _MAX_IDLE_REFILLS = 3
 _ADAPTATION_INTERVAL = 8  # updates; an adaptation costs about a third of one
 _MAX_DRAWS = 100
+
+
+NOISE_STDDEV = Reported(
+    "exploration/stddev",
+    "",
+    "standard deviation of the noise on each parameter; it adapts",
+    "`exploration_config` of the type ParameterNoise",
+)
+Q_MEAN = learned("q_mean", "discounted return", "mean Q(s, a) of replayed steps")
+Q_MAX = learned(
+    "q_max",
+    "discounted return",
+    "the greatest Q(s, a) of a batch, mean over updates; far above any possible return: Q diverges",
+)
 
 
 class OffPolicy(Algorithm):
@@ -53,6 +71,11 @@ class OffPolicy(Algorithm):
     config_class = OffPolicyConfig
     config: OffPolicyConfig
     learners: LocalLearnerGroup
+    reported_metrics = (
+        Reported("num_updates_lifetime", "", "gradient steps so far"),
+        Reported("replay/num_steps", "env steps", "in the replay buffer"),
+        Reported("replay/memory_bytes", "bytes", "that the replay buffer has allocated"),
+    )
     keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:

@@ -25,6 +25,17 @@ from trainables.core.learning.minibatches import minibatches, num_items, unrolle
 from trainables.core.learning.ranks import Ranks
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
+from trainables.core.reported_metrics import (
+    ADVANTAGE_STD,
+    CLIP_FRACTION,
+    ENTROPY,
+    ENTROPY_COEFF,
+    EXPLAINED_VAR,
+    GRAD_NORM,
+    LR,
+    WITH_KL,
+    learned,
+)
 from trainables.runtime.learners.worker import LearnerWorker
 
 
@@ -86,6 +97,47 @@ class PPO(Algorithm):
 
     config_class = PPOConfig
     config: PPOConfig
+    reported_metrics = (
+        learned(
+            "total_loss",
+            "",
+            "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL "
+            "coefficient x mean_kl with `use_kl_loss`",
+        ),
+        learned(
+            "policy_loss",
+            "",
+            "-mean min(r A, clip(r) A), r the probability ratio to the policy that sampled "
+            "(Schulman et al., 2017, eq. 7). A is normalised, so its size says little",
+        ),
+        learned(
+            "vf_loss",
+            "reward²",
+            "mean of min((V - R)², `vf_clip_param`), R the value targets (eq. 9)",
+        ),
+        ENTROPY,
+        learned(
+            "approx_kl",
+            "nats",
+            "mean of (r - 1) - log r, which estimates KL(old || new) (Schulman, 2020), over the "
+            "gradient steps; 0.01 to 0.03 is usual, more means large steps",
+        ),
+        CLIP_FRACTION,
+        learned("mean_kl", "nats", "KL(old || new), over the gradient steps", WITH_KL),
+        learned(
+            "kl_after_update",
+            "nats",
+            "KL(old || new) over the train batch after the last epoch; the KL coefficient adapts "
+            "to it",
+            WITH_KL,
+        ),
+        learned("curr_kl_coeff", "", "the KL coefficient of this iteration", WITH_KL),
+        GRAD_NORM,
+        ADVANTAGE_STD,
+        EXPLAINED_VAR._replace(when="`use_critic`"),
+        LR,
+        ENTROPY_COEFF,
+    )
 
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)

@@ -23,7 +23,12 @@ from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.core.policy.policy import Policy
-from trainables.off_policy import OffPolicy
+from trainables.core.reported_metrics import (
+    ENTROPY,
+    Reported,
+    learned,
+)
+from trainables.off_policy import NOISE_STDDEV, Q_MAX, Q_MEAN, OffPolicy
 
 _OPTIMIZATION_CONFIG = {
     "actor_learning_rate": "actor_lr",
@@ -189,6 +194,42 @@ class SAC(OffPolicy):
 
     config_class = SACConfig
     config: SACConfig
+    reported_metrics = (
+        learned(
+            "qf_loss",
+            "",
+            "sum over the Q-functions of half the mean of w (Q(s, a) - y)² (Haarnoja et al., "
+            "2018b, eq. 5), w the importance weights",
+        ),
+        learned(
+            "policy_loss", "discounted return", "mean of alpha log pi(a|s) - min Q(s, a) (eq. 9)"
+        ),
+        learned("alpha_loss", "", "mean of log alpha x (entropy - target entropy) (eq. 18)"),
+        learned("alpha", "reward / nat", "weight of the entropy"),
+        ENTROPY._replace(
+            meaning="mean of -log pi(a|s) of sampled actions, in the squashed space, so it may be "
+            "negative; of discrete actions the entropy itself"
+        ),
+        Q_MEAN,
+        Q_MAX,
+        learned(
+            "td_error_mean", "discounted return", "mean of |Q(s, a) - y| over both Q-functions"
+        ),
+        learned("actor_grad_norm", "", "L2 norm of the policy's gradient before clipping"),
+        learned("critic_grad_norm", "", "the same of the Q-functions'"),
+        learned("alpha_grad_norm", "", "the same of log alpha's"),
+        learned("curr_actor_lr", "", "the policy's learning rate at this environment step"),
+        learned("curr_critic_lr", "", "the Q-functions'"),
+        learned("curr_alpha_lr", "", "log alpha's"),
+        Reported(
+            "exploration/scale",
+            "",
+            "factor of the noise on actions",
+            "`exploration_config` of the type GaussianNoise or OrnsteinUhlenbeckNoise",
+        ),
+        NOISE_STDDEV,
+        *OffPolicy.reported_metrics,
+    )
 
     def training_step(self) -> dict[str, float]:
         exploration = self.set_exploration()

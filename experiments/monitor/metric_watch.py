@@ -13,7 +13,6 @@ from ray import tune
 
 from analysis.results.rows import flatten
 from experiments.errors import SweepError
-from experiments.spec.metrics import FAMILIES
 from experiments.spec.schema import SweepSpec
 from trainables.core.suggestions import suggestion
 
@@ -29,10 +28,12 @@ class MetricWatch(tune.Callback):
 
     Args:
         wanted: The metrics, each with the key of the spec that asks for it.
+        later: Prefixes of metrics that need not be in a trial's first results.
     """
 
-    def __init__(self, wanted: dict[str, str]) -> None:
+    def __init__(self, wanted: dict[str, str], later: tuple[str, ...] = ()) -> None:
         self._wanted = dict(wanted)
+        self._later = later
         self._seen: dict[str, int] = {}
 
     def on_trial_result(
@@ -46,8 +47,14 @@ class MetricWatch(tune.Callback):
             del self._wanted[metric]
         seen = self._seen[trial.trial_id] = self._seen.get(trial.trial_id, 0) + 1
         for metric, key in self._wanted.items():
-            if seen >= _patience(metric, trial.config):
+            if seen >= self._patience(metric, trial.config):
                 raise SweepError(_message(metric, key, trial.trial_id, seen, row))
+
+    def _patience(self, metric: str, config: dict[str, Any]) -> int:
+        """Return in how many results of a trial the metric must appear at the latest."""
+        if metric.startswith("evaluation/"):
+            return int(config.get("evaluation_interval") or 1) + 1
+        return _PATIENCE if metric.startswith(self._later) else 1
 
 
 def watched_metrics(spec: SweepSpec) -> dict[str, str]:
@@ -60,13 +67,6 @@ def watched_metrics(spec: SweepSpec) -> dict[str, str]:
     if time_attr is not None:
         wanted.setdefault(time_attr, "scheduler.time_attr")
     return wanted
-
-
-def _patience(metric: str, config: dict[str, Any]) -> int:
-    """In how many results of a trial the metric must appear at the latest."""
-    if metric.startswith("evaluation/"):
-        return int(config.get("evaluation_interval") or 1) + 1
-    return _PATIENCE if metric.startswith(FAMILIES) else 1
 
 
 def _message(metric: str, key: str, trial_id: str, seen: int, row: dict[str, Any]) -> str:

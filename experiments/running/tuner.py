@@ -14,6 +14,7 @@ from experiments.cluster.session import prepare_environment
 from experiments.errors import SweepError
 from experiments.schedulers.registry import scheduler_kind
 from experiments.spec.function_trainable import is_function_class
+from experiments.spec.metrics import declared_metrics, families
 from experiments.spec.paths import SPEC_FILE
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.load import dump_spec, spec_data
@@ -93,7 +94,7 @@ def prepare_tuner(
     scheduler, keeper = durable(build_scheduler(spec, space, trainable, count))
     mlflow = _mlflow_logger(sweep, spec_file) if spec.mlflow.enabled else None
     # The keeper comes first: it adds to results what the others read.
-    watch = MetricWatch(watched_metrics(spec))
+    watch = MetricWatch(watched_metrics(spec), families(declared_metrics(trainable)))
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
     if is_function_class(trainable) and scheduler_kind(spec.scheduler).pauses:
         callbacks.append(PauseWatch(spec.trainable, spec.scheduler.algorithm))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
+from experiments.spec.trainable import is_own
 from search_spaces.documents import SpecError
-from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, OLDER_EVALUATED, TUNES
+from trainables.core.reported_metrics import COMMON, OLDER_EVALUATED, TUNES, Reported
 from trainables.core.suggestions import did_you_mean, nearest_name
+from trainables.registry import algorithm_names, get_algorithm
 
 LEGACY = {
     "episode_reward_mean": "episode_return_mean",
@@ -25,16 +29,6 @@ LEGACY = {
 
 TWICE = {**LEGACY, **OLDER_EVALUATED}
 """Names that results may have beside the newer ones, those below `evaluation/` included."""
-
-_DECLARED = [
-    metric.name for metrics in (COMMON, *BY_ALGORITHM.values(), TUNES) for metric in metrics
-]
-
-METRICS = tuple(dict.fromkeys(name for name in _DECLARED if "/" not in name and name not in LEGACY))
-"""What the algorithms report at the top level, and what Tune adds."""
-
-FAMILIES = tuple(dict.fromkeys(f"{name.partition('/')[0]}/" for name in _DECLARED if "/" in name))
-"""Prefixes of the metrics that depend on the algorithm and its settings."""
 
 TUNES_OWN = (ITERATION, SECONDS, "time_this_iter_s", "timesteps_total")
 """What Tune adds to the results of any trainable."""
@@ -64,33 +58,61 @@ def canonical_metric(name: str, trainable: Any = None) -> str:
 
     Args:
         name: As written; older names of our algorithms' metrics are known.
-        trainable: Whose metric it is; by default an algorithm of this package. Any other class may
+        trainable: Whose metric it is; by default any algorithm of this package. Any other class may
             say in its attribute `metrics` (a tuple) what it reports; of one that does not, every
             name is taken, and its first result shows (`experiments.monitor.metric_watch`).
 
     Raises:
         SpecError: The name is not among what the trainable reports, with the nearest one.
     """
-    ours = trainable is None or _is_algorithm(trainable)
-    declared = getattr(trainable, "metrics", None)
-    if not ours and declared is None:
+    ours = trainable is None or not is_own(trainable)
+    listed = getattr(trainable, "metrics", None)
+    if not ours and listed is None:
         return name
-    known = [*(METRICS if ours else TUNES_OWN), *(declared or ())]
-    if name in (declared or ()):
+    if name in (listed or ()):
         return name
     outer = _EVALUATION if name.startswith(_EVALUATION) else ""
     found = name.removeprefix(outer)
     for prefix in _LEGACY_PREFIXES:
         found = found.removeprefix(prefix)
     found = outer + LEGACY.get(found, found)
-    if found in known or found.startswith(FAMILIES):
+    if ours and (found in top_level(_EVERY) or found.startswith(_EVERY_FAMILY)):
+        return found  # no algorithm need be imported
+    metrics = declared_metrics(trainable)
+    known = [*(top_level(metrics) if ours else TUNES_OWN), *(listed or ())]
+    prefixes = families(metrics)
+    if found in known or found.startswith(prefixes):
         return found
     if name in known:
         return name
     if ours and name in _CALLED_HERE:
         raise SpecError(f"unknown metric {name!r}; here it is {_CALLED_HERE[name]}")
-    names = ", ".join([*known, *(f"{family}…" for family in FAMILIES)])
+    names = ", ".join([*known, *(f"{family}…" for family in prefixes)])
     raise SpecError(f"unknown metric {name!r}; allowed: {names}{_hint(name, known)}")
+
+
+def declared_metrics(trainable: Any = None) -> tuple[Reported, ...]:
+    """Return what the results of a trainable may hold.
+
+    Args:
+        trainable: An algorithm; one that is none of ours reports what all algorithms do, as far as
+            is known; None: any algorithm, for which all are imported.
+    """
+    algorithms = [trainable] if trainable else map(get_algorithm, algorithm_names())
+    own = [getattr(algorithm, "reported_metrics", ()) for algorithm in algorithms]
+    return (*COMMON, *chain.from_iterable(own), *TUNES)
+
+
+def top_level(metrics: Iterable[Reported]) -> tuple[str, ...]:
+    """Return the names without a prefix, each once, older ones left out."""
+    names = (metric.name for metric in metrics)
+    return tuple(dict.fromkeys(name for name in names if "/" not in name and name not in LEGACY))
+
+
+def families(metrics: Iterable[Reported]) -> tuple[str, ...]:
+    """Return the prefixes of metrics that depend on the algorithm, its settings and callbacks."""
+    names = (metric.name for metric in metrics)
+    return tuple(dict.fromkeys(f"{name.partition('/')[0]}/" for name in names if "/" in name))
 
 
 def _hint(name: str, known: list[str]) -> str:
@@ -99,6 +121,5 @@ def _hint(name: str, known: list[str]) -> str:
     return did_you_mean([] if found is None else [LEGACY.get(found, found)])
 
 
-def _is_algorithm(trainable: Any) -> bool:
-    """Tell whether a trainable is one of ours or extends one; it is not imported for that."""
-    return any(base.__module__ == "trainables.algorithm" for base in trainable.__mro__)
+_EVERY = (*COMMON, *TUNES)
+_EVERY_FAMILY = ("learner/", *families(_EVERY))

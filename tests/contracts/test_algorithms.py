@@ -14,7 +14,14 @@ import pandas as pd
 import pytest
 import torch
 from fakes import discrete_pendulum
-from small_runs import DISCRETE, DISCRETE_ONLY, SMALL, settings_of, suited, without_clocks
+from small_runs import (
+    DISCRETE,
+    compares_actions,
+    learns_from_replay,
+    settings_of,
+    suited,
+    without_clocks,
+)
 
 from experiments.commands.evaluation.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
@@ -30,11 +37,6 @@ algorithms = pytest.mark.parametrize("name", algorithm_names())
 
 def build(name: str, env: Any = "CartPole-v1", **more: Any) -> Algorithm:
     return get_algorithm(name)(config=settings_of(name, env, **more))
-
-
-@algorithms
-def test_every_algorithm_has_its_small_settings(name: str) -> None:
-    assert name in SMALL
 
 
 @algorithms
@@ -149,7 +151,8 @@ def test_complete_episodes_train_and_resume(
     if model and config_class.without_memory is not None:
         pytest.skip("it trains no memory")
     model = {key: value for key, value in model.items() if key not in config_class.model_without}
-    more = {"replay_buffer_config": {"capacity": 4000}} if model and name == "DQN" else {}
+    in_replay = model and learns_from_replay(name)
+    more = {"replay_buffer_config": {"capacity": 4000}} if in_replay else {}
     sampled: list[int] = []
     with build(name, batch_mode="complete_episodes", model=model, **more) as whole:
         count_steps(whole, sampled)
@@ -227,7 +230,7 @@ def test_without_the_environments_state_a_resumed_run_starts_other_episodes(
     name: str, tmp_path: Path
 ) -> None:
     """Neither those that it began with nor, restored in place, the one that was running."""
-    with build(name, discrete_forgetful if name in DISCRETE_ONLY else forgetful) as algo:
+    with build(name, discrete_forgetful if compares_actions(name) else forgetful) as algo:
         first = algo.env_runners.local_env_runner._obs.copy()
         algo.train()
         algo.save(str(tmp_path / "c"))

@@ -10,13 +10,19 @@ import pytest
 import ray
 from callback_cases import Lengths
 from ray import tune
-from small_runs import settings_of
+from small_runs import home, settings_of
 
 from experiments.seeds.report import seed_report
-from experiments.spec.metrics import FAMILIES, LEGACY, METRICS, canonical_metric
-from trainables import metric_table
+from experiments.spec.metrics import (
+    LEGACY,
+    canonical_metric,
+    declared_metrics,
+    families,
+    top_level,
+)
+from search_spaces.documents import SpecError
+from trainables import DQN, PPO, metric_table
 from trainables.core.reported_metrics import (
-    BY_ALGORITHM,
     COMMON,
     MODULE,
     OLDER,
@@ -35,14 +41,14 @@ ABOUT_THE_TRIAL = {
 OLDER_NAMES = {*OLDER, *OLDER_EVALUATED}
 PARAMETER_NOISE = {"exploration_config": {"type": "ParameterNoise"}}
 GAUSSIAN_NOISE = {"exploration_config": {"type": "GaussianNoise"}}
-# Settings, beside the small ones, in which each of an algorithm's metrics is reported.
+# Settings, beside the small ones, with which an algorithm reports what it does not with these.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "A2C": [{}, {"use_critic": False, "use_gae": False}],
-    "APPO": [{}, {"_separate_vf_optimizer": True, "use_kl_loss": False}],
-    "DQN": [{}, {"noisy": False, **PARAMETER_NOISE}],
-    "IMPALA": [{}, {"_separate_vf_optimizer": True}],
-    "PPO": [{}, {"use_kl_loss": False}],
-    "SAC": [{}, PARAMETER_NOISE, GAUSSIAN_NOISE],
+    "A2C": [{"use_critic": False, "use_gae": False}],
+    "APPO": [{"_separate_vf_optimizer": True, "use_kl_loss": False}],
+    "DQN": [{"noisy": False, **PARAMETER_NOISE}],
+    "IMPALA": [{"_separate_vf_optimizer": True}],
+    "PPO": [{"use_kl_loss": False}],
+    "SAC": [PARAMETER_NOISE, GAUSSIAN_NOISE],
 }
 
 
@@ -82,27 +88,23 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
-def test_every_algorithm_is_described() -> None:
-    assert set(BY_ALGORITHM) == set(algorithm_names()) == set(VARIANTS)
-
-
 @pytest.mark.parametrize("name", algorithm_names())
 def test_an_algorithm_reports_what_is_declared(name: str) -> None:
-    own, tunes = BY_ALGORITHM[name], names(TUNES)
+    own, tunes = get_algorithm(name).reported_metrics, names(TUNES)
     needs_actors = {m.name for m in COMMON if "num_" in m.when} | {"num_cpus", "num_gpus"}
     common = names(COMMON) - needs_actors
     seen: set[str] = set()
-    env = "Pendulum-v1" if name == "SAC" else "CartPole-v1"
-    for variant in VARIANTS[name]:
-        with get_algorithm(name)(config=settings_of(name, env, **IN_PROCESS, **variant)) as algo:
+    for variant in [{}, *VARIANTS.get(name, [])]:
+        settings = settings_of(name, home(name), **IN_PROCESS, **variant)
+        with get_algorithm(name)(config=settings) as algo:
             results = [reported(algo.train()) for _ in range(2)]
         assert results[0] == results[1]
         undescribed = results[0] - names(own) - common - tunes
-        assert not undescribed, f"{name} with {variant}: declare it in core/reported_metrics.py"
+        assert not undescribed, f"{name} with {variant}: declare it in reported_metrics"
         always = {m.name for m in own if not m.when} | common | tunes
         assert not always - results[0], f"not reported by {name} with {variant}"
         seen |= results[0]
-    assert not names(own) - seen, f"{name} reports them in no variant"
+    assert not names(own) - seen, f"{name} does not report them; add a variant that does"
 
 
 def test_actors_and_tune_add_what_is_declared(cluster: None, tmp_path: Any) -> None:
@@ -110,7 +112,7 @@ def test_actors_and_tune_add_what_is_declared(cluster: None, tmp_path: Any) -> N
     actors = {"num_env_runners": 1, "num_learners": 1, "evaluation_num_env_runners": 1}
     config = settings_of("PPO", **IN_PROCESS, **actors)
     results = tune.Tuner(
-        get_algorithm("PPO"),
+        PPO,
         param_space=config,
         run_config=tune.RunConfig(
             storage_path=str(tmp_path), stop={"training_iteration": 1}, verbose=0
@@ -120,7 +122,7 @@ def test_actors_and_tune_add_what_is_declared(cluster: None, tmp_path: Any) -> N
     metrics = results[0].metrics
     assert metrics is not None
     found = {declared_name(key) for key in metrics if not key.startswith("config")}
-    wanted = names(COMMON) | names(BY_ALGORITHM["PPO"]) | names(TUNES)
+    wanted = names(COMMON) | names(PPO.reported_metrics) | names(TUNES)
     assert found - ABOUT_THE_TRIAL - OLDER_NAMES == wanted
 
 
@@ -138,7 +140,7 @@ def test_a_trial_of_several_seeds_adds_what_is_declared() -> None:
 
 
 def test_older_names_are_the_same_numbers() -> None:
-    with get_algorithm("PPO")(config=settings_of("PPO", evaluation_interval=2)) as algo:
+    with PPO(config=settings_of("PPO", evaluation_interval=2)) as algo:
         results = [algo.train() for _ in range(2)]
         evaluated = algo.evaluate()
     for result in results:  # also in the one that has the evaluation before it
@@ -153,7 +155,7 @@ def test_tune_stops_and_chooses_by_older_names_below_evaluation(
 ) -> None:
     """Plain Tune, which takes a name as it is written."""
     results = tune.Tuner(
-        get_algorithm("PPO"),
+        PPO,
         param_space=settings_of("PPO", **IN_PROCESS),
         tune_config=tune.TuneConfig(metric="evaluation/episode_reward_mean", mode="max"),
         run_config=tune.RunConfig(
@@ -170,20 +172,30 @@ def test_tune_stops_and_chooses_by_older_names_below_evaluation(
 
 @pytest.mark.parametrize("name", algorithm_names())
 def test_specs_may_name_whatever_is_declared(name: str) -> None:
+    """Of the algorithm, and where it is not known which one it is."""
     trainable = get_algorithm(name)
-    for metric in (*COMMON, *BY_ALGORITHM[name]):
+    metrics = declared_metrics(trainable)
+    for metric in metrics:
         written = metric.name.replace(MODULE, "default_policy")
         wanted = LEGACY.get(written, written)
-        assert canonical_metric(written, trainable) == wanted
-    assert wanted in METRICS or wanted.startswith(FAMILIES)
+        assert canonical_metric(written, trainable) == canonical_metric(written) == wanted
+        assert wanted in top_level(metrics) or wanted.startswith(families(metrics))
 
 
-def test_every_meaning_is_told_once() -> None:
-    for metrics in (COMMON, TUNES, SEEDS, *BY_ALGORITHM.values()):
+def test_specs_may_not_name_what_another_algorithm_reports() -> None:
+    assert canonical_metric("num_updates_lifetime", DQN) == "num_updates_lifetime"
+    for other in ("num_updates_lifetime", "replay/num_steps"):
+        with pytest.raises(SpecError, match=rf"unknown metric '{other}'; allowed: (?!.*replay/)"):
+            canonical_metric(other, PPO)
+
+
+@pytest.mark.parametrize("name", algorithm_names())
+def test_every_meaning_is_told_once(name: str) -> None:
+    own = get_algorithm(name).reported_metrics
+    for metrics in (COMMON, TUNES, SEEDS, own):
         assert len(names(metrics)) == len(metrics)
         assert all(metric.meaning for metric in metrics)
-    for own in BY_ALGORITHM.values():
-        assert not names(own) & (names(COMMON) | names(TUNES) | set(OLDER))
+    assert not names(own) & (names(COMMON) | names(TUNES) | set(OLDER))
 
 
 def test_the_page_is_what_the_generator_gives() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 from ray import tune
-from small_runs import SMALL
+from small_runs import small
 from sweep_dummy import Dummy
 
 from analysis.results.mlflow_tags import PARENT_TAG
@@ -116,7 +116,7 @@ def test_a_tuner_that_is_restored_continues_its_runs(tmp_path: Path) -> None:
 def test_the_policy_of_our_algorithms_is_kept(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/runs/mlflow.db"
     connect(uri)
-    fit(tmp_path, MLflowCallback(), {"env": "CartPole-v1", **SMALL["PPO"]}, trainable=PPO)
+    fit(tmp_path, MLflowCallback(), {"env": "CartPole-v1", **small("PPO")}, trainable=PPO)
     (parent,), (child,) = runs_of(uri)
     assert parent.info.status == "FINISHED"
     assert (tmp_path / "runs" / "plain" / "best" / "policy.json").is_file()

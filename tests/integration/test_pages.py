@@ -19,10 +19,11 @@ from small_ray import small_ray
 from experiments import load_spec
 from experiments.commands.show import gallery_table
 from experiments.spec.files import spec_names
+from experiments.spec.metrics import declared_metrics
 from trainables import peer_tables
 from trainables.core.config.reference.compatibility import ALIASES
 from trainables.core.config.reference.peer_defaults import RLLIB, SB3
-from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, MODULE, TUNES
+from trainables.core.reported_metrics import MODULE
 from trainables.registry import get_algorithm
 
 ROOT = Path(__file__).parents[2]
@@ -122,8 +123,7 @@ def test_the_gallery_has_every_spec_and_a_line_about_it() -> None:
 
 
 def test_metrics_of_stable_baselines3_have_counterparts() -> None:
-    declared = [m.name for ms in (COMMON, TUNES, *BY_ALGORITHM.values()) for m in ms]
-    known = {name.replace(MODULE, "default_policy") for name in declared}
+    known = {m.name.replace(MODULE, "default_policy") for m in declared_metrics()}
     known |= {name.rpartition("/")[2] for name in known}
     section = PAGES["sb3"].partition("## Metrics")[2]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]

@@ -15,6 +15,7 @@ from page_blocks import text_of
 
 import tunescape
 from experiments import cli
+from experiments.spec.metrics import declared_metrics
 from experiments.spec.schema import SweepSpec
 from trainables import Algorithm, peer_tables
 from trainables.core.config.callbacks import HOOKS
@@ -22,7 +23,7 @@ from trainables.core.config.reference.compatibility import ALIASES
 from trainables.core.generated_part import GeneratedPart
 from trainables.core.policy.model_view import QModelView
 from trainables.core.policy.policy import Policy
-from trainables.core.reported_metrics import BY_ALGORITHM, COMMON, MODULE, OLDER, TUNES
+from trainables.core.reported_metrics import MODULE, OLDER
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.callbacks.episodes import Episode
 from trainables.runtime.sampling.env_runner import EnvRunner
@@ -39,9 +40,8 @@ def known_names() -> set[str]:
         names |= {*config_class.settings(), *dir(config_class), *dir(get_algorithm(name))}
         for inner in config_class.nested_settings().values():
             names |= set(inner.settings())
-    for metrics in (COMMON, TUNES, *BY_ALGORITHM.values()):
-        for metric in metrics:
-            names |= set(metric.name.replace(MODULE, "default_policy").split("/"))
+    for metric in declared_metrics():
+        names |= set(metric.name.replace(MODULE, "default_policy").split("/"))
     names |= {part for old in OLDER for part in old.split("/")}
     for owner in (Policy, QModelView, EnvRunner, CallsWorkers, Algorithm):
         names |= set(dir(owner))

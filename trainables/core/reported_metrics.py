@@ -1,6 +1,7 @@
-"""What results hold, declared: every metric of every algorithm with its unit and its meaning.
+"""What results hold, declared: metrics with units and meanings, of every algorithm and shared.
 
-`trainables/metrics.md` is made of it, and a test compares it with what the algorithms report.
+What else an algorithm reports stands in its class, `Algorithm.reported_metrics`. The page
+`trainables/metrics.md` is made of both, and a test compares them with results.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ _EVALUATED = "`evaluation_interval`"
 _EVALUATED_BY_ACTORS = "`evaluation_num_env_runners`"
 _CALLBACKS = "callbacks that log it"
 _SEPARATE = "`_separate_vf_optimizer`"
-_KL = "`use_kl_loss`"
 
 COMMON: tuple[Reported, ...] = (
     Reported(
@@ -214,238 +214,56 @@ SEEDS: tuple[Reported, ...] = (
 """What a trial of several seeds (`seeds: 5`) adds; every other metric is the mean over seeds."""
 
 
-def _learner(name: str, unit: str, meaning: str, when: str = "") -> Reported:
+def learned(name: str, unit: str, meaning: str, when: str = "") -> Reported:
+    """Return the declaration of a metric of learning, which is below `learner/<module>/`."""
     return Reported(f"learner/{MODULE}/{name}", unit, meaning, when)
 
 
-_ENTROPY = _learner(
+# What several algorithms report, for their `reported_metrics`.
+WITH_KL = "`use_kl_loss`"
+
+ENTROPY = learned(
     "entropy",
     "nats",
     "mean entropy of the action distribution; of several independent actions the sum. Near 0: the "
     "policy hardly explores any more",
 )
-_LR = _learner("curr_lr", "", "the learning rate at this environment step")
-_ENTROPY_COEFF = _learner("curr_entropy_coeff", "", "`entropy_coeff` at this environment step")
-_GRAD_NORM = _learner(
+LR = learned("curr_lr", "", "the learning rate at this environment step")
+ENTROPY_COEFF = learned("curr_entropy_coeff", "", "`entropy_coeff` at this environment step")
+GRAD_NORM = learned(
     "grad_norm", "", "L2 norm of the gradient before clipping; far above `grad_clip`: steps are cut"
 )
-_ADVANTAGE_STD = _learner(
+ADVANTAGE_STD = learned(
     "advantage_std", "reward", "standard deviation of the train batch's advantages, as estimated"
 )
-_EXPLAINED = (
+EXPLAINED_VAR = learned(
+    "vf_explained_var",
+    "",
     "1 - Var(R - V) / Var(R) of value targets R and of the values V before the update: 1 is "
-    "perfect, 0 no better than their mean, below 0 worse"
+    "perfect, 0 no better than their mean, below 0 worse",
 )
-_EXPLAINED_VAR = _learner("vf_explained_var", "", _EXPLAINED)
-_IF_CRITIC = _EXPLAINED_VAR._replace(when="`use_critic`")
-_CLIP_FRACTION = "fraction of rows whose ratio lies outside [1 - `clip_param`, 1 + `clip_param`]"
-
-_PPO = (
-    _learner(
-        "total_loss",
-        "",
-        "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL coefficient "
-        "x mean_kl with `use_kl_loss`",
-    ),
-    _learner(
-        "policy_loss",
-        "",
-        "-mean min(r A, clip(r) A), r the probability ratio to the policy that sampled (Schulman "
-        "et al., 2017, eq. 7). A is normalised, so its size says little",
-    ),
-    _learner(
-        "vf_loss",
-        "reward²",
-        "mean of min((V - R)², `vf_clip_param`), R the value targets (eq. 9)",
-    ),
-    _ENTROPY,
-    _learner(
-        "approx_kl",
-        "nats",
-        "mean of (r - 1) - log r, which estimates KL(old || new) (Schulman, 2020), over the "
-        "gradient steps; 0.01 to 0.03 is usual, more means large steps",
-    ),
-    _learner("clip_fraction", "", _CLIP_FRACTION),
-    _learner("mean_kl", "nats", "KL(old || new), over the gradient steps", _KL),
-    _learner(
-        "kl_after_update",
-        "nats",
-        "KL(old || new) over the train batch after the last epoch; the KL coefficient adapts to it",
-        _KL,
-    ),
-    _learner("curr_kl_coeff", "", "the KL coefficient of this iteration", _KL),
-    _GRAD_NORM,
-    _ADVANTAGE_STD,
-    _IF_CRITIC,
-    _LR,
-    _ENTROPY_COEFF,
+CLIP_FRACTION = learned(
+    "clip_fraction",
+    "",
+    "fraction of rows whose ratio lies outside [1 - `clip_param`, 1 + `clip_param`]",
 )
-
-_A2C = (
-    _learner(
-        "total_loss", "", "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy"
-    ),
-    _learner("policy_loss", "", "-mean log pi(a|s) A (Mnih et al., 2016, algorithm S3)"),
-    _learner("vf_loss", "reward²", "mean of (V - R)², R the value targets"),
-    _ENTROPY,
-    _GRAD_NORM,
-    _ADVANTAGE_STD,
-    _IF_CRITIC,
-    _LR,
-    _ENTROPY_COEFF,
-)
-
-_ASYNCHRONOUS = (
-    _ENTROPY,
-    _GRAD_NORM._replace(when=f"no {_SEPARATE}"),
-    _learner("policy_grad_norm", "", "the same of the policy alone", _SEPARATE),
-    _learner("vf_grad_norm", "", "the same of the value function alone", _SEPARATE),
-    _EXPLAINED_VAR,
-    _LR,
-    _learner("curr_vf_lr", "", "the value function's learning rate", _SEPARATE),
-    _ENTROPY_COEFF,
-    _learner(
+HALF_VALUE_LOSS = learned("vf_loss", "reward²", "half the mean of (V - v)², v the value targets")
+ASYNCHRONOUS = (
+    ENTROPY,
+    GRAD_NORM._replace(when=f"no {_SEPARATE}"),
+    learned("policy_grad_norm", "", "the same of the policy alone", _SEPARATE),
+    learned("vf_grad_norm", "", "the same of the value function alone", _SEPARATE),
+    EXPLAINED_VAR,
+    LR,
+    learned("curr_vf_lr", "", "the value function's learning rate", _SEPARATE),
+    ENTROPY_COEFF,
+    learned(
         "policy_lag",
         "versions",
         "by how many broadcasts the weights that sampled were behind, mean over the batch's "
         "fragments; 0: on-policy",
     ),
-    _learner("num_env_steps_trained", "env steps", "of the last update's train batch"),
+    learned("num_env_steps_trained", "env steps", "of the last update's train batch"),
     Reported("learner_queue_length", "train batches", "that wait for learner actors"),
 )
-_HALF_VALUE_LOSS = _learner("vf_loss", "reward²", "half the mean of (V - v)², v the value targets")
-
-_IMPALA = (
-    _learner(
-        "total_loss",
-        "",
-        "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy: a mean over rows, "
-        'also with `loss_reduction` "sum"',
-    ),
-    _learner(
-        "policy_loss",
-        "",
-        "-mean log pi(a|s) A, A V-trace's advantage with its rho (Espeholt et al., 2018, 4.2)",
-    ),
-    _HALF_VALUE_LOSS,
-    _learner(
-        "mean_rho",
-        "",
-        "mean of pi(a|s) / mu(a|s), mu the policy that sampled, unclipped; 1: they agree",
-    ),
-    *_ASYNCHRONOUS,
-)
-
-_APPO = (
-    _learner(
-        "total_loss",
-        "",
-        "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL coefficient "
-        "x mean_kl with `use_kl_loss`",
-    ),
-    _learner(
-        "policy_loss",
-        "",
-        "PPO's clipped surrogate with r = min(pi_worker / pi_target, rho) pi / pi_worker (Luo et "
-        "al., 2019, 3.1)",
-    ),
-    _HALF_VALUE_LOSS,
-    _learner("clip_fraction", "", _CLIP_FRACTION),
-    _learner("mean_kl", "nats", "KL(target network || policy), over the gradient steps"),
-    _learner("mean_rho", "", "mean of pi_target / pi_worker, unclipped; 1: they agree"),
-    _learner("kl_after_update", "nats", "KL(target network || policy) after the last epoch", _KL),
-    _learner("curr_kl_coeff", "", "the KL coefficient; adapts when the target network moves", _KL),
-    _ADVANTAGE_STD,
-    _learner("target_updated", "0 or 1", "whether the last update moved the target network"),
-    *_ASYNCHRONOUS,
-    Reported("circular_buffer/num_batches", "train batches", "in the circular buffer"),
-    Reported(
-        "circular_buffer/num_dropped_draws",
-        "draws",
-        "lost so far because batches came faster than they were drawn",
-    ),
-)
-
-_REPLAY = (
-    Reported("num_updates_lifetime", "", "gradient steps so far"),
-    Reported("replay/num_steps", "env steps", "in the replay buffer"),
-    Reported("replay/memory_bytes", "bytes", "that the replay buffer has allocated"),
-)
-_STDDEV = Reported(
-    "exploration/stddev",
-    "",
-    "standard deviation of the noise on each parameter; it adapts",
-    "`exploration_config` of the type ParameterNoise",
-)
-_Q_MEAN = _learner("q_mean", "discounted return", "mean Q(s, a) of replayed steps")
-_Q_MAX = _learner(
-    "q_max",
-    "discounted return",
-    "the greatest Q(s, a) of a batch, mean over updates; far above any possible return: Q diverges",
-)
-
-_DQN = (
-    _learner(
-        "qf_loss",
-        "",
-        "mean of w loss(Q(s, a) - y): Huber's or the square (`td_error_loss_fn`), w the importance "
-        "weights; with `num_atoms` above 1 the cross-entropy (Bellemare et al., 2017, eq. 7)",
-    ),
-    _Q_MEAN,
-    _Q_MAX,
-    _learner(
-        "td_error_mean",
-        "discounted return",
-        "mean of |Q(s, a) - y|; with `num_atoms` above 1 the cross-entropy, nats",
-    ),
-    _GRAD_NORM,
-    _LR,
-    Reported("exploration/epsilon", "", "probability of a uniform action"),
-    _STDDEV,
-    *_REPLAY,
-)
-
-_SAC = (
-    _learner(
-        "qf_loss",
-        "",
-        "sum over the Q-functions of half the mean of w (Q(s, a) - y)² (Haarnoja et al., 2018b, "
-        "eq. 5), w the importance weights",
-    ),
-    _learner("policy_loss", "discounted return", "mean of alpha log pi(a|s) - min Q(s, a) (eq. 9)"),
-    _learner("alpha_loss", "", "mean of log alpha x (entropy - target entropy) (eq. 18)"),
-    _learner("alpha", "reward / nat", "weight of the entropy"),
-    _learner(
-        "entropy",
-        "nats",
-        "mean of -log pi(a|s) of sampled actions, in the squashed space, so it may be negative; of "
-        "discrete actions the entropy itself",
-    ),
-    _Q_MEAN,
-    _Q_MAX,
-    _learner("td_error_mean", "discounted return", "mean of |Q(s, a) - y| over both Q-functions"),
-    _learner("actor_grad_norm", "", "L2 norm of the policy's gradient before clipping"),
-    _learner("critic_grad_norm", "", "the same of the Q-functions'"),
-    _learner("alpha_grad_norm", "", "the same of log alpha's"),
-    _learner("curr_actor_lr", "", "the policy's learning rate at this environment step"),
-    _learner("curr_critic_lr", "", "the Q-functions'"),
-    _learner("curr_alpha_lr", "", "log alpha's"),
-    Reported(
-        "exploration/scale",
-        "",
-        "factor of the noise on actions",
-        "`exploration_config` of the type GaussianNoise or OrnsteinUhlenbeckNoise",
-    ),
-    _STDDEV,
-    *_REPLAY,
-)
-
-BY_ALGORITHM: dict[str, tuple[Reported, ...]] = {
-    "A2C": _A2C,
-    "APPO": _APPO,
-    "DQN": _DQN,
-    "IMPALA": _IMPALA,
-    "PPO": _PPO,
-    "SAC": _SAC,
-}
-"""What each algorithm reports besides `COMMON`, by its name."""
+"""Of algorithms that learn from fragments as they come."""
