@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.config.reference.planned import names_not_here, whats_become_of
+from trainables.core.config.reference.who_has import look_in
 from trainables.core.errors import ConfigError
 from trainables.core.lazy_names import names_listed_in
 from trainables.core.suggestions import did_you_mean, suggestion
@@ -63,6 +64,13 @@ def get_algorithm(name: Any) -> Any:
             raise ConfigError(f"algorithm {name!r}: {words} (known: {known})")
         raise ConfigError(f"algorithm {name!r} is unknown; known: {known}{_hint(str(name))}")
     return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def _configs() -> dict[str, Any]:
+    return {name: get_algorithm(name).config_class for name in algorithm_names()}
+
+
+look_in(_configs)
 
 
 def _hint(name: str) -> str:

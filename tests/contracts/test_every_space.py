@@ -12,12 +12,14 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from random_env import with_mask
+from small_runs import adds_noise, compares_actions, learns_from_replay
 from space_strategies import ACTION_LEAVES, nested_spaces
 
-from trainables import A2C, APPO, DQN, IMPALA, PPO, SAC, Algorithm
+from trainables import Algorithm
 from trainables.core.data.spaces import leaf_spaces
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
+from trainables.registry import algorithm_names, get_algorithm
 
 ENV = "random_env:RandomEnv"
 TINY: dict[str, Any] = {"env": ENV, "num_envs_per_env_runner": 2, "seed": 3}
@@ -29,18 +31,17 @@ REPLAY: dict[str, Any] = {
     "training_intensity": 2,
     "replay_buffer_config": {"capacity": 200},
 }
-SMALL: dict[type[Algorithm], dict[str, Any]] = {
-    A2C: {**TINY, "train_batch_size_per_learner": 24, "min_sample_timesteps_per_iteration": 48},
-    PPO: {**TINY, "train_batch_size_per_learner": 24, "num_epochs": 1, "minibatch_size": None},
-    APPO: {
-        **TINY,
-        "train_batch_size_per_learner": 24,
-        "rollout_fragment_length": 12,
-        "use_kl_loss": True,
-    },
-    IMPALA: {**TINY, "train_batch_size_per_learner": 24, "rollout_fragment_length": 12},
-    DQN: REPLAY,
-    SAC: REPLAY,
+ON_POLICY: dict[str, Any] = {
+    **TINY,
+    "train_batch_size_per_learner": 24,
+    "min_sample_timesteps_per_iteration": 48,
+    "num_epochs": 1,
+    "minibatch_size": None,
+}
+# Beside these, where an algorithm has more ways to go.
+OWN: dict[str, dict[str, Any]] = {
+    "APPO": {"rollout_fragment_length": 12, "use_kl_loss": True},
+    "IMPALA": {"rollout_fragment_length": 12},
 }
 NETWORK = {"fcnet_hiddens": [8]}
 MODELS: tuple[dict[str, Any], ...] = (
@@ -61,13 +62,22 @@ observation_spaces = nested_spaces(max_depth=2)
 action_spaces = nested_spaces(max_depth=2, kinds=ACTION_LEAVES)
 
 
-def can_train(algorithm: type[Algorithm], action_space: gym.Space, model: dict[str, Any]) -> bool:
+def tiny(name: str) -> dict[str, Any]:
+    config_class = get_algorithm(name).config_class
+    shared = REPLAY if learns_from_replay(name) else ON_POLICY
+    has = {key: value for key, value in shared.items() if key not in config_class.without}
+    return {**has, **OWN.get(name, {})}
+
+
+def can_train(name: str, action_space: gym.Space, model: dict[str, Any]) -> bool:
     """Whether the algorithm's mathematics has an answer for these actions, and for a memory."""
-    if model and algorithm is SAC:
+    if model and get_algorithm(name).config_class.without_memory is not None:
         return False
-    if algorithm in (A2C, PPO, APPO, IMPALA) or isinstance(action_space, gym.spaces.Discrete):
+    if isinstance(action_space, gym.spaces.Discrete):
         return True
-    return algorithm is SAC and all(map(is_bounded, leaves(action_space)))
+    if adds_noise(name):
+        return all(map(is_bounded, leaves(action_space)))
+    return not compares_actions(name)
 
 
 def is_bounded(leaf: gym.Space) -> bool:
@@ -142,23 +152,24 @@ def check_example(
         observation_filter = "NoFilter"  # the other one is refused: it leaves images alone
     if masked:
         observation_space = with_mask(observation_space, action_space)
-    for algorithm, small in SMALL.items():
+    for name in algorithm_names():
+        algorithm = get_algorithm(name)
         config = {
-            **small,
+            **tiny(name),
             "env_config": {"observation_space": observation_space, "action_space": action_space},
             "observation_filter": observation_filter,
             "model": {**NETWORK, **model},
         }
-        if algorithm in (APPO, IMPALA):  # a fragment is a sequence
+        if "max_seq_len" in algorithm.config_class.model_without:  # a fragment is a sequence
             config["model"].pop("max_seq_len", None)
-        if can_train(algorithm, action_space, model):
-            event(f"{algorithm.__name__} trains")
+        if can_train(name, action_space, model):
+            event(f"{name} trains")
             check_training(algorithm, config)
         else:
             with pytest.raises(ConfigError) as refusal:
                 algorithm(config=config)
             named = [str(action_space), *map(str, leaves(action_space)), *list(model)[:1]]
-            assert any(name in str(refusal.value) for name in named)
+            assert any(part in str(refusal.value) for part in named)
 
 
 examples = given(

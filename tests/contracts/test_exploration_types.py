@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from small_runs import settings_of
+from small_runs import compares_actions, home, settings_of
 
 from trainables.core.config.exploration import OPTIONS
 from trainables.core.errors import ConfigError
@@ -15,52 +15,34 @@ from trainables.registry import algorithm_names, get_algorithm
 
 CONTINUOUS, DISCRETE = "Pendulum-v1", "CartPole-v1"
 NOISES = ("GaussianNoise", "OrnsteinUhlenbeckNoise")
-# Where a type is refused, and what the message says.
-REFUSED = {
-    (name, kind): f"is not supported by {name}: it learns from actions that its policy sampled"
-    for name in ("A2C", "PPO", "APPO", "IMPALA")
-    for kind in OPTIONS
-    if kind != "StochasticSampling"
-}
-REFUSED |= dict.fromkeys(
-    [("DQN", f"{each}{kind}") for each in ("", "PerWorker") for kind in NOISES],
-    "is not supported by DQN: its actions are discrete",
-)
-REFUSED |= dict.fromkeys(
-    [("SAC", "EpsilonGreedy"), ("SAC", "PerWorkerEpsilonGreedy"), ("SAC", "SoftQ")],
-    "is not supported by SAC: its actions are not chosen by their values",
-)
+FAR_FROM_GREEDY = ("OrnsteinUhlenbeckNoise", "ParameterNoise")
+# Types that an algorithm has, but not with every action space, or not with these settings.
 REFUSED_IN = {
-    (
-        "SAC",
-        f"{each}{kind}",
-        DISCRETE,
-    ): "adds noise to continuous actions; this action space has none"
+    ("SAC", f"{each}{kind}", DISCRETE): "adds noise to continuous actions; this action space has no"
     for each in ("", "PerWorker")
     for kind in NOISES
 }
 REFUSED_IN["DQN", "StochasticSampling", DISCRETE] = "has nothing to sample from"
-ENVS = {
-    "A2C": (CONTINUOUS, DISCRETE),
-    "APPO": (DISCRETE,),
-    "PPO": (CONTINUOUS, DISCRETE),
-    "IMPALA": (DISCRETE,),
-    "DQN": (DISCRETE,),
-    "SAC": (CONTINUOUS, DISCRETE),
-}
-CASES = [(n, kind, env) for n in algorithm_names() for kind in OPTIONS for env in ENVS[n]]
+CASES = [
+    (name, kind, env)
+    for name in algorithm_names()
+    for kind in OPTIONS
+    for env in (DISCRETE, *([] if compares_actions(name) else [CONTINUOUS]))
+]
 
 
 @pytest.mark.parametrize(("name", "kind", "env"), CASES)
 def test_type(name: str, kind: str, env: str) -> None:
+    config_class = get_algorithm(name).config_class
     more: dict[str, Any] = {"exploration_config": {"type": kind}}
     more["env_config"] = {"max_episode_steps": 20}
-    if name != "PPO":
-        more["min_sample_timesteps_per_iteration"] = 120
-    if name == "DQN":
+    more["min_sample_timesteps_per_iteration"] = 120
+    if "noisy" in config_class.settings():
         more |= {"noisy": False, "num_atoms": 1}
     settings = settings_of(name, env, **more)
-    reason = REFUSED.get((name, kind)) or REFUSED_IN.get((name, kind, env))
+    reason = REFUSED_IN.get((name, kind, env))
+    if kind not in config_class.exploration_types:
+        reason = f"is not supported by {name}: {config_class.why_no_exploration}"
     if reason is not None:
         with pytest.raises(ConfigError, match=f"{kind.removeprefix('PerWorker')}'.*{reason}"):
             get_algorithm(name)(settings)
@@ -82,20 +64,26 @@ def test_type(name: str, kind: str, env: str) -> None:
             assert not all(np.array_equal(actions, greedy) for actions in explored)
 
 
-def test_every_pair_is_covered() -> None:
-    for name in algorithm_names():
-        allowed = set(get_algorithm(name).config_class.exploration_types)
-        refused = {kind for algorithm, kind in REFUSED if algorithm == name}
-        assert allowed | refused == set(OPTIONS) and not allowed & refused
+def test_why_a_type_is_not_supported() -> None:
+    """Of the kinds of algorithms there are; `test_type` goes by what their configs say."""
+    sampled = "it learns from actions that its policy sampled"
+    for name, kind, why in [
+        *((name, "EpsilonGreedy", sampled) for name in ("A2C", "APPO", "IMPALA", "PPO")),
+        ("DQN", "GaussianNoise", "its actions are discrete"),
+        ("SAC", "SoftQ", "its actions are not chosen by their values"),
+    ]:
+        settings = settings_of(name, home(name), exploration_config={"type": kind})
+        with pytest.raises(ConfigError, match=f"{kind}' is not supported by {name}: {why}"):
+            get_algorithm(name)(settings)
 
 
 @pytest.mark.parametrize("name", algorithm_names())
 def test_explore_false_takes_the_best_actions_in_training(name: str) -> None:
-    kinds = {"SAC": {"type": "OrnsteinUhlenbeckNoise"}, "DQN": {"type": "ParameterNoise"}}
-    more: dict[str, Any] = {"exploration_config": kinds.get(name, {}), "explore": False}
-    more |= {"noisy": False} if name == "DQN" else {}
-    env = CONTINUOUS if name == "SAC" else DISCRETE
-    with get_algorithm(name)(settings_of(name, env, **more)) as algo:
+    config_class = get_algorithm(name).config_class
+    has = [kind for kind in FAR_FROM_GREEDY if kind in config_class.exploration_types]
+    more: dict[str, Any] = {"exploration_config": {"type": has[0]} if has else {}}
+    more |= {"noisy": False} if "noisy" in config_class.settings() else {}
+    with get_algorithm(name)(settings_of(name, home(name), explore=False, **more)) as algo:
         rollout = algo.env_runners.sample()[0]["default_policy"]
         policy, row = algo.get_policy(), rollout.obs[0]
         best = policy.act(row, False).actions.numpy()

@@ -14,43 +14,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_runs import settings_of
+from small_runs import home, learns_from_replay, settings_of
 
 from trainables import Algorithm
+from trainables.core.config.settings import Setting
+from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
-OPTIMIZER: dict[str, tuple[Any, dict[str, Any]]] = {
-    "optimizer.eps": (0.01, {}),
-    "optimizer.beta1": (0.5, {}),
-    "optimizer.beta2": (0.9, {}),
-    "optimizer.weight_decay": (0.5, {}),
-    "optimizer.decay": (0.5, {"optimizer": {"type": "rmsprop"}}),
-    "optimizer.momentum": (0.5, {"optimizer": {"type": "sgd"}}),
-}
-SHARED: dict[str, tuple[Any, dict[str, Any]]] = {
-    "gamma": (0.8, {}),
-    "lr": (5e-3, {}),
-    "grad_clip": (0.01, {}),
-    "grad_clip_by": ("value", {"grad_clip": 0.01}),
-    **OPTIMIZER,
-}
-REPLAYED: dict[str, tuple[Any, dict[str, Any]]] = {
-    **SHARED,
-    "train_batch_size_per_learner": (16, {}),
-    "training_intensity": (16, {}),
-    "n_step": (5, {}),
-    "tau": (0.5, {}),
-    "target_network_update_freq": (128, {}),
-    "replay_buffer_config.beta": (1.0, {}),
-}
+Case = tuple[Any, dict[str, Any]]
+"""A setting's new value, and what else must be set for it to matter."""
 
 
-def exploring(kind: str, new: dict[str, Any], **more: Any) -> dict[str, tuple[Any, dict[str, Any]]]:
-    """Options of one type of exploration that do not wait for a schedule to come to them."""
-    given = {"exploration_config": {"type": kind, **more.pop("options", {})}, **more}
+def exploring(kind: str, new: dict[str, Any], **more: Any) -> dict[str, Case]:
+    """Options of one type of exploration."""
+    given = {"exploration_config": {"type": kind}, **more}
     return {f"exploration_config.{name}": (value, given) for name, value in new.items()}
 
 
+# Of exploration, what does not wait for a schedule to come to it.
 GREEDY = {
     "initial_epsilon": 0.1,
     "final_epsilon": 0.9,
@@ -65,117 +46,113 @@ REMEMBERING = {
     "replay_buffer_config": {"capacity": 2000},
 }
 REPLAYING = {"replay_proportion": 1.0, "replay_buffer_num_slots": 4}
-# The new value of each setting, and what else must be set for it to matter.
-MUTATED: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
-    "PPO": {
-        **SHARED,
-        "train_batch_size_per_learner": (512, {}),
-        "num_epochs": (3, {}),
-        "minibatch_size": (32, {}),
-        "shuffle_batch_per_epoch": (False, {}),
-        "use_gae": (False, {}),
-        "lambda_": (0.5, {}),
-        "use_kl_loss": (False, {}),
-        "kl_target": (1e-5, {}),
-        "clip_param": (0.01, {}),
-        "vf_loss_coeff": (0.1, {}),
-        "vf_clip_param": (0.5, {}),
-        "entropy_coeff": (0.1, {}),
-        "normalize_advantages": (False, {}),
-        "advantage_std_floor": (0.9, {}),
-    },
-    "A2C": {
-        **SHARED,
-        "train_batch_size_per_learner": (32, {}),
-        "use_gae": (False, {"lambda_": 0.5}),
-        "lambda_": (0.5, {}),
-        "vf_loss_coeff": (0.1, {}),
-        "entropy_coeff": (0.1, {}),
-        "normalize_advantages": (True, {}),
-        "advantage_std_floor": (0.9, {"normalize_advantages": True}),
-    },
-    "APPO": {
-        **SHARED,
-        "train_batch_size_per_learner": (512, {}),
-        "num_epochs": (3, {}),
-        "minibatch_size": (32, {}),
-        "shuffle_batch_per_epoch": (False, {}),
-        "vtrace": (False, {}),
-        "vtrace_clip_rho_threshold": (0.5, {}),
-        "vtrace_clip_pg_rho_threshold": (0.5, {}),
-        "use_gae": (False, {"vtrace": False, "lambda_": 0.5}),
-        "lambda_": (0.5, {}),
-        "clip_param": (0.001, {}),
-        "target_worker_clipping": (0.5, {}),
-        "use_kl_loss": (False, {}),
-        "kl_target": (1e-9, {}),
-        "vf_loss_coeff": (0.1, {}),
-        "entropy_coeff": (0.1, {}),
-        "target_network_update_freq": (4.0, {}),
-        "tau": (0.5, {}),
-        "circular_buffer_num_batches": (1, {}),
-        "circular_buffer_iterations_per_batch": (3, {}),
-        "broadcast_interval": (3, {"observation_filter": "MeanStdFilter"}),
-        "_lr_vf": (5e-3, {"_separate_vf_optimizer": True}),
-    },
-    "IMPALA": {
-        **SHARED,
-        "train_batch_size_per_learner": (512, {}),
-        "num_epochs": (3, {}),
-        "minibatch_size": (32, {}),
-        "shuffle_batch_per_epoch": (False, {}),
-        "vtrace": (False, {}),
-        "vtrace_clip_rho_threshold": (0.5, {}),
-        "vtrace_clip_pg_rho_threshold": (0.5, {}),
-        "lambda_": (0.5, {}),
-        "vf_loss_coeff": (0.1, {}),
-        "entropy_coeff": (0.1, {}),
-        "loss_reduction": ("sum", {}),
-        "replay_proportion": (2.0, REPLAYING),
-        "replay_buffer_num_slots": (1, REPLAYING),
-        "broadcast_interval": (1000, {"observation_filter": "MeanStdFilter"}),
-        "_lr_vf": (5e-3, {"_separate_vf_optimizer": True}),
-    },
-    "DQN": {
-        "burn_in_len": (1, REMEMBERING),
-        **REPLAYED,
-        "double_q": (False, {}),
-        "epsilon": (0.9, {}),
-        "categorical_distribution_temperature": (5.0, {}),
-        "td_error_loss_fn": ("mse", {"num_atoms": 1}),
-        "adam_epsilon": (0.01, {}),
-        **exploring("EpsilonGreedy", GREEDY),
-        **exploring("SoftQ", {"temperature": 50.0}),
-        **exploring(
-            "ParameterNoise",
-            {"target_distance": 1e9},
-            noisy=False,
-            categorical_distribution_temperature=1.0,
-            min_sample_timesteps_per_iteration=512,  # a step of sigma shows in few actions
-        ),
-    },
-    "SAC": {
-        **REPLAYED,
-        "target_entropy": (1.0, {}),
-        "actor_lr": (5e-3, {}),
-        "critic_lr": (5e-3, {}),
-        "alpha_lr": (5e-3, {}),
-        "_deterministic_loss": (True, {}),
-        **exploring("OrnsteinUhlenbeckNoise", {**SCALE, **OU, "base": "mode"}),
-        **exploring("GaussianNoise", {"stddev": 2.0}),
-        **exploring("ParameterNoise", {"target_distance": 1e-9}, training_intensity=8),
-    },
+FILTERED = {"observation_filter": "MeanStdFilter"}
+# Of settings for which `another` value does not do.
+CASES: dict[str, Case] = {
+    "lr": (5e-3, {}),
+    "gamma": (0.8, {}),
+    "grad_clip": (0.01, {}),
+    "grad_clip_by": ("value", {"grad_clip": 0.01}),
+    "optimizer.eps": (0.01, {}),
+    "optimizer.beta1": (0.5, {}),
+    "optimizer.beta2": (0.9, {}),
+    "optimizer.weight_decay": (0.5, {}),
+    "optimizer.decay": (0.5, {"optimizer": {"type": "rmsprop"}}),
+    "optimizer.momentum": (0.5, {"optimizer": {"type": "sgd"}}),
+    "use_gae": (False, {"lambda_": 0.5}),
+    "lambda_": (0.5, {}),
+    "kl_target": (1e-9, {}),
+    "clip_param": (0.001, {}),
+    "vf_loss_coeff": (0.1, {}),
+    "vf_clip_param": (0.5, {}),
+    "entropy_coeff": (0.1, {}),
+    "advantage_std_floor": (0.9, {"normalize_advantages": True}),
+    "tau": (0.5, {}),
+    "target_network_update_freq": (128, {}),
+    "n_step": (5, {}),
+    "replay_buffer_config.beta": (1.0, {}),
+    "target_entropy": (1.0, {}),
+    "actor_lr": (5e-3, {}),
+    "critic_lr": (5e-3, {}),
+    "alpha_lr": (5e-3, {}),
+    "_lr_vf": (5e-3, {"_separate_vf_optimizer": True}),
+    "adam_epsilon": (0.01, {}),
+    "epsilon": (0.9, {}),
+    "burn_in_len": (1, REMEMBERING),
+    "td_error_loss_fn": ("mse", {"num_atoms": 1}),
+    "categorical_distribution_temperature": (5.0, {}),
+    "replay_proportion": (2.0, REPLAYING),
+    "replay_buffer_num_slots": (1, REPLAYING),
+    "broadcast_interval": (1000, FILTERED),
+    **exploring("EpsilonGreedy", GREEDY),
+    **exploring("SoftQ", {"temperature": 50.0}),
+    **exploring("OrnsteinUhlenbeckNoise", {**SCALE, **OU, "base": "mode"}),
+    **exploring("GaussianNoise", {"stddev": 2.0}),
+    **exploring("ParameterNoise", {"target_distance": 1e-9}, training_intensity=8),
 }
-CASES = [(name, setting) for name in algorithm_names() for setting in MUTATED[name]]
+# Of one algorithm, where those do not do.
+OF: dict[tuple[str, str], Case] = {
+    ("APPO", "use_gae"): (False, {"vtrace": False, "lambda_": 0.5}),
+    ("APPO", "target_network_update_freq"): (4.0, {}),
+    ("APPO", "broadcast_interval"): (3, FILTERED),
+    ("APPO", "circular_buffer_num_batches"): (1, {}),
+    ("APPO", "target_worker_clipping"): (0.5, {}),
+    ("DQN", "exploration_config.target_distance"): (
+        1e9,
+        {
+            "exploration_config": {"type": "ParameterNoise"},
+            "noisy": False,
+            "categorical_distribution_temperature": 1.0,
+            "min_sample_timesteps_per_iteration": 512,  # a step of sigma shows in few actions
+        },
+    ),
+}
+
+
+def mutable(name: str) -> list[str]:
+    """Every setting that a scheduler may change in a running trial."""
+    config_class = get_algorithm(name).config_class
+    nested = config_class.nested_settings()
+    paths = [setting for setting in config_class.settings() if setting not in nested]
+    paths += [f"{outer}.{inner}" for outer, found in nested.items() for inner in found.settings()]
+    return [path for path in paths if config_class.why_fixed(path.split(".")) is None]
+
+
+def another(name: str, setting: str) -> Case:
+    """A value that a setting does not have, and is allowed to have."""
+    declared = get_algorithm(name).config_class.settings()[setting]
+    present = base(name).get(setting, declared.default)
+    if declared.choices:
+        return next(choice for choice in declared.choices if choice != present), {}
+    if isinstance(present, bool):
+        return not present, {}
+    assert isinstance(present, int | float), f"give {setting} of {name} a value in CASES"
+    kind = type(present)
+    tried = (kind(present / 2), kind(present * 2), kind(present + 1))
+    return next(value for value in tried if value != present and is_allowed(declared, value)), {}
+
+
+def is_allowed(declared: Setting, value: Any) -> bool:
+    try:
+        declared.check(value)
+    except ConfigError:
+        return False
+    return True
+
+
+def case(name: str, setting: str) -> Case:
+    return OF.get((name, setting)) or CASES.get(setting) or another(name, setting)
+
+
+ALL = [(name, setting) for name in algorithm_names() for setting in mutable(name)]
 
 
 def base(name: str, **more: Any) -> dict[str, Any]:
     frequent: dict[str, Any] = {}
-    if name in ("DQN", "SAC"):  # in few steps
+    if learns_from_replay(name):  # in few steps
         frequent = {"target_network_update_freq": 16, "tau": 0.9}
         frequent["min_sample_timesteps_per_iteration"] = 64
-    env = "Pendulum-v1" if name == "SAC" else "CartPole-v1"
-    return settings_of(name, env, **{**frequent, **more})
+    return settings_of(name, home(name), **{**frequent, **more})
 
 
 def changed(settings: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:
@@ -239,11 +216,11 @@ def processes() -> Iterator[dict[str, Algorithm]]:
         algo.stop()
 
 
-@pytest.mark.parametrize(("name", "setting"), CASES)
+@pytest.mark.parametrize(("name", "setting"), ALL)
 def test_a_mutated_setting_takes_effect_in_full(
     name: str, setting: str, donors: Donors, processes: dict[str, Algorithm]
 ) -> None:
-    value, more = MUTATED[name][setting]
+    value, more = case(name, setting)
     saved, with_old_value = donors.of(name, more)
     settings = changed(base(name, **more), setting, value)
 
@@ -257,17 +234,12 @@ def test_a_mutated_setting_takes_effect_in_full(
         fresh.restore(saved)
         fresh.train()
         assert equal(mutated, learned(fresh)), "something of the old settings is left"
-    assert not equal(mutated, with_old_value), f"{setting} = {value} changes nothing"
+    nothing = f"{setting} = {value} changes nothing; another value belongs into CASES or OF"
+    assert not equal(mutated, with_old_value), nothing
 
 
-@pytest.mark.parametrize("name", algorithm_names())
-def test_every_setting_that_may_be_mutated_has_a_case(name: str) -> None:
-    config_class = get_algorithm(name).config_class
-    nested = config_class.nested_settings()
-    mutable = [s for s in config_class.settings() if s not in nested]
-    mutable += [f"{outer}.{inner}" for outer, found in nested.items() for inner in found.settings()]
-    free = {setting for setting in mutable if config_class.why_fixed(setting.split(".")) is None}
-    assert free == set(MUTATED[name])
+def test_every_case_is_of_a_setting_that_may_be_mutated() -> None:
+    assert set(CASES) <= {setting for _, setting in ALL} and set(OF) <= set(ALL)
 
 
 @pytest.mark.parametrize("name", algorithm_names())
@@ -294,4 +266,4 @@ def test_the_live_objects_have_the_mutated_values(
     for group in learner.optimizer.param_groups:
         assert (group["lr"], group["eps"], group["betas"][0]) == (2e-3, 0.02, 0.3)
     assert learner._grad_clip == 0.25
-    assert set(asked) == ({0.7} if name in ("DQN", "SAC") else set())
+    assert set(asked) == ({0.7} if learns_from_replay(name) else set())

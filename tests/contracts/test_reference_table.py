@@ -21,8 +21,8 @@ from trainables.core.config.reference.compatibility import (
     METHOD_ALIASES,
     PLANNED,
     REFUSED,
-    SOME_HAVE,
 )
+from trainables.core.config.reference.who_has import who_has
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.sampling.group import EnvRunnerGroup
@@ -95,24 +95,35 @@ def test_training_setting_is_in_one_table(algorithm: str, name: str) -> None:
     if algorithm in algorithm_names():
         config_class = get_algorithm(algorithm).config_class
         own = ALIASES.get(name, name) in {**config_class.settings(), **config_class.composites}
-        assert own or any(name in table for table in (PLANNED, REFUSED, CONSTANTS, SOME_HAVE))
-        assert not own or name in ALIASES or algorithm in SOME_HAVE.get(name, algorithm)
+        assert own or who_has(name) or any(name in table for table in (PLANNED, REFUSED, CONSTANTS))
         return
-    where = [*tables_with(name), *(["some have"] if name in SOME_HAVE else [])]
-    assert where, f"{name} of {algorithm} is in no table"
+    assert tables_with(name) or who_has(name), f"{name} of {algorithm} is in no table"
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())
-def test_some_have_is_true(algorithm: str) -> None:
-    """The table of who has what agrees with the config classes."""
+def test_a_setting_of_other_algorithms_says_whose_it_is(algorithm: str) -> None:
     config_class = get_algorithm(algorithm).config_class
     known = {**config_class.settings(), **config_class.composites}
-    assert set(compatibility.ALGORITHMS_HAVE[algorithm].split()) <= set(known)
-    for name, having in SOME_HAVE.items():
-        if algorithm not in having.split(", "):
-            assert name not in known
-            with pytest.raises(ConfigError, match=f"{name} = 1 is no setting of {algorithm}"):
-                config_class.from_dict({name: 1})
+    others = [name for other in algorithm_names() for name in own_settings(other)]
+    assert len(set(others)) > 50
+    for name in {*others} - {*known, *ALIASES, *PLANNED}:
+        assert algorithm not in who_has(name).split(", ")
+        says = f"{name} = 'any' is no setting of {algorithm}; it belongs to {who_has(name)}$"
+        with pytest.raises(ConfigError, match=says):
+            config_class.from_dict({name: "any"})
+
+
+def own_settings(algorithm: str) -> set[str]:
+    """Those that the base of all configs has not."""
+    config_class = get_algorithm(algorithm).config_class
+    return {*config_class.settings(), *config_class.composites} - {*AlgorithmConfig.settings()}
+
+
+def test_who_has() -> None:
+    assert who_has("n_step") == "DQN, SAC"
+    assert who_has("loss_reduction") == "IMPALA"  # APPO does without
+    assert who_has("optimization_config") == "SAC"  # which stands for three settings
+    assert who_has("entropy_koeff") == ""
 
 
 def test_no_name_is_in_two_tables() -> None:

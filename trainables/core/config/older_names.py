@@ -10,6 +10,7 @@ from trainables.core.config.reference import compatibility
 from trainables.core.config.reference import defaults as reference_defaults
 from trainables.core.config.reference.name_hints import setting_hint
 from trainables.core.config.reference.other_libraries import SETTINGS
+from trainables.core.config.reference.who_has import who_has
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
 
@@ -51,16 +52,14 @@ class TakesOlderNames(Settings):
                 canonical[target] = value
             elif name in compatibility.CONSTANTS:
                 cls._check_constant(name, value)
-            elif target in compatibility.SOME_HAVE:
-                raise ConfigError(
-                    f"{name} = {value!r} is no setting of {cls._algorithm()}; it belongs to "
-                    f"{compatibility.SOME_HAVE[target]}"
-                )
             elif name in compatibility.PLANNED:
                 feature = compatibility.PLANNED[name].feature
                 raise ConfigError(f"{name} = {value!r} is not supported yet ({feature})")
             elif name in compatibility.REFUSED:
                 raise ConfigError(f"{name} is not supported: {compatibility.REFUSED[name].why}")
+            elif having := who_has(target):
+                what = f"{name} = {value!r} is no setting of {cls._algorithm()}"
+                raise ConfigError(f"{what}; it belongs to {having}")
             else:
                 raise cls.unknown(str(name))
         return canonical
@@ -103,11 +102,11 @@ class TakesOlderNames(Settings):
             cls.composites,
             compatibility.ALIASES,
             compatibility.CONSTANTS,
-            compatibility.SOME_HAVE,
             compatibility.PLANNED,
             compatibility.REFUSED,
         )
-        return {name for name in names if not any(name in table for table in tables)}
+        unknown = {name for name in names if not any(name in table for table in tables)}
+        return {name for name in unknown if not who_has(name)}
 
     @classmethod
     def _called_now(cls, name: str) -> str:

@@ -123,7 +123,7 @@ def test_unknown_setting_with_nearest_names() -> None:
         PPOConfig().training(clip_parm=0.1)
     with raises("unknown setting 'num_rollout_worker' of PPOConfig; did you mean 'num_env_runners"):
         PPOConfig.from_dict({"num_rollout_worker": 1})
-    with raises("clip_param = .* is no setting of Algorithm; it belongs to PPO"):
+    with raises("clip_param = .* is no setting of Algorithm; it belongs to APPO, PPO"):
         AlgorithmConfig.from_dict({"clip_param": 0.1})
     with raises("unknown setting '3' of PPOConfig"):
         PPOConfig.from_dict({3: 1})  # type: ignore[dict-item]

@@ -260,33 +260,6 @@ SETTINGS_OF_PLANNED: dict[str, str] = {
 }
 
 
-# Settings of `.training()` that some algorithms have and others do not.
-ALGORITHMS_HAVE: dict[str, str] = {
-    "A2C": "use_critic use_gae lambda_ vf_loss_coeff entropy_coeff normalize_advantages "
-    "advantage_std_floor microbatch_size",
-    "PPO": "use_critic use_gae lambda_ use_kl_loss kl_coeff kl_target clip_param vf_loss_coeff "
-    "vf_clip_param entropy_coeff normalize_advantages advantage_std_floor",
-    "APPO": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold use_gae lambda_ "
-    "clip_param use_kl_loss kl_coeff kl_target vf_loss_coeff entropy_coeff tau "
-    "target_network_update_freq target_worker_clipping circular_buffer_num_batches "
-    "circular_buffer_iterations_per_batch replay_proportion replay_buffer_num_slots "
-    "store_buffer_in_checkpoints learner_queue_size learner_queue_timeout broadcast_interval "
-    "opt_type decay momentum epsilon _separate_vf_optimizer _lr_vf",
-    "DQN": "target_network_update_freq replay_buffer_config store_buffer_in_checkpoints epsilon "
-    "adam_epsilon num_steps_sampled_before_learning_starts tau num_atoms v_min v_max noisy sigma0 "
-    "dueling hiddens double_q n_step training_intensity td_error_loss_fn "
-    "categorical_distribution_temperature burn_in_len",
-    "IMPALA": "vtrace vtrace_clip_rho_threshold vtrace_clip_pg_rho_threshold lambda_ "
-    "vf_loss_coeff entropy_coeff replay_proportion replay_buffer_num_slots learner_queue_size "
-    "learner_queue_timeout broadcast_interval opt_type decay momentum epsilon "
-    "_separate_vf_optimizer _lr_vf",
-    "SAC": "twin_q q_model_config policy_model_config tau initial_alpha target_entropy n_step "
-    "store_buffer_in_checkpoints replay_buffer_config training_intensity optimization_config "
-    "actor_lr critic_lr alpha_lr target_network_update_freq _deterministic_loss "
-    "num_steps_sampled_before_learning_starts random_warmup",
-}
-
-
 def _algorithms_of_names(names_of: dict[str, str]) -> dict[str, str]:
     """Return the algorithms of each name, as a list in words."""
     algorithms: dict[str, list[str]] = {}
@@ -296,11 +269,9 @@ def _algorithms_of_names(names_of: dict[str, str]) -> dict[str, str]:
     return {name: ", ".join(having) for name, having in algorithms.items()}
 
 
-SOME_HAVE = _algorithms_of_names(ALGORITHMS_HAVE)
 PLANNED |= {
     name: Planned("training", f"with {having}")
     for name, having in _algorithms_of_names(SETTINGS_OF_PLANNED).items()
-    if name not in SOME_HAVE
 }
 
 _TF = "TensorFlow only; everything here is PyTorch"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.other_libraries import SETTINGS, Hint
+from trainables.core.config.reference.who_has import who_has
 from trainables.core.config.settings import Settings
 from trainables.core.suggestions import nearest_name
 
@@ -64,7 +65,7 @@ def _why_not(config_class: type[Settings], path: str) -> str | None:
     algorithm = config_class.__name__.removesuffix("Config")
     outer, _, inner = path.partition(".")
     if outer not in config_class.settings():
-        having = compatibility.SOME_HAVE.get(outer)
+        having = who_has(outer)
         return f"a setting of {having}, not of {algorithm}" if having else "no setting of it"
     if outer in config_class.without:
         return f"it has no effect on {algorithm}: {config_class.without[outer]}"

@@ -1,0 +1,25 @@
+"""Which algorithms have a setting, for messages of those that have it not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from trainables.core.config.settings import Settings
+
+_sources: list[Callable[[], Mapping[str, type[Settings]]]] = []
+
+
+def look_in(configs: Callable[[], Mapping[str, type[Settings]]]) -> None:
+    """Take the config classes of algorithms by name from a function, which is called when asked."""
+    _sources.append(configs)
+
+
+def who_has(name: str) -> str:
+    """Return the algorithms that have a setting, as a list in words; "" if none has."""
+    return ", ".join(
+        algorithm
+        for configs in _sources
+        for algorithm, config_class in configs().items()
+        if name in config_class.settings().keys() - config_class.without
+        or name in getattr(config_class, "composites", ())
+    )
