@@ -67,6 +67,12 @@ def learns_from_replay(name: str) -> bool:
     return "replay_buffer_config" in get_algorithm(name).config_class.settings()
 
 
+def learns_from_episodes(name: str) -> bool:
+    """Whether it waits for episodes to end, unless it is told not to."""
+    batch_mode: str = get_algorithm(name).config_class().batch_mode
+    return batch_mode == "complete_episodes"
+
+
 def is_asynchronous(name: str) -> bool:
     """Whether it takes fragments of actors in the order in which these arrive, which no seed
     decides."""

@@ -71,7 +71,7 @@ class OffPolicy(Algorithm):
     config_class = OffPolicyConfig
     config: OffPolicyConfig
     learners: LocalLearnerGroup
-    reported_metrics = (
+    reported_metrics: ClassVar[tuple[Reported, ...]] = (
         Reported("num_updates_lifetime", "", "gradient steps so far"),
         Reported("replay/num_steps", "env steps", "in the replay buffer"),
         Reported("replay/memory_bytes", "bytes", "that the replay buffer has allocated"),

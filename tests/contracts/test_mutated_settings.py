@@ -120,8 +120,7 @@ def mutable(name: str) -> list[str]:
 
 def another(name: str, setting: str) -> Case:
     """A value that a setting does not have, and is allowed to have."""
-    declared = get_algorithm(name).config_class.settings()[setting]
-    present = base(name).get(setting, declared.default)
+    declared, present = get_algorithm(name).config_class.settings()[setting], now(name, setting)
     if declared.choices:
         return next(choice for choice in declared.choices if choice != present), {}
     if isinstance(present, bool):
@@ -140,8 +139,15 @@ def is_allowed(declared: Setting, value: Any) -> bool:
     return True
 
 
+def now(name: str, setting: str) -> Any:
+    """The present value of a setting that is not inside another one; None of others."""
+    declared = get_algorithm(name).config_class.settings().get(setting)
+    return declared and base(name).get(setting, declared.default)
+
+
 def case(name: str, setting: str) -> Case:
-    return OF.get((name, setting)) or CASES.get(setting) or another(name, setting)
+    given = OF.get((name, setting)) or CASES.get(setting)
+    return given if given and given[0] != now(name, setting) else another(name, setting)
 
 
 ALL = [(name, setting) for name in algorithm_names() for setting in mutable(name)]
