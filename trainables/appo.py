@@ -18,6 +18,7 @@ from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import all_rows, explained_by_values
+from trainables.core.learning.fragments import all_steps, fragments_per_step
 from trainables.core.learning.impact import APPOCoefficients, appo_loss, impact_batch
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.minibatches import consecutive_ids, unrolled
@@ -38,10 +39,7 @@ from trainables.impala import (
     IMPALA,
     IMPALACoefficients,
     IMPALAConfig,
-    all_steps,
     estimated,
-    fragments_per_step,
-    joined,
 )
 from trainables.ppo import adapted_kl_coeff, policy_divergence
 from trainables.runtime.learners.worker import LearnerWorker
@@ -319,7 +317,7 @@ def appo_update(
     worker.set_lr(lr)
     results = {}
     for module_id, learner in worker.learners.items():
-        policy, rollout = worker.policies[module_id], joined(worker, module_id, fragments)
+        policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
         [(group, target)] = learner.targets.items()
         assert isinstance(target.network, PolicyModule)
         estimator = partial(estimated, coefficients=estimation)

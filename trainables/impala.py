@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from trainables.algorithm import Algorithm
@@ -20,10 +19,14 @@ from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
-from trainables.core.learning.fragments import fragment_batch, unrolled_fragments
+from trainables.core.learning.fragments import (
+    all_steps,
+    fragment_batch,
+    fragments_per_step,
+    unrolled_fragments,
+)
 from trainables.core.learning.learner import LossFn, Metrics, Reduction
 from trainables.core.learning.minibatches import consecutive_ids
-from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.returns import (
     MAX_LOG_RHO,
     VTrace,
@@ -39,8 +42,6 @@ from trainables.runtime.learners.worker import LearnerWorker
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 
-# Settings of the reference that are entries of the dict `optimizer` here.
-_OPTIMIZER = {"opt_type": "type", "decay": "decay", "momentum": "momentum", "epsilon": "eps"}
 _C_BAR = 1.0  # of the traces: the paper's
 # What `vf_explained_var` is made of, see `moments`; not reported.
 _MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_square")
@@ -57,8 +58,14 @@ class IMPALAConfig(AlgorithmConfig):
     that its eps stands inside the root and its mean square begins at 1, where PyTorch's do not.
     """
 
+    older_entries: ClassVar[dict[str, tuple[str, str]]] = {
+        "opt_type": ("optimizer", "type"),
+        "decay": ("optimizer", "decay"),
+        "momentum": ("optimizer", "momentum"),
+        "epsilon": ("optimizer", "eps"),
+    }
     composites: ClassVar[dict[str, str]] = {
-        old: f"optimizer: {name}" for old, name in _OPTIMIZER.items()
+        old: ": ".join(path) for old, path in older_entries.items()
     }
     model_without: ClassVar[dict[str, str]] = {
         "max_seq_len": "a memory is trained on whole fragments, see rollout_fragment_length"
@@ -159,22 +166,6 @@ class IMPALAConfig(AlgorithmConfig):
             values["state_stride"] = self.get_rollout_fragment_length()
         return values
 
-    @classmethod
-    def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
-        return [("optimizer", _OPTIMIZER[name])]
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        return super().check(_with_optimizer(values, {}))
-
-    def update_from_dict(self, values: Mapping[str, Any]) -> Any:
-        return super().update_from_dict(_with_optimizer(values, self.optimizer))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OPTIMIZER:
-            name, value = "optimizer", {**self.optimizer, _OPTIMIZER[name]: value}
-        super().__setattr__(name, value)
-
     def validate(self) -> None:
         super().validate()
         length = self.get_rollout_fragment_length(self.num_env_runners)
@@ -202,18 +193,6 @@ class IMPALAConfig(AlgorithmConfig):
         for name in ("vtrace_clip_rho_threshold", "vtrace_clip_pg_rho_threshold"):
             if not self.vtrace and self[name] != known[name].default:
                 raise ConfigError(f"{name} = {self[name]!r} has no effect without vtrace=True")
-
-
-def _with_optimizer(values: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
-    """Values with the reference's settings of the optimiser as entries of `optimizer`."""
-    given = dict(values)
-    own = {new: given.pop(old) for old, new in _OPTIMIZER.items() if old in given}
-    if not own:
-        return given
-    for name, value in (given.get("optimizer") or {}).items():
-        if own.setdefault(name, value) != value:
-            raise ConfigError(f"optimizer: {name!r} is given twice with different values")
-    return {**given, "optimizer": {**present, **own}}
 
 
 class IMPALA(Algorithm):
@@ -386,16 +365,15 @@ class IMPALA(Algorithm):
         """Called with the results of every update."""
 
     def learner_metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
-        rates = self._rates()
         present = {
             "curr_entropy_coeff": self.scheduled(self.config.entropy_coeff),
             "policy_lag": lag,  # versions
-            **(
-                {"curr_lr": rates}
-                if isinstance(rates, float)
-                else {"curr_lr": rates["policy"], "curr_vf_lr": rates["vf"]}
-            ),
         }
+        rates = self._rates()
+        if isinstance(rates, float):
+            present["curr_lr"] = rates
+        else:
+            present |= {"curr_lr": rates["policy"], "curr_vf_lr": rates["vf"]}
         metrics: dict[str, float] = {"learner_queue_length": self.learners.num_queued}
         for module_id, result in results.items():
             found = {**result, **present}
@@ -433,7 +411,7 @@ def impala_update(
     worker.set_lr(lr)
     results = {}
     for module_id, learner in worker.learners.items():
-        policy, rollout = worker.policies[module_id], joined(worker, module_id, fragments)
+        policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
         batch = fragment_batch(rollout, policy)
         metrics = learner.update(
             batch,
@@ -449,35 +427,6 @@ def impala_update(
         )
         results[module_id] = {**metrics, "num_env_steps_trained": all_steps(rollout, worker.ranks)}
     return results
-
-
-def joined(worker: LearnerWorker, module_id: str, fragments: list[dict[str, Rollout]]) -> Rollout:
-    """Return what is learned from fragments, side by side."""
-    policy, connect = worker.policies[module_id], worker.learner_connectors[module_id]
-    return Rollout.concatenate([connect(one[module_id], policy) for one in fragments])
-
-
-def all_steps(rollout: Rollout, ranks: Ranks) -> int:
-    """Environment steps of all learners' rollouts."""
-    return int(ranks.sum(torch.tensor(rollout.num_env_steps)))
-
-
-def fragments_per_step(config: IMPALAConfig, rollout: Rollout, ranks: Ranks) -> int | None:
-    """Fragments that make a gradient step, the same number for every learner.
-
-    Args:
-        config: minibatch_size, and how long fragments are.
-        rollout: What is learned from, `[T, N]` with a fragment in each column.
-        ranks: Who has the other fragments.
-    """
-    if config.minibatch_size is None:
-        return None
-    length = config.get_rollout_fragment_length()
-    if config.batch_mode == "complete_episodes":  # then it is the least
-        counts = torch.tensor([rollout.num_env_steps, rollout.valid.shape[1]])
-        num_steps, num_fragments = ranks.sum(counts).tolist()
-        length = max(1, num_steps // max(1, num_fragments))
-    return max(1, config.minibatch_size // length)
 
 
 def _loss_fn(policy: Policy, coefficients: IMPALACoefficients) -> LossFn:

@@ -17,7 +17,7 @@ from trainables import registry
 from trainables.algorithm import Algorithm
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.config.model import ALIASES, ModelConfig, OptimizerConfig
+from trainables.core.config.model import ALIASES, MODEL_REFUSED, ModelConfig, OptimizerConfig
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.defaults import NOT_GIVEN, defaults_of, defaults_of_model
 from trainables.core.config.replay import ReplayBufferConfig
@@ -91,7 +91,7 @@ def _algorithm(name: str) -> str:
 
 def _model() -> str:
     rows = [row(f"`{old}`", f"alias of {_code(new)}", "", "", "") for old, new in ALIASES.items()]
-    rows += _grouped("refused", compatibility.MODEL_REFUSED, defaults_of_model)
+    rows += _grouped("refused", MODEL_REFUSED, defaults_of_model)
     return _nested("model", ModelConfig.settings(), rows)
 
 

@@ -12,7 +12,7 @@ from page_blocks import blocks
 from trainables import PPO, PPOConfig, reference_table
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.model import ModelConfig
+from trainables.core.config.model import MODEL_REFUSED, ModelConfig
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference import defaults as reference_defaults
 from trainables.core.config.reference.compatibility import (
@@ -131,7 +131,7 @@ def test_no_name_is_in_two_tables() -> None:
     assert sorted(names) == sorted(set(names))
     planned, refused = compatibility.METHODS_PLANNED, compatibility.METHODS_REFUSED
     assert not set(planned) & set(refused)
-    assert not set(ModelConfig.settings()) & set(compatibility.MODEL_REFUSED)
+    assert not set(ModelConfig.settings()) & set(MODEL_REFUSED)
 
 
 @pytest.mark.parametrize(("owner", "name"), METHODS)
@@ -230,7 +230,7 @@ def test_sections_are_methods() -> None:
             assert callable(getattr(AlgorithmConfig, entry.section))
 
 
-@pytest.mark.parametrize("name", compatibility.MODEL_REFUSED)
+@pytest.mark.parametrize("name", MODEL_REFUSED)
 def test_refused_model_setting_raises(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}.* is not supported: "):
         PPOConfig.from_dict({"model": {name: 1}})

@@ -15,14 +15,17 @@ from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
-from trainables.core.learning.fragments import fragment_batch, unrolled_fragments
+from trainables.core.learning.fragments import (
+    fragment_batch,
+    fragments_per_step,
+    unrolled_fragments,
+)
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.learning.returns import gae, vtrace
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
 from trainables.impala import (
     IMPALACoefficients,
-    fragments_per_step,
     impala_loss,
     impala_update,
 )

@@ -58,7 +58,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         Raises:
             ConfigError: for an unknown or unsupported name, or a value that is not allowed.
         """
-        canonical = cls._canonical(values)
+        canonical = cls._canonical(cls._with_entries(values))
         if isinstance(canonical.get("evaluation_config"), AlgorithmConfig):
             given = canonical["evaluation_config"]
             canonical["evaluation_config"] = evaluation_overrides(given, cls())
@@ -87,7 +87,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
 
     def update_from_dict(self, values: Mapping[str, Any]) -> Self:
         """Set each given setting (older names are mapped) and return this config."""
-        given = dict(values)
+        given = self._with_entries(values, self)
         evaluation = given.pop("evaluation_config", None)
         super().update_from_dict(given)
         if "evaluation_config" in values:  # last, for an object counts where it differs from this
@@ -102,7 +102,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             return self._store("_algo_class", value and checked_algorithm(type(self), value))
         if name == "evaluation_config" and isinstance(value, AlgorithmConfig):
             value = evaluation_overrides(value, self)
-        for canonical, checked in type(self).check({name: value}).items():
+        given = self._with_entries({name: value}, self)
+        for canonical, checked in type(self).check(given).items():
             self._store(canonical, checked)
 
     def validate(self) -> None:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from trainables.core.config.conv_filters import check_filters
-from trainables.core.config.reference.compatibility import MODEL_REFUSED
 from trainables.core.config.reference.defaults import is_model_default
 from trainables.core.config.reference.other_libraries import INSIDE
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
@@ -47,6 +46,45 @@ _ONLY_WITH: dict[str, tuple[str, ...]] = {
 }
 # Of which a custom model takes the place.
 _ENCODER = ("fcnet_hiddens", "conv_filters", "conv_activation", "scale_images")
+# The reference's names of initial weights: of each kind of layer, with a config each.
+_INITIALIZERS = [
+    f"{layer}_initializer{end}"
+    for layer in [
+        "fcnet_weights",
+        "fcnet_bias",
+        "post_fcnet_weights",
+        "post_fcnet_bias",
+        "conv_kernel",
+        "conv_bias",
+        "conv_transpose_kernel",
+        "conv_transpose_bias",
+        "lstm_weights",
+        "lstm_bias",
+    ]
+    for end in ("", "_config")
+]
+# Settings of the reference that will not be here, each with the reason.
+MODEL_REFUSED: dict[str, str] = {
+    "custom_action_dist": "the action space decides; squash_actions and free_log_std vary it",
+    **dict.fromkeys(
+        ("post_fcnet_hiddens", "post_fcnet_activation"),
+        "fcnet_hiddens and fcnet_activation are those behind the convolutions",
+    ),
+    "no_final_linear": "every network ends in a linear layer of the width that is needed",
+    "dim": "give it with the game: env_config={'img_height': 84, 'img_width': 84}",
+    "grayscale": "give it with the game: env_config={'grayscale': True}",
+    "framestack": "use frame_stack of .environment(): 4 is True, 1 is False",
+    "zero_mean": "images of bytes are divided by 255 on the device; scale_images turns it off",
+    "_time_major": "sequences are always time-major",
+    "custom_preprocessor": "use env_to_module_connector of .env_runners()",
+    "encoder_latent_dim": "it is the last of fcnet_hiddens",
+    "always_check_shapes": "shapes are always checked",
+    "_use_default_native_models": "there is one set of networks",
+    "_disable_preprocessor_api": "observations are preprocessed by the Policy",
+    "_disable_action_flattening": "actions are stored as they are",
+    "log_std_clip_param": "log sigma is clamped to fixed bounds",
+    **dict.fromkeys(_INITIALIZERS, "fcnet_initializer is that of all layers"),
+}
 # Older names, and names that mean the same thing here.
 ALIASES: dict[str, tuple[str, ...]] = {
     "lstm_use_prev_action_reward": ("lstm_use_prev_action", "lstm_use_prev_reward"),

@@ -21,13 +21,38 @@ class TakesOlderNames(Settings):
     Those that are no settings here are in `core.config.reference.compatibility`.
     """
 
-    # Older names that stand for several settings, with these; `check` expands them.
+    # Older names that stand for several settings, or for an entry of a dict of them, with these.
     composites: ClassVar[dict[str, str]] = {}
+    # Those of an entry: the setting that is a dict, and the name in it.
+    older_entries: ClassVar[dict[str, tuple[str, str]]] = {}
 
     @classmethod
     def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
         """Paths of the settings that one of `composites` stands for with this value."""
-        return []
+        return [cls.older_entries[name]] if name in cls.older_entries else []
+
+    @classmethod
+    def _with_entries(cls, values: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
+        """Return values with those of `older_entries` in the dicts that they belong to.
+
+        Args:
+            values: By the names that they were given under.
+            present: The config so far, the dicts' other entries of which stay; None: there is none.
+
+        Raises:
+            ConfigError: if an entry is given by both names, with different values.
+        """
+        given = dict(values)
+        found: dict[str, dict[str, Any]] = {}
+        for name in filter(values.__contains__, cls.older_entries):
+            outer, inner = cls.older_entries[name]
+            found.setdefault(outer, {})[inner] = given.pop(name)
+        for outer, own in found.items():
+            for name, value in (given.get(outer) or {}).items():
+                if own.setdefault(name, value) != value:
+                    raise ConfigError(f"{outer}: {name!r} is given twice with different values")
+            given[outer] = {**getattr(present, outer, {}), **own}
+        return given
 
     @classmethod
     def _algorithm(cls) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import HOST, Batch, Rollout, as_tensor, tree_columns, tree_of
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
+from trainables.core.learning.ranks import Ranks
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 
@@ -71,3 +73,26 @@ def time_major_rows(batch: Batch) -> Batch:
     """Return the columns of fragments besides features and states, `[T, N, ...]`."""
     own = {n: c for n, c in batch.items() if n.partition("/")[0] not in ("features", "state")}
     return {name: column.transpose(0, 1) for name, column in own.items()}
+
+
+def all_steps(rollout: Rollout, ranks: Ranks) -> int:
+    """Environment steps of all learners' rollouts."""
+    return int(ranks.sum(torch.tensor(rollout.num_env_steps)))
+
+
+def fragments_per_step(config: AlgorithmConfig, rollout: Rollout, ranks: Ranks) -> int | None:
+    """Fragments that make a gradient step, the same number for every learner.
+
+    Args:
+        config: minibatch_size, and how long fragments are.
+        rollout: What is learned from, `[T, N]` with a fragment in each column.
+        ranks: Who has the other fragments.
+    """
+    if config.minibatch_size is None:
+        return None
+    length = config.get_rollout_fragment_length()
+    if config.batch_mode == "complete_episodes":  # then it is the least
+        counts = torch.tensor([rollout.num_env_steps, rollout.valid.shape[1]])
+        num_steps, num_fragments = ranks.sum(counts).tolist()
+        length = max(1, num_steps // max(1, num_fragments))
+    return max(1, config.minibatch_size // length)

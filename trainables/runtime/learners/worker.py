@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.data.batch import Rollout
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.ranks import ALONE, Ranks
@@ -66,6 +67,16 @@ class LearnerWorker:
         """Set every learner's learning rate, for all its parameters or by group."""
         for learner in self.learners.values():
             learner.set_lr(lr)
+
+    def joined(self, module_id: str, fragments: Sequence[Mapping[str, Rollout]]) -> Rollout:
+        """Return what a module learns from fragments, side by side.
+
+        Args:
+            module_id: Which module learns.
+            fragments: Rollouts by module id.
+        """
+        policy, connect = self.policies[module_id], self.learner_connectors[module_id]
+        return Rollout.concatenate([connect(one[module_id], policy) for one in fragments])
 
     def reseed(self, seed: int) -> None:
         """Begin a new random stream."""

@@ -89,11 +89,9 @@ CONSTANTS: dict[str, Constant] = {
     "enable_async_evaluation": Constant(
         "evaluation", True, "actors that evaluate never wait for each other"
     ),
-    "create_env_on_local_worker": Constant(
-        "env_runners", False, "with env-runner actors the main process samples nothing"
-    ),
-    "create_env_on_driver": Constant(
-        "env_runners", False, "with env-runner actors the main process samples nothing"
+    **dict.fromkeys(
+        ("create_env_on_local_worker", "create_env_on_driver"),
+        Constant("env_runners", False, "with env-runner actors the main process samples nothing"),
     ),
     "create_local_env_runner": Constant(
         "env_runners", True, "the main process has the spaces and plays without actors"
@@ -117,11 +115,9 @@ CONSTANTS: dict[str, Constant] = {
     "update_worker_filter_stats": Constant(
         "env_runners", True, "filter statistics go to all env runners with the weights"
     ),
-    "synchronize_filter": Constant(
-        "env_runners", True, "filter statistics of all env runners are merged"
-    ),
-    "synchronize_filters": Constant(
-        "env_runners", True, "filter statistics of all env runners are merged"
+    **dict.fromkeys(
+        ("synchronize_filter", "synchronize_filters"),
+        Constant("env_runners", True, "filter statistics of all env runners are merged"),
     ),
     "preprocessor_pref": Constant(
         "env_runners",
@@ -276,7 +272,6 @@ PLANNED |= {
 
 _TF = "TensorFlow only; everything here is PyTorch"
 _CONNECTORS = "own connectors stand before or behind the policy's, which are always there"
-
 _TIME_LIMIT = (
     "use env_config={'max_episode_steps': N}, a time limit for environments of every kind: the "
     "episode is truncated after N steps"
@@ -445,53 +440,11 @@ REFUSED: dict[str, Refused] = {
     **_refused("rl_module", "use model={'custom_model': 'module:Class'}", "rl_module_spec"),
 }
 
-
-def _initializers() -> list[str]:
-    """The reference's names of initial weights: of each kind of layer, with a config each."""
-    layers = [
-        "fcnet_weights",
-        "fcnet_bias",
-        "post_fcnet_weights",
-        "post_fcnet_bias",
-        "conv_kernel",
-        "conv_bias",
-        "conv_transpose_kernel",
-        "conv_transpose_bias",
-        "lstm_weights",
-        "lstm_bias",
-    ]
-    return [f"{layer}_initializer{end}" for layer in layers for end in ("", "_config")]
-
-
-# The dict given as `model`: what will not be a setting of ModelConfig.
-MODEL_REFUSED: dict[str, str] = {
-    "custom_action_dist": "the action space decides; squash_actions and free_log_std vary it",
-    **dict.fromkeys(
-        ("post_fcnet_hiddens", "post_fcnet_activation"),
-        "fcnet_hiddens and fcnet_activation are those behind the convolutions",
-    ),
-    "no_final_linear": "every network ends in a linear layer of the width that is needed",
-    "dim": "give it with the game: env_config={'img_height': 84, 'img_width': 84}",
-    "grayscale": "give it with the game: env_config={'grayscale': True}",
-    "framestack": "use frame_stack of .environment(): 4 is True, 1 is False",
-    "zero_mean": "images of bytes are divided by 255 on the device; scale_images turns it off",
-    "_time_major": "sequences are always time-major",
-    "custom_preprocessor": "use env_to_module_connector of .env_runners()",
-    "encoder_latent_dim": "it is the last of fcnet_hiddens",
-    "always_check_shapes": "shapes are always checked",
-    "_use_default_native_models": "there is one set of networks",
-    "_disable_preprocessor_api": "observations are preprocessed by the Policy",
-    "_disable_action_flattening": "actions are stored as they are",
-    "log_std_clip_param": "log sigma is clamped to fixed bounds",
-    **dict.fromkeys(_initializers(), "fcnet_initializer is that of all layers"),
-}
-
 # Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.
 METHODS_PLANNED: dict[str, str] = {
-    "add_policy": MULTI_AGENT,
-    "remove_policy": MULTI_AGENT,
-    "get_multi_agent_setup": MULTI_AGENT,
-    "multiagent": MULTI_AGENT,
+    **dict.fromkeys(
+        ("add_policy", "remove_policy", "get_multi_agent_setup", "multiagent"), MULTI_AGENT
+    ),
 }
 METHODS_REFUSED: dict[str, str] = {
     "import_policy_model_from_h5": _TF,
