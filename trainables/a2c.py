@@ -143,7 +143,7 @@ class A2C(Algorithm):
 def a2c_update(
     worker: LearnerWorker, rollouts: dict[str, Rollout], lr: float, coefficients: A2CCoefficients
 ) -> dict[str, dict[str, float]]:
-    """One gradient step on fresh samples.
+    """Take one gradient step on fresh samples.
 
     Args:
         worker: What is trained.
@@ -176,7 +176,7 @@ def a2c_update(
 
 
 def make_loss(policy: Policy, coefficients: A2CCoefficients) -> LossFn:
-    """`a2c_loss` of a policy's module and a batch."""
+    """Return `a2c_loss` of a policy's module and a batch."""
     distribution = policy.distribution
     return lambda module, batch: a2c_loss(*unrolled(module, batch), distribution, coefficients)
 
@@ -194,7 +194,7 @@ def a2c_loss(
     distribution: Distribution,
     coefficients: A2CCoefficients,
 ) -> tuple[Tensor, Metrics]:
-    """`-log pi(a|s) A - beta H(pi(s)) + c (R - V(s))^2` (algorithm S3), the mean over rows.
+    """Return the mean of `-log pi(a|s) A - beta H(pi(s)) + c (R - V(s))^2` (algorithm S3).
 
     Args:
         output: Of the module on the batch: `dist_inputs [B, …]`, `values [B]`.

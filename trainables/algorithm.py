@@ -93,17 +93,17 @@ class Algorithm(Checkpointing):
 
     @running
     def train(self) -> dict[str, Any]:
-        """One training iteration. Returns flat metrics, see `trainables/metrics.md`."""
+        """Train for one iteration. Returns flat metrics, see `trainables/metrics.md`."""
         result: dict[str, Any] = super().train()
         return result
 
     def train_buffered(self, *args: Any, **kwargs: Any) -> Any:
-        """Not supported: raises with the reason. Tune calls it only where it is told to buffer."""
+        """Raise with the reason: not supported. Tune calls it only where it is told to buffer."""
         raise missing_attribute(type(self), "train_buffered")
 
     @running
     def step(self) -> dict[str, Any]:
-        """One training iteration: `training_step` until the reporting minima are met."""
+        """Train for one iteration: `training_step` until the reporting minima are met."""
         self.evaluation.begin_if_due()
         start, sampled, trained = (
             time.perf_counter(),
@@ -150,7 +150,7 @@ class Algorithm(Checkpointing):
         return metrics
 
     def log_result(self, result: dict[str, Any]) -> None:
-        """What Tune does last with a result: callbacks may change it."""
+        """Have callbacks change a result: what Tune does last with it."""
         self.callbacks.end_iteration(result)
 
     def iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
@@ -183,7 +183,7 @@ class Algorithm(Checkpointing):
 
     @running
     def sample(self) -> dict[str, Rollout]:
-        """Rollouts of all env runners by module id, through the learner connectors.
+        """Return rollouts of all env runners by module id, through the learner connectors.
 
         Counts their steps and episodes, whose returns are those of the environment's rewards. Where
         nobody stepped, as every environment was replaced, there is nothing to learn from: again.

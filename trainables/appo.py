@@ -198,7 +198,7 @@ class APPO(IMPALA):
         return self.config.circular_buffer_iterations_per_batch > 1
 
     def next_fragments(self) -> list[Sample]:
-        """The fragments of a train batch in the buffer. Waits only while none may be drawn."""
+        """Return a train batch of the buffer. Waits only while none may be drawn."""
         with self.timers("sample"):
             if self.config.num_env_runners:  # in process it would sample one
                 self._receive(0.0)
@@ -300,7 +300,7 @@ def appo_update(
     coefficients: dict[str, APPOCoefficients],
     tau: float | None,
 ) -> dict[str, dict[str, float]]:
-    """Gradient steps on a train batch that may have been trained on before.
+    """Take gradient steps on a train batch that may have been trained on before.
 
     Args:
         worker: What is trained.
@@ -346,7 +346,7 @@ def appo_update(
 def diagnostics(
     batch: Batch, policy: Policy, config: APPOConfig, items_at_once: int | None, ranks: Ranks
 ) -> dict[str, float]:
-    """How advantages deviate, how well values fitted, and how far the policy is from the target.
+    """Return how advantages deviate, values fit, and how far the policy is from the target.
 
     Over all ranks' rows.
     """
@@ -363,7 +363,7 @@ def diagnostics(
 
 
 def make_loss(policy: Policy, coefficients: APPOCoefficients) -> LossFn:
-    """`appo_loss` of a policy's module and a batch."""
+    """Return `appo_loss` of a policy's module and a batch."""
     distribution = policy.distribution
     return lambda module, batch: appo_loss(*unrolled(module, batch), distribution, coefficients)
 

@@ -227,7 +227,7 @@ class DQNConfig(OffPolicyConfig):
             )
 
     def _validate_exploration(self, resolved: ResolvedDQN) -> None:
-        """What two settings say must agree, and nothing may be without effect."""
+        """Check that what two settings say agrees, and that nothing is without effect."""
         exploring, kind = resolved.exploration, resolved.exploration.type
         if kind == "EpsilonGreedy":
             if resolved.explores_per_worker and self.epsilon is not None:
@@ -429,7 +429,7 @@ def td_losses(
 def categorical_losses(
     online: QNetwork, logits: QLogits, batch: Batch, options: DQNOptions
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Cross-entropies of the return's distribution, which are the priorities too, and Q(s, a)."""
+    """Return the cross-entropies of the return's distribution (also priorities), and Q(s, a)."""
     chosen = _chosen(logits.online, batch["actions"])  # [B, num_atoms]
     with torch.no_grad():
         chooser = logits.next_online if options.double_q else logits.next_target
@@ -448,12 +448,12 @@ def _chosen(values: Tensor, actions: Tensor) -> Tensor:
 
 
 def td_targets(rewards: Tensor, discounts: Tensor, next_values: Tensor) -> Tensor:
-    """`R + gamma^n Q(s', a')`, the bootstrap left out where the discount is 0, all `[B]`."""
+    """Return `R + gamma^n Q(s', a')`, without the bootstrap where the discount is 0, all `[B]`."""
     return rewards + discounts * next_values
 
 
 def project(probs: Tensor, rewards: Tensor, discounts: Tensor, atoms: Tensor) -> Tensor:
-    """The distribution of `R + gamma^n Z` on the atoms (Bellemare et al., 2017, algorithm 1).
+    """Project `R + gamma^n Z` onto the atoms (Bellemare et al., 2017, algorithm 1).
 
     Args:
         probs: Of Z over the atoms, `[B, K]`.

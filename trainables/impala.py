@@ -362,7 +362,7 @@ class IMPALA(Algorithm):
             self.sync_weights()
 
     def take_in(self, results: dict[str, dict[str, float]]) -> None:
-        """Called with the results of every update."""
+        """Take in the results of an update. Called with those of every one."""
 
     def learner_metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
         present = {
@@ -382,7 +382,7 @@ class IMPALA(Algorithm):
 
 
 def policy_and_value(module: PolicyModule) -> dict[str, list[nn.Parameter]]:
-    """Parameters of the policy and of the value function, which share none."""
+    """Return parameters of the policy and of the value function, which share none."""
     groups: dict[str, list[nn.Parameter]] = {"policy": [], "vf": []}
     for name, parameter in module.named_parameters():
         groups["vf" if name.startswith("value_") else "policy"].append(parameter)
@@ -395,7 +395,7 @@ def impala_update(
     lr: float | Mapping[str, float],
     coefficients: IMPALACoefficients,
 ) -> dict[str, dict[str, float]]:
-    """Gradient steps on fragments that any version of the policy sampled.
+    """Take gradient steps on fragments that any version of the policy sampled.
 
     Args:
         worker: What is trained.

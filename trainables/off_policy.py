@@ -198,7 +198,7 @@ class OffPolicy(Algorithm):
                     yield module_id, self._drawn_sequences(module_id, shape)
 
     def _drawn_rows(self, module_id: str, due: int) -> Iterator[Batch]:
-        """As many batches as are due, several of which are drawn at once."""
+        """Yield as many batches as are due, several of which are drawn at once."""
         config, replay = self.config, self.replays[module_id]
         size = config.train_batch_size_per_learner
         beta = self.scheduled(self._resolved.replay.beta)
@@ -219,7 +219,7 @@ class OffPolicy(Algorithm):
                 yield {name: parts[i] for name, parts in columns.items()}
 
     def _drawn_sequences(self, module_id: str, shape: SequenceShape) -> Batch:
-        """Sequences of which some row can be trained on, see `q_sequences`."""
+        """Return sequences of which some row can be trained on, see `q_sequences`."""
         config, policy = self.config, self.policies[module_id]
         for _ in range(_MAX_DRAWS):
             drawn = self.replays[module_id].sample_sequences(
@@ -261,7 +261,7 @@ class OffPolicy(Algorithm):
     # ------------------------------------------------------------------ learning
 
     def learn(self, module_id: str, batch: Batch) -> None:
-        """One gradient step, then new priorities."""
+        """Take one gradient step, then set new priorities."""
         ids = batch.pop("ids")
         metrics = self.learners[module_id].update_step(batch, self._losses[module_id])
         priorities = metrics.pop("priorities")

@@ -204,7 +204,7 @@ def ppo_update(
     lr: float,
     coefficients: dict[str, PPOCoefficients],
 ) -> dict[str, dict[str, float]]:
-    """Several epochs of minibatch steps on fresh samples.
+    """Take several epochs of minibatch steps on fresh samples.
 
     Args:
         worker: What is trained.
@@ -250,7 +250,7 @@ def ppo_update(
 
 
 def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
-    """`ppo_loss` of a policy's module and a batch."""
+    """Return `ppo_loss` of a policy's module and a batch."""
     distribution = policy.distribution
     return lambda module, batch: ppo_loss(*unrolled(module, batch), distribution, coefficients)
 

@@ -318,7 +318,7 @@ class SAC(OffPolicy):
         return lambda module, batch: discrete_sac_loss(module, target, batch, goal)
 
     def _refuse_gaussian_settings(self) -> None:
-        """What would be ignored where actions are discrete."""
+        """Refuse what would be ignored where actions are discrete."""
         config = self.config
         given = {**config.model, **config.policy_model_config}
         names = [name for name in ("initial_log_std",) if name in given]
@@ -381,7 +381,7 @@ def sac_loss(
 def discrete_sac_loss(
     module: SoftActorCritic, target: QFunctions, batch: Batch, target_entropy: float | None
 ) -> tuple[Tensor, Metrics]:
-    """The same three losses where expectations over the actions are sums (Christodoulou, 2019).
+    """Return the three losses with expectations over actions as sums (Christodoulou, 2019).
 
     Args:
         module: Is trained.
@@ -416,7 +416,7 @@ def discrete_sac_loss(
 
 
 def _legal_probs(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and probabilities of actions by their logits, `[B, A]`.
+    """Return log-probabilities and probabilities of actions by their logits, `[B, A]`.
 
     Both are 0 for an illegal action, so that it counts nowhere and nothing is infinite.
     """

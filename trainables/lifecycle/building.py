@@ -29,7 +29,7 @@ from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 
 
 def trial_threads(config: AlgorithmConfig, trial_info: Any) -> int:
-    """As many as this process has CPUs: a scheduler may have given it more than the config.
+    """Return as many as the process has CPUs: a scheduler may give it more than the config.
 
     Args:
         config: The algorithm's.
@@ -45,7 +45,7 @@ def make_env(
     video_folder: str | None,
     validate: Callable[[Any, EnvContext], None],
 ) -> VectorEnv:
-    """All slots of the in-process env runner; one slot to read the spaces from with actors.
+    """Return all slots of the in-process env runner; with actors one, to read the spaces from.
 
     Args:
         config: The algorithm's.

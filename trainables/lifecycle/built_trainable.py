@@ -145,7 +145,7 @@ class BuiltTrainable(FolderTrainable):
         )
 
     def _random_streams(self, *key: int) -> RandomStreams:
-        """Independent streams; others for other keys."""
+        """Return independent streams; others for other keys."""
         return random_streams(self._seed_entropy, *key)
 
     @property
@@ -207,7 +207,7 @@ class BuiltTrainable(FolderTrainable):
         return {}
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        """What else an algorithm needs to learn, e.g. room for experience.
+        """Set up what else an algorithm needs to learn, e.g. room for experience.
 
         Before any actor is started, and cleaned up after if it fails.
         """
@@ -353,7 +353,7 @@ class BuiltTrainable(FolderTrainable):
     # ------------------------------------------------------------------ for Tune's bookkeeping
 
     def get_auto_filled_metrics(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Tune's own metrics; `config` holds the settings as they were given."""
+        """Return Tune's own metrics; `config` holds the settings as they were given."""
         filled = super().get_auto_filled_metrics(*args, **kwargs)
         if "config" in filled:
             filled["config"] = self._given_config
@@ -366,7 +366,7 @@ class BuiltTrainable(FolderTrainable):
         config2: dict[str, Any],
         _allow_unknown_configs: bool | None = None,
     ) -> dict[str, Any]:
-        """`config1` with the settings of `config2` on top, nested dicts merged.
+        """Return `config1` with the settings of `config2` on top, nested dicts merged.
 
         Args:
             config1: Settings.

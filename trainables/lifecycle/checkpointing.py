@@ -41,13 +41,13 @@ class Checkpointing(PolicyAccess):
 
     @running
     def get_state(self) -> dict[str, Any]:
-        """Everything that `from_state` needs to go on exactly."""
+        """Return everything that `from_state` needs to go on exactly."""
         state = self.state_besides_policies()  # first: policies take over what learners have
         policies = {module_id: policy.get_state() for module_id, policy in self.policies.items()}
         return {**state, "policies": policies}
 
     def state_besides_policies(self) -> dict[str, Any]:
-        """What a checkpoint holds besides the policies, each of which has a folder of its own."""
+        """Return what a checkpoint holds besides the policies, each of which has its own folder."""
         return {
             "algorithm": registry.name_of(type(self)),
             **named_classes(type(self), type(self.config)),
@@ -122,7 +122,7 @@ class Checkpointing(PolicyAccess):
         self.env_runners.reseed(seeds.env_runners)
 
     def _clone_streams(self) -> RandomStreams:
-        """Streams of its own for a clone that has just taken over its donor's counters."""
+        """Return streams of its own for a clone that has just taken over its donor's counters."""
         return self._random_streams(zlib.crc32(self.trial_id.encode()), self._iteration)
 
     def _is_clone_of(self, state: dict[str, Any]) -> bool:
@@ -292,7 +292,7 @@ def _trusted_settings(
 def _doubts(
     classes: Classes, settings: dict[str, Any], vouched: Collection[str]
 ) -> Iterator[Doubt]:
-    """What of the settings needs trust: of those that only a trusted class has, names of code."""
+    """Yield what of the settings needs trust: of those of a trusted class alone, names of code."""
     yield from doubts_of(
         classes.vouched, {n: v for n, v in settings.items() if n in vouched}, besides=ENVIRONMENT
     )

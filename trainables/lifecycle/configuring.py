@@ -82,7 +82,7 @@ def merged(
     config2: Mapping[str, Any],
     allow_unknown: bool,
 ) -> dict[str, Any]:
-    """`config1` with the settings of `config2` on top; see `Algorithm.merge_algorithm_configs`."""
+    """Return `config1` with `config2` on top; see `Algorithm.merge_algorithm_configs`."""
     made: dict[str, Any] = {}
     for config in (config1, config2):
         strange = known.unknown_names(config) if allow_unknown else set()
@@ -123,7 +123,7 @@ def with_one_name_each(
 def _without_composed(
     config_class: type[AlgorithmConfig], values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The values without those that a later name stands for among others, e.g. `momentum`."""
+    """Return the values without those that a later name stands for among others."""
     kept, order = dict(values), list(values)
     for name in filter(kept.__contains__, config_class.composites):
         for outer, *inner in config_class.composed(name, values[name]):

@@ -40,7 +40,7 @@ class PolicyAccess(BuiltTrainable):
         timestep: int | None = None,
         **options: Any,
     ) -> Any:
-        """The action for one observation; see `Policy.compute_single_action` for more options.
+        """Return the action for one observation; more options: `Policy.compute_single_action`.
 
         Args:
             observation: Raw; None if `input_dict` holds it.
@@ -67,7 +67,7 @@ class PolicyAccess(BuiltTrainable):
         timestep: int | None = None,
         **options: Any,
     ) -> Any:
-        """Actions for a batch, see `Policy.compute_actions`, or for a dict of observations.
+        """Return actions for a batch, or for a dict of observations; see `Policy.compute_actions`.
 
         Args:
             observations: A batch, or observations by keys of yours.
@@ -99,7 +99,7 @@ class PolicyAccess(BuiltTrainable):
         return policy.exploring(**self.exploration_at(timestep))
 
     def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
-        """What schedules of exploration say, see `Policy.set_exploration`; {}: there are none.
+        """Return what schedules of exploration say, if any, as `Policy.set_exploration` takes it.
 
         Args:
             num_env_steps: Environment steps since the trial began.
@@ -139,7 +139,7 @@ class PolicyAccess(BuiltTrainable):
         }
 
     def _own_trainable(self) -> dict[str, Any]:
-        """The class of an algorithm of one's own: its module may register the environment."""
+        """Return the name of a class of one's own, whose module may register the environment."""
         name = callable_name(type(self))
         findable = "<" not in name and not name.startswith(("trainables.", "__main__:"))
         return {TRAINABLE: name} if findable else {}

@@ -55,7 +55,7 @@ class AlgorithmTraits(TakesOlderNames):
 
     @classmethod
     def _check_traits(cls, checked: dict[str, Any]) -> dict[str, Any]:
-        """Checked settings, with the dicts among them checked, as far as the algorithm has them.
+        """Return checked settings, their dicts checked, as far as the algorithm has them.
 
         Raises:
             ConfigError: for what would be ignored, or is not possible with the algorithm.
@@ -131,7 +131,7 @@ class AlgorithmTraits(TakesOlderNames):
 
     @classmethod
     def _why_no_option(cls, name: str) -> str | None:
-        """Why an option of `exploration_config` is none of the algorithm's; None if it is one."""
+        """Return why an option of `exploration_config` is none of the algorithm's, or None."""
         options = {option for kind in cls.exploration_types for option in OPTIONS[kind]}
         if name in ("type", *options):
             return None
@@ -139,7 +139,7 @@ class AlgorithmTraits(TakesOlderNames):
 
     @classmethod
     def why_not_inside(cls, outer: str, inner: str) -> str | None:
-        """Why the algorithm does without a setting inside a dict of them; None if it has it."""
+        """Return why the algorithm does without a setting inside a dict of them, or None."""
         if outer == "exploration_config":
             return cls._why_no_option(inner)
         if outer == "model" and inner in cls.model_without:

@@ -32,7 +32,7 @@ _STICKS = {"0": 0.25, "4": 0.0}
 
 
 def is_ale(env: Any) -> bool:
-    """Whether an environment is a game of the Arcade Learning Environment, by gymnasium's id."""
+    """Tell whether a gymnasium id is of a game of the Arcade Learning Environment."""
     return isinstance(env, str) and (env.startswith("ALE/") or _older_id(env) is not None)
 
 
@@ -52,7 +52,7 @@ def present_id(env_id: str) -> tuple[str, dict[str, Any]]:
 
 
 def _older_id(env: str) -> re.Match[str] | None:
-    """The parts of an older id. A bare one, `Pong-v4`, may as well be no game: `CartPole-v0`."""
+    """Return the parts of an older id. A bare one, `Pong-v4`, may be no game: `CartPole-v0`."""
     found = _OLDER_ID.fullmatch(env)
     return found if found is not None and (found[2] or found[1] in _GAMES.split()) else None
 

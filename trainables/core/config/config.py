@@ -53,7 +53,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Canonical names and checked values of a dict; search domains pass.
+        """Return canonical names and checked values of a dict; search domains pass.
 
         Raises:
             ConfigError: for an unknown or unsupported name, or a value that is not allowed.
@@ -141,7 +141,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         return self._resolved_as(Resolved)
 
     def _resolved_as(self, kind: type[R]) -> R:
-        """`resolved_values` as an object of the config class's own kind."""
+        """Return `resolved_values` as an object of the config class's own kind."""
         made: R | None = self.__dict__.get("_resolved") if self.is_frozen else None
         if made is None:
             made = kind(**self.resolved_values())
@@ -182,7 +182,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             )
 
     def get_evaluation_config_object(self) -> Self:
-        """A copy of this config with `evaluation_config` applied."""
+        """Return a copy of this config with `evaluation_config` applied."""
         return self.copy(copy_frozen=False).update_from_dict(self.evaluation_config)
 
     def own_algorithm(self) -> Any:

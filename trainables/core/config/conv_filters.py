@@ -77,7 +77,7 @@ def _pair(value: Any) -> _Pair:
 
 
 def default_filters(size: _Pair) -> list[ConvFilter]:
-    """Filters for an image of a height and width from 1 x 1 up, which always fit it."""
+    """Return filters for an image of a height and width from 1 x 1 up, which always fit it."""
     longest = max(size)
     chosen = next((filters for limit, filters in _DEFAULTS if longest <= limit), _NATURE)
     filters = []

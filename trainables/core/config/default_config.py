@@ -43,12 +43,12 @@ class DefaultConfig(dict[str, Any]):
         return merged
 
     def copy(self) -> Self:
-        """A deep copy."""
+        """Return a deep copy."""
         return copy.deepcopy(self)
 
 
 def default_config_of(config_class: type[AlgorithmConfig]) -> Callable[[str], Any]:
-    """The `__getattr__` of an algorithm's module: `DEFAULT_CONFIG` is a fresh copy each time."""
+    """Return a module's `__getattr__`, by which `DEFAULT_CONFIG` is a fresh copy each time."""
 
     def __getattr__(name: str) -> Any:
         if name == "DEFAULT_CONFIG":

@@ -128,7 +128,7 @@ class EnvironmentSettings(BuildsAlgorithm):
         return self._plays_atari if self.clip_rewards is None else self.clip_rewards
 
     def env_config_for(self, *, training: bool) -> dict[str, Any]:
-        """`env_config` with what other settings say of the environment."""
+        """Return `env_config` with what other settings say of the environment."""
         if not self._plays_atari:
             return {PREPROCESS: False, **self.env_config} if is_ale(self.env) else self.env_config
         more = ENVPOOL_ARGUMENTS if is_envpool(self.env) else {}

@@ -165,7 +165,7 @@ class ExplorationConfig(Settings):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Checked values of a dict; search domains pass.
+        """Return checked values of a dict; search domains pass.
 
         Raises:
             ConfigError: for an unknown name, a value that is not allowed, or an option that the
@@ -280,6 +280,6 @@ def per_worker_mean(num_env_runners: int) -> float:
 
 
 def of_env_runner(values: dict[str, Any], index: int, num_env_runners: int) -> dict[str, Any]:
-    """The present values of exploring, with those of an env runner in the place of the means."""
+    """Return the present values of exploring, an env runner's own in place of the means."""
     own = per_worker_value(index, num_env_runners)
     return {name: own if name in _VALUES else value for name, value in values.items()}

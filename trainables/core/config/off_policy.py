@@ -152,7 +152,7 @@ class OffPolicyConfig(AlgorithmConfig):
         self._validate_memory()
 
     def _validate_memory(self) -> None:
-        """What does not go with networks that are trained on sequences."""
+        """Refuse what does not go with networks that are trained on sequences."""
         resolved = self.resolve()
         shape, replay = resolved.sequences, resolved.replay
         if shape is None:

@@ -28,7 +28,7 @@ class TakesOlderNames(Settings):
 
     @classmethod
     def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
-        """Paths of the settings that one of `composites` stands for with this value."""
+        """Return paths of the settings that one of `composites` stands for with this value."""
         return [cls.older_entries[name]] if name in cls.older_entries else []
 
     @classmethod
@@ -121,7 +121,7 @@ class TakesOlderNames(Settings):
 
     @classmethod
     def unknown_names(cls, names: Iterable[str]) -> set[str]:
-        """Those that are no setting of any algorithm, nor any name of the reference's."""
+        """Return those that are no setting of any algorithm, nor any name of the reference's."""
         tables: tuple[Container[str], ...] = (
             cls.settings(),
             cls.composites,

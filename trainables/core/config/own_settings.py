@@ -105,7 +105,7 @@ def checked_algorithm(config_class: type, given: Any) -> Any:
 
 
 def how_to_declare(config_class: type, name: str) -> str:
-    """How a class of one's own declares a setting that it only assigns; "" for our classes."""
+    """Return how a class of one's own declares what it only assigns; "" for our classes."""
     if config_class.__module__.startswith("trainables."):
         return ""
     if any(name in vars(base).get("__annotations__", {}) for base in config_class.__mro__):

@@ -122,7 +122,7 @@ class ReplayBufferConfig(Settings):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Canonical names and checked values of a dict; search domains pass.
+        """Return canonical names and checked values of a dict; search domains pass.
 
         Raises:
             ConfigError: for an unknown or unsupported name, or a value that is not allowed.

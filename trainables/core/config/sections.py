@@ -81,12 +81,12 @@ class SettingsDict(Settings):
 
     @classmethod
     def overrides(cls, **values: Any) -> dict[str, Any]:
-        """Some settings, checked, as a dict, e.g. for `evaluation_config`."""
+        """Return some settings, checked, as a dict, e.g. for `evaluation_config`."""
         return cls.check(values)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A config of this class with the given settings; the others keep their defaults."""
+        """Return a config of this class with the given settings; others keep their defaults."""
         return cls().update_from_dict(values)
 
     def update_from_dict(self, values: Mapping[str, Any]) -> Self:
@@ -114,7 +114,7 @@ class SettingsDict(Settings):
             raise ConfigError(f"{name}: this config is frozen; change a copy(copy_frozen=False)")
 
     def copy(self, copy_frozen: bool | None = None) -> Self:
-        """A deep copy, frozen or not as asked; None keeps this one's state."""
+        """Return a deep copy, frozen or not as asked; None keeps this one's state."""
         copied = object.__new__(type(self))
         self._give_extras(copied)
         for name, value in self.to_dict().items():  # checked when it was set
@@ -123,7 +123,7 @@ class SettingsDict(Settings):
         return copied
 
     def with_settings(self, values: Mapping[str, Any]) -> Self:
-        """A config like this one, of the same class and algorithm, with these settings alone."""
+        """Return a config of this one's class and algorithm, with these settings alone."""
         made = type(self)().update_from_dict(values)
         self._give_extras(made)
         return made
@@ -135,7 +135,7 @@ class SettingsDict(Settings):
                 object.__setattr__(other, name, copy.copy(value))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy in another process is made of; it resolves for itself."""
+        """Return what a copy in another process is made of; it resolves for itself."""
         return {name: value for name, value in vars(self).items() if name != "_resolved"}
 
     def freeze(self) -> None:
@@ -157,7 +157,7 @@ class SettingsDict(Settings):
         return self.get(key, default)
 
     def keys(self) -> Iterator[str]:
-        """Names of all settings."""
+        """Return names of all settings."""
         return iter(type(self).settings())
 
     def __iter__(self) -> Iterator[str]:
@@ -167,11 +167,11 @@ class SettingsDict(Settings):
         return len(type(self).settings())
 
     def values(self) -> Iterator[Any]:
-        """Values of all settings."""
+        """Return values of all settings."""
         return (getattr(self, name) for name in self.keys())
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Names and values of all settings."""
+        """Return names and values of all settings."""
         return ((name, getattr(self, name)) for name in self.keys())
 
     def __contains__(self, key: object) -> bool:
@@ -214,7 +214,7 @@ class HasSections(TakesOlderNames, SettingsDict):
     python_environment = Section("Set environment variables of a trial's processes.")
 
     def rollouts(self, **values: Any) -> Self:
-        """The older name of `env_runners`."""
+        """Set the same as `env_runners`, of which it is the older name."""
         return self.env_runners(**values)
 
     def set_section(self, section: str, values: Mapping[str, Any]) -> Self:

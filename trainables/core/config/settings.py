@@ -362,7 +362,7 @@ class Settings:
 
     @classmethod
     def of(cls, values: Mapping[str, Any] | Self) -> Self:
-        """The settings that a dict gives, checked; an object of this class stays what it is.
+        """Return the settings of a dict, checked; an object of this class stays what it is.
 
         Raises:
             ConfigError: for a name or value that is not allowed.
@@ -390,11 +390,11 @@ class Settings:
         object.__setattr__(self, name, declared.check(value))
 
     def to_dict(self) -> dict[str, Any]:
-        """All settings as a new dict."""
+        """Return all settings as a new dict."""
         return {name: copy.deepcopy(getattr(self, name)) for name in type(self).settings()}
 
     def copy(self) -> Self:
-        """A deep copy."""
+        """Return a deep copy."""
         return copy.deepcopy(self)
 
 
@@ -449,7 +449,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def is_numbers(value: Any, low: float = -_LARGE, high: float = _LARGE) -> bool:
-    """Whether a tree of lists holds nothing but None, booleans and numbers from low to high."""
+    """Tell whether a tree of lists holds only None, booleans and numbers from low to high."""
     if isinstance(value, list):
         return all(is_numbers(item, low, high) for item in value)
     return value is None or (isinstance(value, (bool, int, float)) and low <= value <= high)

@@ -153,7 +153,7 @@ class TrainingSettings(SamplingSettings):
         return self.train_batch_size_per_learner * max(1, self.num_learners)
 
     def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
-        """Steps per slot in one sample of the env runner with this index (actors start at 1).
+        """Return the steps per slot in a sample of the env runner with this index (actors: from 1).
 
         'auto' divides the train batch over all slots; where it does not divide, the first env
         runners take one step more, so that the sum is the train batch or up to a step above it.

@@ -153,7 +153,7 @@ class AdvantageScale(NamedTuple):
     least_std: float
 
     def normalized(self, advantages: Tensor) -> Tensor:
-        """Advantages in the scale in which all rows have mean 0 and standard deviation 1."""
+        """Return advantages in the scale in which all rows have mean 0 and standard deviation 1."""
         return normalized(advantages, self.rows, self.least_std)
 
 
@@ -171,7 +171,7 @@ def advantage_scale(batch: Batch, config: AdvantageConfig, ranks: Ranks = ALONE)
 
 
 def all_rows(batch: Batch, ranks: Ranks, *names: str) -> list[Tensor]:
-    """Columns of the rows that are trained on, `[M, …]`, of all ranks."""
+    """Return columns of the rows that are trained on, `[M, …]`, of all ranks."""
     rows = valid_rows(batch)
     return [torch.cat(ranks.gather(rows[name])) for name in names]
 
@@ -202,7 +202,7 @@ def rollout_outputs(
     dist_inputs: bool = True,
     values: bool = True,
 ) -> tuple[Features, ModuleOutput]:
-    """Features of all rows, and what the policy says of them, as it did when it sampled them.
+    """Return features of all rows, and what the policy says of them, as when it sampled them.
 
     Args:
         policy: With a memory or without.

@@ -35,7 +35,7 @@ class ClipRewards:
         self._bound = bound
 
     def __call__(self, rollout: Rollout, policy: Policy) -> Rollout:
-        """The rollout with other rewards."""
+        """Return the rollout with other rewards."""
         if self._bound is True:
             return replace(rollout, rewards=np.sign(rollout.rewards))
         bound = self._bound
@@ -70,7 +70,7 @@ class LearnerConnectors:
             self._connectors.insert(0, clip)
 
     def __call__(self, rollout: Rollout, policy: Policy) -> Rollout:
-        """What is learned from a rollout.
+        """Return what is learned from a rollout.
 
         Raises:
             ConfigError: if a connector gives no rollout of the same rows and slots.
@@ -104,7 +104,7 @@ class LearnerConnectors:
         return any(hasattr(connector.call, "get_state") for connector in self._given)
 
     def get_state(self) -> list[Any]:
-        """The states of given ones that have `get_state` and `set_state`, None of the others."""
+        """Return the states of given ones that have `get_state` and `set_state`, else None."""
         return [
             connector.call.get_state() if hasattr(connector.call, "get_state") else None
             for connector in self._given

@@ -83,7 +83,7 @@ class FlatParameters:
 def flat_groups(
     by_group: Mapping[str, Iterable[nn.Parameter]],
 ) -> tuple[Tensor, dict[str, FlatParameters]]:
-    """The gradient of groups of parameters in one vector `[P]`, and each group as a part of it."""
+    """Return the gradient of groups of parameters as one vector `[P]`, and each group in it."""
     parameters = {name: list(group) for name, group in by_group.items()}
     sizes = [sum(p.numel() for p in group) for group in parameters.values()]
     first = next(p for group in parameters.values() for p in group)
@@ -96,7 +96,7 @@ def flat_groups(
 
 
 def collect_gradients(groups: Iterable[FlatParameters]) -> None:
-    """`FlatParameters.collect_gradients` of each."""
+    """Collect the gradients of each; see `FlatParameters.collect_gradients`."""
     for flat in groups:
         flat.collect_gradients()
 

@@ -58,7 +58,7 @@ def unrolled_fragments(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput
 
 
 def states_of(batch: Batch) -> dict[str, Tensor]:
-    """The states before the fragments' first rows, `[N, ...]` by name; {} without a memory."""
+    """Return the states before fragments' first rows, `[N, ...]` by name; {} without a memory."""
     states = tree_of(batch, "state")
     assert isinstance(states, dict)
     return states
@@ -76,12 +76,12 @@ def time_major_rows(batch: Batch) -> Batch:
 
 
 def all_steps(rollout: Rollout, ranks: Ranks) -> int:
-    """Environment steps of all learners' rollouts."""
+    """Return the environment steps of all learners' rollouts."""
     return int(ranks.sum(torch.tensor(rollout.num_env_steps)))
 
 
 def fragments_per_step(config: AlgorithmConfig, rollout: Rollout, ranks: Ranks) -> int | None:
-    """Fragments that make a gradient step, the same number for every learner.
+    """Return how many fragments make a gradient step, the same number for every learner.
 
     Args:
         config: minibatch_size, and how long fragments are.

@@ -157,7 +157,7 @@ def appo_loss(
 
 
 def surrogate_ratio(logp: Tensor, worker_logp: Tensor, target_logp: Tensor, bound: float) -> Tensor:
-    """`min(pi_worker / pi_target, rho) * pi / pi_worker`, the ratio of section 3.1, `[B]`.
+    """Return `min(pi_worker / pi_target, rho) * pi / pi_worker` of section 3.1, `[B]`.
 
     That is pi / pi_target unless the policy that sampled found the action much more likely than
     the target network does, i.e. by more than the factor `bound`, rho.

@@ -149,7 +149,7 @@ class Learner:
         *,
         reduction: Reduction = "mean",
     ) -> Metrics:
-        """One gradient step on one minibatch.
+        """Take one gradient step on one minibatch.
 
         Args:
             batch: This rank's rows.
@@ -190,7 +190,7 @@ class Learner:
     def _add_gradients(
         self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, reduction: Reduction
     ) -> Metrics:
-        """`_add_gradient` of one microbatch after the other."""
+        """Do as `_add_gradient` does, one microbatch after the other."""
         total = trained_rows(batch).sum().double().clamp_min(1)
         metrics: Metrics = {}
         for part in minibatches(batch, 1, self._microbatch_size, None):
@@ -211,7 +211,7 @@ class Learner:
         ids: Tensor | None = None,
         reduction: Reduction = "mean",
     ) -> dict[str, float]:
-        """Several epochs of minibatch steps.
+        """Take several epochs of minibatch steps.
 
         Args:
             batch: Columns `[B, …]`.
@@ -290,7 +290,7 @@ class Learner:
         return norm
 
     def get_state(self) -> dict[str, Any]:
-        """What the optimiser has learned, and the targets. Rates and the like are settings."""
+        """Return what the optimiser has learned, and the targets. Rates are settings."""
         moments = copy.deepcopy(self.optimizer.state_dict()["state"])
         check_storable(self.optimizer, moments)
         targets = {name: target.get_state() for name, target in self.targets.items()}

@@ -64,7 +64,7 @@ def shared_minibatches(
     generator: Generator,
     normalize: Mapping[str, float] | None = None,
 ) -> Iterator[tuple[Batch, Tensor]]:
-    """The rows that this rank has of each minibatch that `minibatches` would make of all rows.
+    """Yield the rows that this rank has of each minibatch that `minibatches` makes of all rows.
 
     Every rank draws the same permutation of all rows. Where a minibatch has no row of this rank,
     it gets one with a share of 0, so that each rank takes part in every step.
@@ -111,14 +111,14 @@ def shared_minibatches(
 
 
 def trained_rows(batch: Batch) -> Tensor:
-    """Rows that are trained on of each item of a batch, `[B]`: of sequences the valid ones."""
+    """Return how many rows of each item are trained on, `[B]`: of sequences the valid ones."""
     if "valid" in batch:
         return batch["valid"].sum(1).cpu()
     return torch.ones(len(next(iter(batch.values()))))
 
 
 def row_ids(kept: Tensor, ranks: Ranks) -> Tensor:
-    """The number of each row among those of all ranks, in the order that one learner has them.
+    """Return the number of each row among those of all ranks, in the order of one learner.
 
     Args:
         kept: Which rows there are, `[T, N]` with N slots of this rank, bool.
@@ -135,7 +135,7 @@ def row_ids(kept: Tensor, ranks: Ranks) -> Tensor:
 
 
 def consecutive_ids(num_rows: int, ranks: Ranks) -> Tensor | None:
-    """`row_ids` where each rank's rows follow those of the ranks before it; None if alone."""
+    """Return `row_ids` where the rows of a rank follow those of ranks before it; None if alone."""
     if ranks.size == 1:
         return None
     counts = [len(part) for part in ranks.gather(torch.zeros(num_rows))]
@@ -143,7 +143,7 @@ def consecutive_ids(num_rows: int, ranks: Ranks) -> Tensor | None:
 
 
 def normalized(values: Tensor, rows: Tensor, least_std: float = 0.0) -> Tensor:
-    """Values in the scale in which rows `[M]` have mean 0 and standard deviation 1.
+    """Return values in the scale in which rows `[M]` have mean 0 and standard deviation 1.
 
     Rows that deviate by less than `least_std` are taken to deviate by that much: they keep a
     deviation below 1, and what is noise in them is not blown up.
@@ -155,7 +155,7 @@ def normalized(values: Tensor, rows: Tensor, least_std: float = 0.0) -> Tensor:
 
 
 def _placeholder(batch: Batch) -> Batch:
-    """A row for a rank that has none: what a loss says of it counts nothing, but is finite."""
+    """Return a row for a rank that has none: it counts nothing in a loss, but is finite."""
     return {
         name: column.new_ones((1, *column.shape[1:]))
         if name.startswith("features") or name == "valid"
@@ -170,7 +170,7 @@ def _bounds(rows: int, minibatch_size: int | None) -> list[int]:
 
 
 def _moments(column: Tensor, parts: list[Tensor], ranks: Ranks, least_std: float) -> Tensor:
-    """Mean and divisor, as `normalized` has them, of each part of a column, `[parts, 2]`."""
+    """Return mean and divisor, as `normalized` has them, of each part of a column, `[parts, 2]`."""
     values = [column[rows].double() for rows in parts]
     sums = torch.stack([torch.stack([torch.ones_like(v).sum(), v.sum()]) for v in values])
     count, total = ranks.sum(sums).unbind(1)
@@ -248,7 +248,7 @@ def unrolled(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
 
 
 def num_items(num_rows: int | None, length: int) -> int | None:
-    """Items of a batch that make so many rows: rows, or at least one sequence.
+    """Return how many items of a batch make so many rows: rows, or at least one sequence.
 
     Args:
         num_rows: None stands for all, and gives None.

@@ -161,7 +161,7 @@ def discounted_returns(
 
 
 def _discounted_sums(terms: Tensor, decays: Tensor) -> Tensor:
-    """`S[t] = terms[t] + decays[t] * S[t+1]`, computed backwards in time with `S[T] = 0`.
+    """Compute `S[t] = terms[t] + decays[t] * S[t+1]` backwards in time with `S[T] = 0`.
 
     The recursion runs in numpy on the CPU: T small steps there cost a tenth of what as many torch
     calls cost, and on a GPU they would be T kernel launches.
@@ -174,7 +174,7 @@ def _discounted_sums(terms: Tensor, decays: Tensor) -> Tensor:
 
 
 def explained_variance(predictions: Tensor, targets: Tensor) -> Tensor:
-    """`1 - Var(targets - predictions) / Var(targets)`, a scalar in (-inf, 1]; 0 if flat or none."""
+    """Return `1 - Var(targets - predictions) / Var(targets)`, in (-inf, 1]; 0 if flat or none."""
     if not len(targets):
         return targets.new_zeros(())
     variance = targets.var(correction=0)
@@ -183,7 +183,7 @@ def explained_variance(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Means of rows `[M]` and of their squares, float64 scalars; 0 of none."""
+    """Return means of rows `[M]` and of their squares, float64 scalars; 0 of none."""
     count = max(1, len(rows))
     rows = rows.double()  # a variance is a small difference of the two
     return rows.sum() / count, rows.square().sum() / count
@@ -192,7 +192,7 @@ def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
 def explained_by_moments(
     mean: float, square: float, residual_mean: float, residual_square: float
 ) -> float:
-    """`explained_variance` from the `moments` of targets and of their residuals."""
+    """Return `explained_variance` from the `moments` of targets and of their residuals."""
     variance = square - mean**2
     if variance <= 1e-12 * square:  # rounding
         return 0.0
@@ -205,7 +205,7 @@ def standard_deviation(rows: Tensor) -> float:
 
 
 def root_mean_square(rows: Tensor) -> float:
-    """`sqrt(mean(x^2))` of rows `[M]`; 0 of none. In float64: squares are large."""
+    """Return `sqrt(mean(x^2))` of rows `[M]`; 0 of none. In float64: squares are large."""
     return rows.double().square().mean().sqrt().item() if len(rows) else 0.0
 
 

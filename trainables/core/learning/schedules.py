@@ -51,7 +51,7 @@ class Clock:
         return due
 
     def get_state(self) -> list[Any]:
-        """The fraction that is carried over; its two numbers as text, since they may be long."""
+        """Return the fraction carried over: its two numbers as text, since they may be long."""
         return [str(self._owed), str(self._denominator)]
 
     def set_state(self, state: list[Any]) -> None:
