@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.errors import SweepError
-from experiments.schedulers.registry import scheduler_kind
-from experiments.search.registry import search_kind
+from experiments.schedulers.kind import scheduler_kind
+from experiments.search.kind import search_kind
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.load import dump_spec, read_spec

@@ -20,8 +20,8 @@ from experiments.running.fit import RunOptions, fit
 from experiments.running.results import Outcome
 from experiments.running.sweep_lock import sweep_lock
 from experiments.running.unsaved_sweep import remove_unsaved, was_saved
-from experiments.schedulers.registry import scheduler_kind
-from experiments.search.registry import search_kind
+from experiments.schedulers.kind import scheduler_kind
+from experiments.search.kind import search_kind
 from experiments.spec.paths import SPEC_FILE
 from experiments.spec.schema import SweepSpec
 from experiments.stop_signals import interrupted_status, received, stop_signals

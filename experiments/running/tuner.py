@@ -12,7 +12,7 @@ from analysis.results.mlflow_tags import SPEC_TAG
 from experiments.activity import doing
 from experiments.cluster.session import prepare_environment
 from experiments.errors import SweepError
-from experiments.schedulers.registry import scheduler_kind
+from experiments.schedulers.kind import scheduler_kind
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.metrics import declared_metrics, families
 from experiments.spec.paths import SPEC_FILE
@@ -75,7 +75,7 @@ def prepare_tuner(
     from experiments.monitor.stall_watch import StallWatch
     from experiments.monitor.trial_files import file_loggers
     from experiments.running.user_callbacks import callbacks_of
-    from experiments.schedulers.build import build_scheduler
+    from experiments.schedulers.kind import build_scheduler
     from experiments.search.build import TogetherLimiter, build_search
 
     spec, space, trainable, count = sweep.spec, sweep.space, sweep.trainable, sweep.num_trials

@@ -10,12 +10,9 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler
 
 from experiments.internals.tune import metric_of, sign_of
-from experiments.schedulers.halving import complete_halving
-from experiments.schedulers.kind import Parts, SchedulerKind
+from experiments.schedulers.halving import HalvingKind
+from experiments.schedulers.kind import Parts
 from experiments.spec.scheduler_schema import AshaScheduler
-from experiments.spec.schema import SweepSpec
-from search_spaces.documents import Document
-from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -24,13 +21,8 @@ if TYPE_CHECKING:
 _WORST = 1e300
 
 
-class Asha(SchedulerKind[AshaScheduler]):
+class Asha(HalvingKind[AshaScheduler]):
     """Asynchronous successive halving: one in so many trials goes on at each rung."""
-
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
-        complete_halving(document, spec, self.options)
 
     def build(self, parts: Parts) -> FiniteAsha:
         return FiniteAsha(**self.options.model_dump(exclude={"algorithm"}))

@@ -1,32 +1,36 @@
-"""Budgets of schedulers that halve the trials at each rung."""
+"""What the kinds share that halve the trials at each rung: the budgets of the rungs."""
 
 from __future__ import annotations
 
-from experiments.schedulers.kind import PLACE, limit_of
+from typing import Any, TypeVar
+
+from experiments.schedulers.kind import PLACE, SchedulerKind, limit_of
 from experiments.spec.scheduler_schema import AshaScheduler, HyperBandScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
+from search_spaces.space import SearchSpace
+
+Options = TypeVar("Options", AshaScheduler, HyperBandScheduler)
 
 
-def complete_halving(
-    document: Document, spec: SweepSpec, options: AshaScheduler | HyperBandScheduler
-) -> None:
-    """Fill in the budgets of the first and the last rung.
+class HalvingKind(SchedulerKind[Options]):
+    """Successive halving: of the trials at a rung the best go on."""
 
-    Raises:
-        SpecError: They do not follow from `stop`, or the first is above the last.
-    """
-    limit = spec.stop.get(options.time_attr)
-    if options.max_t is None:
-        options.max_t = int(limit_of(document, spec, options.time_attr, "max_t"))
-    if options.grace_period is None:
-        options.grace_period = max(1, int(options.max_t / options.reduction_factor**2))
-    if options.grace_period > options.max_t:
-        raise document.error(
-            (*PLACE, "grace_period"),
-            f"scheduler: grace_period = {options.grace_period} is above max_t = "
-            f"{options.max_t} ({options.time_attr})",
-        )
-    if limit is None:
-        # A trial that reaches max_t is finished, not stopped early: say so to everyone who asks.
-        spec.stop = {**spec.stop, options.time_attr: options.max_t}
+    def complete(
+        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
+    ) -> None:
+        options = self.options
+        limit = spec.stop.get(options.time_attr)
+        if options.max_t is None:
+            options.max_t = int(limit_of(document, spec, options.time_attr, "max_t"))
+        if options.grace_period is None:
+            options.grace_period = max(1, int(options.max_t / options.reduction_factor**2))
+        if options.grace_period > options.max_t:
+            raise document.error(
+                (*PLACE, "grace_period"),
+                f"scheduler: grace_period = {options.grace_period} is above max_t = "
+                f"{options.max_t} ({options.time_attr})",
+            )
+        if limit is None:
+            # A trial that reaches max_t is finished, not stopped early: say so to all who ask.
+            spec.stop = {**spec.stop, options.time_attr: options.max_t}

@@ -17,19 +17,16 @@ from ray.tune.schedulers import TrialScheduler
 
 from analysis.results.rows import flatten
 from experiments.schedulers.acting_scheduler import ActingScheduler
-from experiments.schedulers.halving import complete_halving
-from experiments.schedulers.kind import Parts, SchedulerKind
+from experiments.schedulers.halving import HalvingKind
+from experiments.schedulers.kind import Parts
 from experiments.spec.scheduler_schema import HyperBandScheduler
-from experiments.spec.schema import SweepSpec
 from experiments.trial_info import PRUNED
-from search_spaces.documents import Document
-from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
 
 
-class HyperBandKind(SchedulerKind[HyperBandScheduler]):
+class HyperBandKind(HalvingKind[HyperBandScheduler]):
     """Synchronous HyperBand: trials pause at each rung until all of their bracket are there."""
 
     pauses = True
@@ -38,11 +35,6 @@ class HyperBandKind(SchedulerKind[HyperBandScheduler]):
     fixed_budget = (
         "a longer budget makes other brackets, in which the trials that there are have no place"
     )
-
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
-        complete_halving(document, spec, self.options)
 
     def build(self, parts: Parts) -> HyperBand:
         return self._build(parts.num_trials)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from experiments.spec.pairs import why_not
 from experiments.spec.schema import SweepSpec
-from experiments.spec.section import Section
+from experiments.spec.section import Section, kind_of
 from search_spaces.documents import Document
 from search_spaces.space import SearchSpace
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # Tune takes a second to import, and a wrong spec is told bef
 
 PLACE = ("scheduler",)
 """Where errors of a scheduler point."""
+_BUFFER = "store_buffer_in_checkpoints"
 
 Options = TypeVar("Options", bound=Section)
 
@@ -100,6 +102,11 @@ class SchedulerKind(Generic[Options]):
         """Bring the options in line with a stop criterion that became longer."""
 
 
+def scheduler_kind(options: Section) -> SchedulerKind[Any]:
+    """Return the kind of a `scheduler` section, with these options."""
+    return kind_of(options, SchedulerKind)
+
+
 def limit_of(document: Document, spec: SweepSpec, time_attr: str, option: str) -> float:
     """Return the stop criterion that a budget is derived from.
 
@@ -111,3 +118,88 @@ def limit_of(document: Document, spec: SweepSpec, time_attr: str, option: str) -
         name = spec.scheduler.algorithm
         raise document.error(PLACE, f"scheduler: {name} needs {option}, or stop.{time_attr}")
     return limit
+
+
+def check_pair(document: Document, spec: SweepSpec) -> None:
+    """Whether the search and the objectives suit the scheduler.
+
+    Raises:
+        SpecError: Why they do not, and what would.
+    """
+    kind, name = scheduler_kind(spec.scheduler), spec.scheduler.algorithm
+    for scheduler in (name, kind.decided_by):
+        reason = why_not(spec.search.algorithm, scheduler)
+        if reason is not None:
+            raise document.error(PLACE, f"scheduler: {reason}")
+    if len(spec.objectives) > 1 and kind.compares:
+        raise document.error(
+            PLACE,
+            f"scheduler: {name} compares trials by one objective, and there are "
+            f"{len(spec.objectives)}; use scheduler: fifo, or a single objective",
+        )
+
+
+def check_scheduler(
+    document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
+) -> None:
+    """Check the scheduler against the rest of the spec, and complete its budgets.
+
+    Raises:
+        SpecError: What does not go together, why, and what would.
+    """
+    kind = scheduler_kind(spec.scheduler)
+    if kind.pauses:
+        _require_stored_buffer(document, spec, space, trainable)
+    kind.check(document, spec, space, trainable)
+    kind.complete(document, spec, space, trainable)
+    if kind.needs_all and spec.max_concurrent is not None:
+        raise document.error(
+            ("max_concurrent",),
+            f"max_concurrent: {spec.scheduler.algorithm} compares trials that wait for each other, "
+            "and all of them must have begun; leave it out: resources.num_cpus says how many run "
+            "at a time",
+        )
+
+
+def _require_stored_buffer(
+    document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
+) -> None:
+    """A paused trial goes on from a checkpoint: with an empty replay buffer it learns nothing."""
+    config_class = getattr(trainable, "config_class", None)
+    settings = config_class.settings() if config_class is not None else {}
+    if _BUFFER not in settings:
+        return
+    stored = spec.config.get(_BUFFER, settings[_BUFFER].default)
+    if not stored or _BUFFER in space.keys:
+        raise document.error(
+            PLACE,
+            f"scheduler: {spec.scheduler.algorithm} pauses trials and goes on from their "
+            f"checkpoints, and those of {spec.trainable} hold no replay buffer; set "
+            f"config.{_BUFFER}: true, or use scheduler: asha, median_stopping or fifo",
+        )
+
+
+def build_scheduler(
+    spec: SweepSpec, space: SearchSpace, trainable: Any, num_trials: int
+) -> TrialScheduler:
+    """Return the scheduler that a checked spec asks for.
+
+    Args:
+        spec: The sweep.
+        space: Its search space.
+        trainable: The trainable class; its `config_class` says which mutations are valid.
+        num_trials: The number of trials of the sweep.
+    """
+    config_class = getattr(trainable, "config_class", None)
+    check = None if config_class is None else _ConfigCheck(config_class)
+    return scheduler_kind(spec.scheduler).build(Parts(spec, num_trials, space, check))
+
+
+class _ConfigCheck:
+    """Whether a whole config is valid for a config class; pickled with Tune's state."""
+
+    def __init__(self, config_class: Any) -> None:
+        self._config_class = config_class
+
+    def __call__(self, config: dict[str, Any]) -> None:
+        self._config_class.from_dict(config).validate()

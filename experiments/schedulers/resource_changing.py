@@ -10,8 +10,7 @@ from ray.tune.schedulers import ResourceChangingScheduler as TunesResourceChangi
 from ray.tune.schedulers import TrialScheduler
 
 from experiments.internals.tune import num_cpus
-from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
-from experiments.schedulers.registry import scheduler_kind
+from experiments.schedulers.kind import PLACE, Parts, SchedulerKind, scheduler_kind
 from experiments.spec.scheduler_schema import SCHEDULERS, ResourceChangingScheduler
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document

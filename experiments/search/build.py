@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune.search import ConcurrencyLimiter, Searcher
 
-from experiments.search.registry import search_kind
+from experiments.search.kind import search_kind
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import OptunaSection
 from search_spaces.points import searched_point

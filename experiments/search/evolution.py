@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from experiments.search.optuna_kind import LearningKind
 from experiments.spec.schema import SweepSpec
@@ -10,6 +11,10 @@ from experiments.spec.search_schema import Nsga2Search, Nsga3Search
 from search_spaces.documents import Document
 from search_spaces.parameter import Parameter
 from search_spaces.space import SearchSpace
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial
 
 Options = TypeVar("Options", Nsga2Search, Nsga3Search)
 
@@ -20,6 +25,8 @@ class EvolutionKind(LearningKind[Options]):
     """An evolution, whose first generation is random, or an earlier sweep's trials."""
 
     drawn_apart = "conditional settings"
+    sampler_class: ClassVar[str]
+    """The name of Optuna's sampler."""
 
     def models(self, parameter: Parameter) -> bool:
         return not parameter.conditions
@@ -39,12 +46,24 @@ class EvolutionKind(LearningKind[Options]):
             "more samples, a smaller population_size or search: tpe learn from results",
         ]
 
-    def breeding(self, seed: int | None) -> dict[str, Any]:
-        """Return the arguments of both kinds' samplers."""
-        return {
-            "seed": seed,
-            "population_size": self.options.population_size or _GENERATION,
-            "mutation_prob": self.options.mutation_prob,
-            "crossover_prob": self.options.crossover_prob,
-            "swapping_prob": self.options.swapping_prob,
-        }
+    def sampler(
+        self, space: SearchSpace, seed: int | None, history: Sequence[FrozenTrial]
+    ) -> BaseSampler:
+        sampler: BaseSampler = self._sampler_class()(
+            seed=seed,
+            population_size=self.options.population_size or _GENERATION,
+            mutation_prob=self.options.mutation_prob,
+            crossover_prob=self.options.crossover_prob,
+            swapping_prob=self.options.swapping_prob,
+        )
+        return sampler
+
+    def history_attributes(self) -> dict[str, Any]:
+        from experiments.internals.optuna import first_generation
+
+        return first_generation(self._sampler_class())
+
+    def _sampler_class(self) -> Any:
+        from optuna import samplers
+
+        return getattr(samplers, self.sampler_class)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from experiments.search.random import VariantKind
+from experiments.search.kind import SearchKind
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import GridSearch
 from search_spaces.documents import Document, SpecError
 from search_spaces.space import SearchSpace
 
 
-class GridKind(VariantKind[GridSearch]):
+class GridKind(SearchKind[GridSearch]):
     """Grid search."""
 
     whole_grid = True

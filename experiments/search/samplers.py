@@ -12,8 +12,8 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, GPSampler, QMCSampler
 from optuna.trial import FrozenTrial
 
+from experiments.search.kind import search_kind
 from experiments.search.optuna_search import distribution
-from experiments.search.registry import search_kind
 from experiments.spec.search_schema import OptunaSection
 from search_spaces.space import SearchSpace
 

@@ -18,7 +18,7 @@ from analysis.home import expanded
 from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.mlflow_tags import CHANGED_TAGS, KIND_TAG, OUTCOME_TAG, TRIAL_KIND, TRIAL_TAG
 from experiments.errors import PreflightError
-from experiments.search.registry import search_kind
+from experiments.search.kind import search_kind
 from experiments.spec.paths import absolute_tracking_uri
 from experiments.spec.search_schema import LearningSection, WarmStart
 from experiments.trial_info import PRUNED

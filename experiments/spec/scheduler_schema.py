@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Field, field_validator
 
 from analysis.names import ENV_STEPS
 from experiments.spec.section import (
@@ -18,7 +18,6 @@ from experiments.spec.section import (
     Probability,
     Section,
     sections_of,
-    tag_of,
 )
 
 ReductionFactor = Annotated[float, Field(gt=1)]
@@ -133,15 +132,15 @@ class ResourceChangingScheduler(Section):
 
 
 Scheduler = Annotated[
-    Annotated[FifoScheduler, Tag("fifo")]
-    | Annotated[AshaScheduler, Tag("asha")]
-    | Annotated[HyperBandScheduler, Tag("hyperband")]
-    | Annotated[MedianStoppingScheduler, Tag("median_stopping")]
-    | Annotated[PbtScheduler, Tag("pbt")]
-    | Annotated[Pb2Scheduler, Tag("pb2")]
-    | Annotated[PbtReplayScheduler, Tag("pbt_replay")]
-    | Annotated[ResourceChangingScheduler, Tag("resource_changing")],
-    Discriminator(tag_of),
+    FifoScheduler
+    | AshaScheduler
+    | HyperBandScheduler
+    | MedianStoppingScheduler
+    | PbtScheduler
+    | Pb2Scheduler
+    | PbtReplayScheduler
+    | ResourceChangingScheduler,
+    Field(discriminator="algorithm"),
 ]
 
 SCHEDULERS = sections_of(Scheduler)

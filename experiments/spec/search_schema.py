@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from experiments.spec.section import (
     MAX_TRIALS,
@@ -13,7 +13,6 @@ from experiments.spec.section import (
     Probability,
     Section,
     sections_of,
-    tag_of,
 )
 
 
@@ -138,15 +137,15 @@ class Nsga3Search(_Evolution):
 
 
 Search = Annotated[
-    Annotated[GridSearch, Tag("grid")]
-    | Annotated[RandomSearch, Tag("random")]
-    | Annotated[TpeSearch, Tag("tpe")]
-    | Annotated[CmaesSearch, Tag("cmaes")]
-    | Annotated[GpSearch, Tag("gp")]
-    | Annotated[SobolSearch, Tag("sobol")]
-    | Annotated[Nsga2Search, Tag("nsga2")]
-    | Annotated[Nsga3Search, Tag("nsga3")],
-    Discriminator(tag_of),
+    GridSearch
+    | RandomSearch
+    | TpeSearch
+    | CmaesSearch
+    | GpSearch
+    | SobolSearch
+    | Nsga2Search
+    | Nsga3Search,
+    Field(discriminator="algorithm"),
 ]
 
 SEARCHES = sections_of(Search)

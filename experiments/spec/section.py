@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, get_args
+from importlib import import_module
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -14,6 +15,8 @@ MAX_TRIALS = 100_000
 MAX_SEEDS = 1000
 MAX_NAME = 200
 """Characters of a sweep's name, which names a folder."""
+
+Kind = TypeVar("Kind")
 
 PositiveInt = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
@@ -49,13 +52,24 @@ def shown_count(count: int) -> str:
 
 
 def sections_of(union: Any) -> dict[str, type[Section]]:
-    """Return the sections of a union whose members have a `Tag` each, by that tag."""
-    members = (get_args(member) for member in get_args(get_args(union)[0]))
-    return {tag.tag: section for section, tag in members}
+    """Return the sections of a union that is told apart by their `algorithm`, by that name."""
+    return {
+        get_args(section.model_fields["algorithm"].annotation)[0]: section
+        for section in get_args(get_args(union)[0])
+    }
 
 
-def tag_of(value: Any) -> str:
-    """Return the `algorithm` of a `search` or `scheduler` section, as given or as parsed."""
-    if isinstance(value, dict):
-        return str(value.get("algorithm", ""))
-    return str(getattr(value, "algorithm", value))
+def kind_of(options: Any, base: type[Kind]) -> Kind:
+    """Return the kind of a `search` or `scheduler` section, with these options.
+
+    Args:
+        options: The section.
+        base: The class of all kinds. A kind's class extends it in the module beside it that has
+            the algorithm's name, which is imported when it is used.
+    """
+    package = base.__module__.rpartition(".")[0]
+    module = import_module(f"{package}.{options.algorithm}")
+    classes: list[Any] = [found for found in vars(module).values() if isinstance(found, type)]
+    [kind] = (k for k in classes if issubclass(k, base) and k.__module__ == module.__name__)
+    made: Kind = kind(options)
+    return made

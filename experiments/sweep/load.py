@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from experiments.activity import doing
-from experiments.schedulers.checks import check_pair, check_scheduler
-from experiments.search.checks import check_search
+from experiments.schedulers.kind import check_pair, check_scheduler
+from experiments.search.kind import check_search
 from experiments.spec.compose import compose
 from experiments.spec.files import find_spec, is_python_file, spec_names
 from experiments.spec.legacy.spec import from_legacy, is_legacy

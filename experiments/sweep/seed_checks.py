@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.results.schedulers import CHANGING
-from experiments.schedulers.registry import scheduler_kind
+from experiments.schedulers.kind import scheduler_kind
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trial_resources import trial_configs
 from search_spaces.documents import Document, KeyPath

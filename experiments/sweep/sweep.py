@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cluster.session import available_nodes
-from experiments.schedulers.registry import scheduler_kind
-from experiments.search.registry import search_kind
+from experiments.schedulers.kind import scheduler_kind
+from experiments.search.kind import search_kind
 from experiments.spec.paths import storage_dir, sweep_dir, tracking_uri
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import resolve_trainable, with_trial_resources

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.schedulers.registry import scheduler_kind
+from experiments.schedulers.kind import scheduler_kind
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import is_own, with_trial_resources

@@ -10,7 +10,7 @@ from ray.tune.experiment import Trial
 
 from experiments.durability.keeper import durable
 from experiments.schedulers.asha import FiniteAsha
-from experiments.schedulers.build import build_scheduler
+from experiments.schedulers.kind import build_scheduler
 from experiments.schedulers.state import dump_state, extend_rungs, load_state, take_back
 from experiments.sweep.load import make_spec, spec_space
 

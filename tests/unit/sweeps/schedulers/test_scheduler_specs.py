@@ -19,7 +19,7 @@ from experiments.schedulers.hyperband import (
     num_halvings,
     num_kept,
 )
-from experiments.schedulers.registry import scheduler_kind
+from experiments.schedulers.kind import scheduler_kind
 from experiments.spec.pairs import markdown, table, why_not
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from analysis.results.searches import LEARNING
+from experiments.search.kind import search_kind
 from experiments.search.optuna_kind import LearningKind
-from experiments.search.registry import search_kind
 from experiments.search.samplers import build_sampler
 from experiments.spec.schema import SweepSpec
 from experiments.spec.search_schema import SEARCHES, Nsga2Search, Nsga3Search, TpeSearch
