@@ -69,6 +69,11 @@ def is_number(value: Any) -> bool:
     return hasattr(value, "__float__") and not isinstance(value, bool | str)
 
 
+def finite_or_none(value: Any) -> float | None:
+    """Return a number as JSON has it: None for NaN, an infinity and what is no number."""
+    return float(value) if is_number(value) and math.isfinite(value) else None
+
+
 def cell(value: Any, *, signed: bool = False) -> str:
     """Write a value for a table: four digits, thousands apart, a dash for none.
 

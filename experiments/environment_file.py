@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from experiments.output_files import replace_text
 from experiments.provenance import git_commit, package_versions
 
 ENVIRONMENT_FILE = "environment.json"
@@ -33,10 +34,8 @@ def note_environment(folder: Path, cluster: dict[str, float] | None = None) -> N
     """
     file = folder / ENVIRONMENT_FILE
     runs = [*_runs(file), _this_start(cluster or {})]
-    half = file.with_name(f".{file.name}.tmp")
     try:
-        half.write_text(json.dumps({"runs": runs}, indent=2) + "\n", encoding="utf-8")
-        os.replace(half, file)
+        replace_text(file, json.dumps({"runs": runs}, indent=2) + "\n")
     except OSError as error:
         logger.warning("%s could not be written: %s", file, error)
 

@@ -13,7 +13,13 @@ __all__ = [
     "SpecWarning",
     "SweepError",
     "SweepStopped",
+    "first_line",
 ]
+
+
+def first_line(error: BaseException) -> str:
+    """Return what an error says in its first line; its type if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class ExperimentError(Exception):

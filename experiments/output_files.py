@@ -1,7 +1,8 @@
-"""Whether a file can be written, seen before the work whose result it is to hold."""
+"""Whether a file can be written, seen before the work that it is for; and how it is replaced."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -40,3 +41,13 @@ def why_not_writable(path: Path) -> str | None:
             return None
     except OSError as error:
         return f"{folder} cannot be written ({error.strerror})"
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all, in place of the one that there is."""
+    new = path.with_name(f".{path.name}.new")
+    with new.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(new, path)

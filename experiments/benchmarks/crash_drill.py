@@ -26,6 +26,7 @@ from typing import Any
 
 import yaml
 
+from analysis.results.mlflow_tags import OUTCOME_TAG, PARENT_TAG, TRIAL_TAG
 from experiments.benchmarks.gather import HERE, BenchmarkError, console, keep
 from experiments.trial_info import read_json_lines
 
@@ -241,9 +242,7 @@ def _check_mlflow(storage: Path, rows: Rows) -> list[str]:
     client = MlflowClient(f"sqlite:///{storage}/mlflow.db")
     experiment: Any = client.get_experiment_by_name("tunescape")
     runs = client.search_runs([experiment.experiment_id], max_results=1000)
-    children = {
-        r.data.tags["tunescape.trial_id"]: r for r in runs if "mlflow.parentRunId" in r.data.tags
-    }
+    children = {r.data.tags[TRIAL_TAG]: r for r in runs if PARENT_TAG in r.data.tags}
     problems = []
     if len(runs) != len(children) + 1:
         problems.append(f"MLflow has {len(runs)} runs of {len(children)} trials and a parent")
@@ -258,7 +257,7 @@ def _check_mlflow(storage: Path, rows: Rows) -> list[str]:
         steps = [point.step for point in history]
         outcome = "pruned" if last["pruned"] else "finished"
         whole = list(range(STEPS, last[METRIC] + 1, STEPS))
-        if run.info.status != "FINISHED" or run.data.tags["tunescape.outcome"] != outcome:
+        if run.info.status != "FINISHED" or run.data.tags[OUTCOME_TAG] != outcome:
             problems.append(f"MLflow: {trial_id} is {run.info.status}, expected {outcome}")
         if sorted(steps) != whole or run.data.metrics[OBJECTIVE] != last[OBJECTIVE]:
             problems.append(f"MLflow: {trial_id} has results at {sorted(steps)}, not at {whole}")

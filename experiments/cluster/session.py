@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments.activity import doing
 from experiments.cluster.ray_watch import watched_ray
-from experiments.errors import PreflightError
+from experiments.errors import PreflightError, first_line
 from experiments.internals.ray import lean_ray
 from experiments.spec.ray_names import check_address
 from experiments.spec.schema import Resources
@@ -119,8 +119,7 @@ def ray_session(
             ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = resources.address or "this machine"
-        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise PreflightError(f"Ray on {where} cannot be used: {cause}") from error
+        raise PreflightError(f"Ray on {where} cannot be used: {first_line(error)}") from error
     if resources.address is None:
         with watched_ray():
             yield

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from analysis.numbers import finite_or_none
 from experiments.commands import shell
 from experiments.commands.evaluation.evaluate import Evaluation, evaluate_folder
-from experiments.commands.evaluation.summary import or_none
 from experiments.errors import ExperimentError
 from experiments.output_files import check_writable
 from experiments.spec.paths import shown_path
@@ -208,7 +208,7 @@ def show_evaluation(
 ) -> None:
     """Print the statistics and the episodes, or all of it as JSON."""
     if form == "json":
-        rows = [{**row, "return": or_none(row["return"])} for row in rows_of(evaluation)]
+        rows = [{**row, "return": finite_or_none(row["return"])} for row in rows_of(evaluation)]
         document = {**about(evaluation), "episodes": rows}
         console.file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
         return

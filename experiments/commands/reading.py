@@ -30,10 +30,8 @@ def read_specs(
     from experiments.sweep.load import load_specs  # it takes a moment, which is shown by now
 
     overrides = list(assignments or [])
-    overrides += [f"{key}={_quoted(value)}" for key, value in options.items() if value is not None]
+    # As JSON, and so as YAML: text stays text, whatever it looks like.
+    overrides += [
+        f"{key}={json.dumps(value)}" for key, value in options.items() if value is not None
+    ]
     return load_specs(spec, overrides, experiment=experiment)
-
-
-def _quoted(value: object) -> str:
-    """Return a command-line value as YAML: text stays text, whatever it looks like."""
-    return json.dumps(value)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from experiments.commands import shell
-from experiments.commands.results.matrix_table import show_comparison
 from experiments.commands.results.summary import show_outcome
 from experiments.commands.show.plan import show_plan, show_plans
 from experiments.running.matrix import resume_matrix, run_matrix
-from experiments.running.matrix_state import Matrix
+from experiments.running.matrix_state import COMPARISON_FILE, Matrix
 from experiments.running.results import Outcome
 from experiments.running.runner import resume_sweep, run_sweep
+from experiments.spec.paths import command_line, shown_path
 from experiments.spec.schema import SweepSpec
 from experiments.stop_signals import received
 from experiments.sweep.folder import load_sweep_spec
 from experiments.sweep.sweep import Sweep
+from experiments.terminal import make_table, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def run_specs(specs: Sequence[SweepSpec], *, dry_run: bool = False) -> None:
@@ -94,3 +100,73 @@ def _finish_matrix(matrix: Matrix) -> None:
         shell.end_kept(matrix.folder)
     if matrix.any_failed:
         raise typer.Exit(shell.EXIT_FAILED)
+
+
+def show_comparison(matrix: Matrix, console: Console) -> None:
+    """Print a line for each sweep, and below them which is better, as `tunescape compare` tells."""
+    table = make_table(f"{matrix.folder.name}: its sweeps")
+    table.add_column("sweep", overflow="fold")
+    table.add_column("status")
+    for name in ("trials", "failed", "value"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("measured by", no_wrap=True)
+    for name in ("env steps", "minutes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("objective", overflow="fold")
+    for name, row in matrix.rows.items():
+        objective = matrix.specs[name].objective
+        table.add_row(
+            name,
+            row.status,
+            str(row.trials),
+            str(row.failed),
+            "–" if row.value is None else f"{row.value:.5g}",
+            row.measure or "–",
+            "–" if row.env_steps is None else f"{row.env_steps:,}",
+            f"{row.seconds / 60:.1f}",
+            row.note or f"{objective.metric} ({objective.mode})",
+        )
+    console.print(table)
+    verdict = _verdict(matrix)
+    for line in verdict:
+        say(console, line, style="bold")
+    folder = shown_path(matrix.folder)
+    say(console, f"Comparison: {folder}/{COMPARISON_FILE}")
+    if verdict:
+        compare = command_line("compare", matrix.folder)
+        say(console, f"How it was compared: {compare}")
+    if _is_unfinished(matrix):
+        resume = command_line("resume", matrix.folder)
+        say(console, f"Next: {resume}")
+    elif matrix.any_failed:
+        retry = command_line("resume", matrix.folder, "--retry-errored")
+        mended = f"Next: {retry}  # after mending the cause"
+        say(console, mended)
+
+
+def _verdict(matrix: Matrix) -> list[str]:
+    """Return what `analysis.compare` says of the sweeps that have a value.
+
+    Nothing is said where each of them is alone on its environment, nor before all have ended.
+    """
+    from analysis.comparison.comparison import compare
+    from analysis.results.rows import ResultsError
+
+    names = [name for name, row in matrix.rows.items() if row.value is not None]
+    on_environment = Counter(matrix.rows[name].env for name in names)
+    if max(on_environment.values(), default=0) < 2 or _is_unfinished(matrix):
+        return []
+    objectives = {
+        (matrix.specs[name].objective.metric, matrix.specs[name].objective.mode) for name in names
+    }
+    if len(objectives) > 1:
+        return ["Not compared: the sweeps have different objectives."]
+    metric, mode = objectives.pop()
+    try:  # without a label each has its folder's name, less the environment
+        return compare({"": [matrix.folder / name for name in names]}, metric, mode).lines
+    except ResultsError as error:
+        return [f"Not compared: {error}"]
+
+
+def _is_unfinished(matrix: Matrix) -> bool:
+    return any(row.status in ("waiting", "interrupted") for row in matrix.rows.values())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from analysis.names import ENV_STEPS, SECONDS
-from analysis.numbers import clock, whole
+from analysis.numbers import clock, finite_or_none, whole
 from analysis.results.rows import flatten
 
 if TYPE_CHECKING:
@@ -48,10 +47,7 @@ def select_rows(ranked: list[Trial], limit: int) -> list[Trial]:
 
 def value_of(trial: Trial, metric: str) -> float | None:
     """Return the last value of a metric; None if there is none, or no finite one."""
-    value = (trial.last_result or {}).get(metric)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
+    return finite_or_none((trial.last_result or {}).get(metric))
 
 
 def spent(result: Mapping[str, Any]) -> str:

@@ -50,25 +50,10 @@ class StallWatch(tune.Callback):
         self._reset()
 
     def setup(self, *args: Any, **info: Any) -> None:
+        """Begin to wait, here and whenever a trial starts, reports or ends."""
         self._reset()
 
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        self._reset()
-
-    def on_trial_result(
-        self,
-        iteration: int,
-        trials: list[Trial],
-        trial: Trial,
-        result: dict[str, Any],
-        **_: Any,
-    ) -> None:
-        self._reset()
-
-    def on_trial_complete(
-        self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
-    ) -> None:
-        self._reset()
+    on_trial_start = on_trial_result = on_trial_complete = setup
 
     def on_step_end(self, iteration: int, trials: list[Trial], **_: Any) -> None:
         now = time.monotonic()

@@ -8,11 +8,11 @@ replaced whole: a kill before that leaves the old sweep, a kill after it the ext
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from experiments.errors import SweepError
+from experiments.output_files import replace_text
 from experiments.schedulers.kind import scheduler_kind
 from experiments.search.kind import search_kind
 from experiments.spec.metrics import canonical_metric
@@ -71,12 +71,7 @@ def write_spec(spec: SweepSpec, file: Path) -> None:
     """Replace a sweep's `spec.yaml`, whole or not at all; where it says it lies stays."""
     before = read_spec(file)
     spec = spec.model_copy(update={"storage": before.storage, "name": before.name})
-    new = file.with_name(f".{file.name}.new")
-    with new.open("w", encoding="utf-8") as stream:
-        stream.write(dump_spec(spec))
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(new, file)
+    replace_text(file, dump_spec(spec))
 
 
 def _check_samples(spec: SweepSpec, num_samples: int) -> None:

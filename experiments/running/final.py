@@ -9,7 +9,6 @@ other, and uses all CPUs.
 from __future__ import annotations
 
 import json
-import math
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from analysis.numbers import finite_or_none
 from analysis.ranking.held_out import Candidate, add_runs, candidates, winner, winner_caution
 from analysis.results.load import load_sweep
 from analysis.results.mlflow_tags import FINAL_OF_TAG
@@ -259,16 +259,12 @@ def _document(
                 "settings": candidate.settings,
                 "search_best": candidate.search_best,
                 "search_last": candidate.search_last,
-                "held_out_iqm": _finite(candidate.held_out),
-                "held_out_low": _finite(candidate.interval[0]),
-                "held_out_high": _finite(candidate.interval[1]),
-                "optimism": _finite(candidate.optimism(mode)),
+                "held_out_iqm": finite_or_none(candidate.held_out),
+                "held_out_low": finite_or_none(candidate.interval[0]),
+                "held_out_high": finite_or_none(candidate.interval[1]),
+                "optimism": finite_or_none(candidate.optimism(mode)),
                 "values": {str(seed): value for seed, value in candidate.values.items()},
             }
             for candidate in found
         ],
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

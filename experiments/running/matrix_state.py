@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from analysis.home import expanded
 from experiments.errors import SweepError
+from experiments.output_files import replace_text
 from experiments.spec.schema import SweepSpec
 from experiments.sweep.load import make_spec, spec_data
 from search_spaces.documents import load_document
@@ -98,16 +98,9 @@ def save_matrix(matrix: Matrix) -> None:
         name: {"row": asdict(matrix.rows[name]), "spec": spec_data(spec)}
         for name, spec in matrix.specs.items()
     }
-    text = dump_yaml({"sweeps": sweeps})
-    _replace(matrix.folder / MATRIX_FILE, text)
+    replace_text(matrix.folder / MATRIX_FILE, dump_yaml({"sweeps": sweeps}))
     table = io.StringIO()
     writer = csv.DictWriter(table, ["sweep", *Row.__dataclass_fields__], lineterminator="\n")
     writer.writeheader()
     writer.writerows({"sweep": name, **asdict(row)} for name, row in matrix.rows.items())
-    _replace(matrix.folder / COMPARISON_FILE, table.getvalue())
-
-
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    replace_text(matrix.folder / COMPARISON_FILE, table.getvalue())

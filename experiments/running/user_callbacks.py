@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from ray import tune
@@ -18,6 +19,15 @@ from experiments.spec.callback_classes import Wanted, callback_class, wanted_cal
 from experiments.spec.schema import SweepSpec
 
 logger = logging.getLogger(__name__)
+
+
+def _passed_on(hook: str) -> Callable[..., None]:
+    """Return a hook of Tune's that calls the same one of the guarded callback."""
+
+    def call(self: GuardedCallback, *args: Any, **info: Any) -> None:
+        self._guarded(hook, *args, **info)
+
+    return call
 
 
 class GuardedCallback(tune.Callback):
@@ -76,57 +86,20 @@ class GuardedCallback(tune.Callback):
         if state["name"] == self.name:
             self._guarded("set_state", state["state"])
 
-    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self._guarded("on_step_begin", iteration=iteration, trials=trials, **info)
-
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self._guarded("on_step_end", iteration=iteration, trials=trials, **info)
-
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._guarded("on_trial_start", iteration=iteration, trials=trials, trial=trial, **info)
-
-    def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._guarded("on_trial_restore", iteration=iteration, trials=trials, trial=trial, **info)
-
-    def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._guarded("on_trial_save", iteration=iteration, trials=trials, trial=trial, **info)
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
-    ) -> None:
+    def on_trial_result(self, *args: Any, **info: Any) -> None:
         # A copy: Tune goes on with the one it gives, and the search was told of it already.
-        self._guarded(
-            "on_trial_result",
-            iteration=iteration,
-            trials=trials,
-            trial=trial,
-            result=dict(result),
-            **info,
-        )
+        self._guarded("on_trial_result", *args, **{**info, "result": dict(info["result"])})
 
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._guarded("on_trial_complete", iteration=iteration, trials=trials, trial=trial, **info)
-
-    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._guarded("on_trial_recover", iteration=iteration, trials=trials, trial=trial, **info)
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        self._guarded("on_trial_error", iteration=iteration, trials=trials, trial=trial, **info)
-
-    def on_checkpoint(
-        self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any
-    ) -> None:
-        self._guarded(
-            "on_checkpoint",
-            iteration=iteration,
-            trials=trials,
-            trial=trial,
-            checkpoint=checkpoint,
-            **info,
-        )
-
-    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        self._guarded("on_experiment_end", trials=trials, **info)
+    on_step_begin = _passed_on("on_step_begin")
+    on_step_end = _passed_on("on_step_end")
+    on_trial_start = _passed_on("on_trial_start")
+    on_trial_restore = _passed_on("on_trial_restore")
+    on_trial_save = _passed_on("on_trial_save")
+    on_trial_complete = _passed_on("on_trial_complete")
+    on_trial_recover = _passed_on("on_trial_recover")
+    on_trial_error = _passed_on("on_trial_error")
+    on_checkpoint = _passed_on("on_checkpoint")
+    on_experiment_end = _passed_on("on_experiment_end")
 
     def _guarded(self, hook: str, *args: Any, **info: Any) -> Any:
         try:

@@ -25,6 +25,14 @@ class ActingScheduler(FIFOScheduler):
 
     _supports_buffered_results = False
     has_acted = False
+    _metric: str | None = None
+    _sign = 1.0  # -1 where the objective is minimised
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take over what the tune config optimises."""
+        self._metric = metric
+        self._sign = -1.0 if mode == "min" else 1.0
+        return True
 
     def is_at_rest(self, trial: Trial) -> bool:
         """Tell whether a trial waits for others, and is saved where it waits.

@@ -136,8 +136,6 @@ class HyperBand(ActingScheduler):
     ) -> None:
         super().__init__()
         self._time_attr, self._max_t, self._factor = time_attr, max_t, reduction_factor
-        self._metric: str | None = None
-        self._sign = 1.0
         halvings = num_halvings(max_t, grace_period, reduction_factor)
         self._brackets = [
             Bracket(size, s, max_t / reduction_factor**s)
@@ -149,12 +147,6 @@ class HyperBand(ActingScheduler):
     def largest_bracket(self) -> int:
         """How many trials have to be alive at a time."""
         return max(bracket.size for bracket in self._brackets)
-
-    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Take over what the tune config optimises."""
-        self._metric = metric
-        self._sign = -1.0 if mode == "min" else 1.0
-        return True
 
     def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         """Put a new trial into the first bracket with room; one that failed keeps its place."""

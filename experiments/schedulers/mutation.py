@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from search_spaces.conditions import look_up
 from search_spaces.domains import Choice, Domain, LogRandInt, LogUniform, QUniform, RandInt, Uniform
 from search_spaces.parameter import Parameter, assign, same
 from search_spaces.space import SearchSpace
@@ -47,10 +48,11 @@ class Mutation:
     def _mutated(self, config: Mapping[str, Any], random: np.random.Generator) -> dict[str, Any]:
         result = copy.deepcopy(dict(config))
         for parameter in self.parameters:
-            if not holds(config, parameter.path):
+            is_given, value = look_up(config, parameter.path)
+            if not is_given:
                 continue  # a setting whose condition does not hold here
             domain = parameter.domain
-            searched = searched_value(domain, value_at(config, parameter.path))
+            searched = searched_value(domain, value)
             if searched is None or random.random() < self.resample_probability:
                 drawn = domain.sample(random)
             else:
@@ -137,26 +139,5 @@ def is_continuous(domain: Domain) -> bool:
 
 def searched_settings(space: SearchSpace, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a configuration has for the searched settings, by dotted name."""
-    return {
-        parameter.key: value_at(config, parameter.path)
-        for parameter in space.parameters
-        if holds(config, parameter.path)
-    }
-
-
-def holds(config: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Tell whether a nested setting is given."""
-    node: Any = config
-    for key in path:
-        if not isinstance(node, Mapping) or key not in node:
-            return False
-        node = node[key]
-    return True
-
-
-def value_at(config: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return a nested setting's value."""
-    node: Any = config
-    for key in path:
-        node = node[key]
-    return node
+    found = {parameter.key: look_up(config, parameter.path) for parameter in space.parameters}
+    return {key: value for key, (is_given, value) in found.items() if is_given}

@@ -24,12 +24,12 @@ from experiments.schedulers.mutation import (
     from_unit,
     searched_value,
     to_unit,
-    value_at,
 )
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
 from experiments.spec.scheduler_schema import Pb2Scheduler
 from experiments.spec.schema import SweepSpec
+from search_spaces.conditions import look_up
 from search_spaces.documents import Document
 from search_spaces.parameter import Parameter, assign
 from search_spaces.space import SearchSpace
@@ -152,7 +152,7 @@ class PopulationBandit(PopulationTraining):
 
     def _position(self, config: Mapping[str, Any]) -> list[float]:
         return [
-            to_unit(p.domain, searched_value(p.domain, value_at(config, p.path)))
+            to_unit(p.domain, searched_value(p.domain, look_up(config, p.path)[1]))
             for p in self._parameters
         ]
 

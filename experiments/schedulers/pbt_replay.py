@@ -14,10 +14,10 @@ from analysis.home import expanded
 from analysis.names import ENV_STEPS
 from experiments.schedulers.acting_scheduler import ActingScheduler
 from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
-from experiments.schedulers.mutation import holds, value_at
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.scheduler_schema import PbtReplayScheduler
 from experiments.spec.schema import SweepSpec
+from search_spaces.conditions import look_up
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.parameter import assign
 from search_spaces.space import SearchSpace
@@ -55,7 +55,7 @@ class PbtReplay(SchedulerKind[PbtReplayScheduler]):
         for _, settings in options.schedule:
             for name, value in settings.items():
                 path = tuple(name.split("."))
-                where = "config" if holds(spec.config, path) else "search_space"
+                where = "config" if look_up(spec.config, path)[0] else "search_space"
                 if where == "config" or name in space.keys:
                     raise document.error(
                         (where, name), f"{where}: {name} is set by the replayed schedule; remove it"
@@ -141,10 +141,8 @@ def settings_at(schedule: Schedule, budget: float) -> dict[str, Any]:
 
 def has_settings(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
     """Tell whether a config has these values for these dotted names."""
-    paths = {name: tuple(name.split(".")) for name in settings}
     return all(
-        holds(config, path) and value_at(config, path) == settings[name]
-        for name, path in paths.items()
+        look_up(config, tuple(name.split("."))) == (True, value) for name, value in settings.items()
     )
 
 

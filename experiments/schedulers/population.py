@@ -89,17 +89,9 @@ class PopulationTraining(ActingScheduler):
         self._time_attr, self._interval, self._burn_in = time_attr, interval, burn_in
         self._quantile, self._synch = quantile, synch
         self._random = np.random.default_rng(seed)
-        self._metric: str | None = None
-        self._sign = 1.0
         self._members: dict[Trial, Member] = {}
         self._num_exploits = 0
         self._lineage = LineageLog()
-
-    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Take over what the tune config optimises."""
-        self._metric = metric
-        self._sign = -1.0 if mode == "min" else 1.0
-        return True
 
     def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         """A trial that comes back after a failure is the member that it was."""

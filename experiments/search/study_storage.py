@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 from analysis.credentials import scrubbed
 from analysis.reachable import why_unreachable
 from analysis.results.store_files import sqlite_file
-from experiments.errors import PreflightError
+from experiments.errors import PreflightError, first_line
 from experiments.internals.optuna import id_of, storage_of
 from experiments.search.study_file import check_study_file
 from experiments.spec.paths import absolute_location
@@ -77,8 +77,7 @@ def open_study(spec: SweepSpec, search: OptunaSection, *, resumed: bool = False)
         trials = storage.get_all_trials(study_id)
         directions = storage.get_study_directions(study_id)
     except Exception as error:  # of the driver of some database
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        hidden = first.replace(search.study_storage, shown)
+        hidden = first_line(error).replace(search.study_storage, shown)
         raise PreflightError(f"the study storage {shown} cannot be used: {hidden}") from None
     if trials and not resumed:
         raise PreflightError(
@@ -190,12 +189,11 @@ class StudyCopy:
     def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            first = (str(error).splitlines() or [type(error).__name__])[0]
             logger.warning(
                 "The study storage %s does not take trials (%s); the sweep goes on, and they are "
                 "written when it answers.",
                 self._name,
-                first,
+                first_line(error),
             )
 
     def _write(self, trial: FrozenTrial) -> None:

@@ -89,10 +89,11 @@ def escaped(text: str) -> str:
 
 
 def _is_credential(path: KeyPath) -> bool:
-    return any(_is_at(path, known) for known in CREDENTIALS)
+    return any(is_at(path, known) for known in CREDENTIALS)
 
 
-def _is_at(path: KeyPath, known: KeyPath) -> bool:
+def is_at(path: KeyPath, known: KeyPath) -> bool:
+    """Tell whether a place is a known one, in which `*` is any key and `**` everything below."""
     if known[-1] == "**":
         known = known[:-1]
         path, below = path[: len(known)], path[len(known) :]

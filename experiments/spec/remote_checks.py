@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from experiments.spec.named_loggers import NAMED
+from experiments.spec.references import is_at
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
 from search_spaces.domains import is_domain
@@ -75,7 +76,7 @@ def refuse_foreign(document: Document) -> None:
     others = {key: data[key] for key in SweepSpec.model_fields if key in data}
     for path, text in _texts((), others):
         has_own_rules = path[0] in _OF_THEIR_OWN or path[:2] in (_POINTS, _SCHEDULE)
-        is_listed = has_own_rules or any(_matches(path, allowed) for allowed in _TEXTS)
+        is_listed = has_own_rules or any(is_at(path, allowed) for allowed in _TEXTS)
         sends_results = path[0] == "loggers" and text in NAMED
         if sends_results or not is_listed:
             _refuse(document, path, text)
@@ -167,12 +168,6 @@ def _texts(path: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Any]]:
             yield from _texts((*path, index), item)
     elif value is not None and not isinstance(value, (bool, int, float)):
         yield path, value
-
-
-def _matches(path: KeyPath, allowed: KeyPath) -> bool:
-    return len(path) == len(allowed) and all(
-        part in (key, "*") for key, part in zip(path, allowed, strict=True)
-    )
 
 
 def _refuse(document: Document, path: KeyPath, value: Any) -> None:

@@ -13,7 +13,7 @@ from experiments.spec.merging import deep_merge
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.references import writes_secret
 from experiments.spec.schema import SweepSpec
-from search_spaces.conditions import check_conditions, settings_of
+from search_spaces.conditions import check_conditions, look_up, settings_of
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import is_domain
 from search_spaces.parameter import assign
@@ -106,7 +106,7 @@ def join_spaces(
     config = document.data["config"]
     for part, root in ((inline, ("search_space",)), (grids, ("config",))):
         for parameter in part.parameters:
-            if _holds(config, parameter.path):
+            if look_up(config, parameter.path)[0]:
                 raise document.error(
                     (*root, parameter.key),
                     f"{parameter.key} is searched, and fixed under config; remove one of the two",
@@ -115,7 +115,7 @@ def join_spaces(
     if len(own.keys) < len(inline.keys) + len(grids.keys):
         twice = sorted(set(inline.keys) & set(grids.keys))
         raise document.error(("search_space", twice[0]), f"{twice[0]} is also searched in config")
-    fixed = {p.key for p in base.parameters if _holds(config, p.path)}
+    fixed = {p.key for p in base.parameters if look_up(config, p.path)[0]}
     return base.without(fixed).merged(own)
 
 
@@ -143,15 +143,6 @@ def settle_conditions(
             problem = SpaceKeyError(key, f"is never searched: {why}", ("when",))
             raise _space_error(document, problem)
     return settled
-
-
-def _holds(config: dict[str, Any], path: tuple[str, ...]) -> bool:
-    node: Any = config
-    for key in path:
-        if not isinstance(node, dict) or key not in node:
-            return False
-        node = node[key]
-    return True
 
 
 def check_together(

@@ -28,6 +28,7 @@ import numpy as np
 from experiments.activity import doing, undisturbed
 from experiments.errors import SpecWarning
 from experiments.spec.schema import SweepSpec
+from search_spaces.conditions import look_up
 from search_spaces.documents import Document, KeyPath
 from search_spaces.parameter import Parameter
 from search_spaces.space import SearchSpace
@@ -118,21 +119,13 @@ def _drawn_with(
     for _ in range(_DRAWS):
         others = {p.name: _one_of(p.domain.probes(), generator) for p in searched}
         config = space.config(space.sample(generator, {**grid, **others, parameter.name: value}))
-        if _holds(config, parameter.path):
+        if look_up(config, parameter.path)[0]:
             return config
     return None
 
 
 def _one_of(values: list[Any], generator: np.random.Generator) -> Any:
     return values[int(generator.integers(len(values)))]
-
-
-def _holds(config: Any, path: tuple[str, ...]) -> bool:
-    for key in path:
-        if not isinstance(config, Mapping) or key not in config:
-            return False
-        config = config[key]
-    return True
 
 
 def problem_of(config: Mapping[str, Any]) -> str | None:

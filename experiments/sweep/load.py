@@ -16,7 +16,7 @@ from experiments.activity import doing
 from experiments.schedulers.kind import check_pair, check_scheduler
 from experiments.search.kind import check_search
 from experiments.spec.compose import compose
-from experiments.spec.files import find_spec, is_python_file, spec_names
+from experiments.spec.files import find_spec, is_python_file
 from experiments.spec.legacy.spec import from_legacy, is_legacy
 from experiments.spec.matrix import KEY, expand_matrix
 from experiments.spec.overrides import apply_overrides
@@ -54,19 +54,6 @@ from experiments.sweep.trainable_checks import settle_trainable
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
 from search_spaces.yaml_values import dump_yaml
-
-__all__ = [
-    "check_document",
-    "dump_spec",
-    "find_spec",
-    "load_spec",
-    "load_specs",
-    "make_spec",
-    "read_spec",
-    "spec_data",
-    "spec_names",
-    "spec_space",
-]
 
 
 def load_spec(

@@ -99,8 +99,6 @@ class SweepRuns:
     Args:
         sweep: the sweep.
         writer: gives the writer that carries out the requests; called on the thread only.
-        parent_run_id: of the sweep that is resumed, if it is known.
-        run_ids: run id by trial id, likewise.
 
     Attributes:
         parent_run_id: None until MLflow has answered.
@@ -108,17 +106,10 @@ class SweepRuns:
         model_uri: of the best policy, if it is logged as a model.
     """
 
-    def __init__(
-        self,
-        sweep: SweepInfo,
-        writer: Callable[[], MLflowWriter],
-        *,
-        parent_run_id: str | None = None,
-        run_ids: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, sweep: SweepInfo, writer: Callable[[], MLflowWriter]) -> None:
         self.sweep = sweep
-        self.parent_run_id = parent_run_id
-        self.run_ids = dict(run_ids or {})
+        self.parent_run_id: str | None = None
+        self.run_ids: dict[str, str] = {}
         self._writer = writer
         self.model_uri = ""
         self._experiment_id = ""

@@ -303,7 +303,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "experiments.result_rows": (),
     "experiments.stop_signals": ("experiments.internals",),
     "experiments.terminal": (),
-    "experiments.environment_file": ("experiments.provenance",),
+    "experiments.environment_file": (
+        "experiments.provenance",
+        "experiments.output_files",
+    ),
     "experiments.output_files": ("experiments.errors",),
     "experiments.spec": (
         "experiments.errors",
@@ -383,6 +386,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "experiments.stop_signals",
         "experiments.terminal",
         "experiments.environment_file",
+        "experiments.output_files",
         "experiments.spec",
         "experiments.cluster",
         "experiments.trial_info",

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from analysis.numbers import finite_or_none
+
 if TYPE_CHECKING:
     from trainables.runtime.evaluation.watch import EpisodeRecord
 
@@ -74,15 +76,15 @@ class Summary:
         """As plain JSON; null for what is not finite, or an interval that there is not."""
         return {
             "episodes": self.episodes,
-            "return_mean": or_none(self.mean),
-            "return_mean_low": or_none(self.mean_interval[0]),
-            "return_mean_high": or_none(self.mean_interval[1]),
-            "return_iqm": or_none(self.iqm),
-            "return_iqm_low": or_none(self.iqm_interval[0]),
-            "return_iqm_high": or_none(self.iqm_interval[1]),
-            "return_std": or_none(self.std),
-            "return_min": or_none(self.min),
-            "return_max": or_none(self.max),
+            "return_mean": finite_or_none(self.mean),
+            "return_mean_low": finite_or_none(self.mean_interval[0]),
+            "return_mean_high": finite_or_none(self.mean_interval[1]),
+            "return_iqm": finite_or_none(self.iqm),
+            "return_iqm_low": finite_or_none(self.iqm_interval[0]),
+            "return_iqm_high": finite_or_none(self.iqm_interval[1]),
+            "return_std": finite_or_none(self.std),
+            "return_min": finite_or_none(self.min),
+            "return_max": finite_or_none(self.max),
             "length_mean": self.length_mean,
             "num_env_steps": self.steps,
             "num_terminated": self.terminated,
@@ -136,8 +138,3 @@ def mean_interval(values: Any, confidence: float = CONFIDENCE) -> tuple[float, f
 def _no_spread(values: Any) -> tuple[float, float]:
     end = float(values[0]) if len(values) > 1 else math.nan
     return end, end
-
-
-def or_none(value: float) -> float | None:
-    """Return a number as JSON has it: null for NaN and infinities."""
-    return value if math.isfinite(value) else None

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from analysis import compare
 from analysis.ranking.held_out import Candidate
-from experiments.commands.results.matrix_table import show_comparison
+from experiments.commands.sweeps import show_comparison
 from experiments.errors import PreflightError
 from experiments.running.final import Final
 from experiments.running.matrix import _fill

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from small_runs import missing_extra
 
+from experiments.spec.files import find_spec, spec_names
 from experiments.spec.json_schema import spec_schema
-from experiments.sweep.load import dump_spec, find_spec, load_specs, spec_names
+from experiments.sweep.load import dump_spec, load_specs
 from search_spaces.documents import load_document, parse
 
 FILE = Path(__file__).parents[4] / "experiments" / "spec.schema.json"

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from experiments.spec.files import find_spec, spec_names
 from experiments.spec.matrix import expand_matrix
 from experiments.spec.metrics import LEGACY, canonical_metric, declared_metrics, top_level
 from experiments.spec.schema import SweepSpec
-from experiments.sweep.load import SpecError, find_spec, make_spec, spec_names
+from experiments.sweep.load import SpecError, make_spec
 from search_spaces.documents import Document
 from search_spaces.loader import known_preset_names, load_space, preset_names, space_names
 from trainables.core.config.exploration import OPTIONS, ExplorationConfig

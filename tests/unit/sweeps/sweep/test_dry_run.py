@@ -14,13 +14,12 @@ from experiments.commands.listing import show_list, spec_summary
 from experiments.commands.show.plan import show_plan, show_plans
 from experiments.commands.show.short_spec import short_spec
 from experiments.errors import PreflightError
+from experiments.spec.files import find_spec, spec_names
 from experiments.sweep.load import (
     dump_spec,
-    find_spec,
     load_spec,
     load_specs,
     make_spec,
-    spec_names,
 )
 from experiments.sweep.sweep import Sweep
 from search_spaces.loader import space_names

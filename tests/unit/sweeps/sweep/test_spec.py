@@ -8,15 +8,14 @@ import pytest
 import yaml
 from small_runs import missing_extra
 
+from experiments.spec.files import find_spec, spec_names
 from experiments.spec.scheduler_schema import AshaScheduler
 from experiments.sweep.load import (
     SweepSpec,
     dump_spec,
-    find_spec,
     load_spec,
     load_specs,
     make_spec,
-    spec_names,
     spec_space,
 )
 from search_spaces.documents import SpecError, load_document, parse
