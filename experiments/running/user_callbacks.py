@@ -86,9 +86,12 @@ class GuardedCallback(tune.Callback):
         if state["name"] == self.name:
             self._guarded("set_state", state["state"])
 
-    def on_trial_result(self, *args: Any, **info: Any) -> None:
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
         # A copy: Tune goes on with the one it gives, and the search was told of it already.
-        self._guarded("on_trial_result", *args, **{**info, "result": dict(info["result"])})
+        info |= {"iteration": iteration, "trials": trials, "trial": trial, "result": dict(result)}
+        self._guarded("on_trial_result", **info)
 
     on_step_begin = _passed_on("on_step_begin")
     on_step_end = _passed_on("on_step_end")

@@ -1,15 +1,18 @@
 """Which search goes with which scheduler, and why others do not: the one table.
 
-`experiments/guides/schedulers.md` shows it, a test runs every allowed pair, and the check of a
-spec refuses the others with the reason that is written here.
+A test runs every allowed pair, and the check of a spec refuses the others with the reason that is
+written here. `python -m experiments.spec.pairs --write` writes it into the guide of schedulers.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from analysis.results.schedulers import POPULATION, STOPPING
 from analysis.results.searches import FINISHED_ONLY, LEARNING
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
+from trainables.core.generated_part import GeneratedPart, row, run_command
 
 BOHB = (
     "bohb is not offered: the package that it needs, hpbandster, has had no release since 2018; "
@@ -50,18 +53,21 @@ def _schedulers_for(search: str) -> str:
     return "fifo" if search in FINISHED_ONLY else "asha"
 
 
-def table() -> list[list[str]]:
-    """Return the guide's table: a row for each search, "yes" or "no" for each scheduler."""
-    head = ["search \\ scheduler", *SCHEDULERS]
-    rows = [
-        [search, *("no" if why_not(search, scheduler) else "yes" for scheduler in SCHEDULERS)]
-        for search in SEARCHES
-    ]
-    return [head, *rows]
-
-
 def markdown() -> str:
-    """Return the table as Markdown."""
-    head, *rows = table()
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    """Return the guide's table: a row for each search, "yes" or "no" for each scheduler."""
+    lines = [row("search \\ scheduler", *SCHEDULERS), row(*["---"] * (1 + len(SCHEDULERS)))]
+    for search in SEARCHES:
+        answers = ("no" if why_not(search, scheduler) else "yes" for scheduler in SCHEDULERS)
+        lines.append(row(search, *answers))
+    return "\n".join(lines)
+
+
+PART = GeneratedPart(
+    Path(__file__).parents[1] / "guides" / "schedulers.md",
+    "pairs",
+    "experiments.spec.pairs",
+    markdown,
+)
+
+if __name__ == "__main__":
+    run_command([PART])

@@ -46,5 +46,5 @@ def test_names_of_columns() -> None:
 
 
 def test_schedulers_and_searches() -> None:
-    assert [*SCHEDULER_FAMILIES] == [*SCHEDULERS]
-    assert [*SEARCH_FAMILIES] == [*SEARCHES]
+    assert [*SCHEDULER_FAMILIES] == [*SCHEDULERS], "a line for each in analysis.results.schedulers"
+    assert [*SEARCH_FAMILIES] == [*SEARCHES], "a line for each in analysis.results.searches"

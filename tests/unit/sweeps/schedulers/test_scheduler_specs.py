@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from experiments.schedulers.hyperband import (
     num_kept,
 )
 from experiments.schedulers.kind import scheduler_kind
-from experiments.spec.pairs import markdown, table, why_not
+from experiments.spec.pairs import PART, markdown, why_not
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
 from experiments.sweep.load import make_spec
@@ -155,8 +156,14 @@ def test_what_shares_cpus_stops_no_trial_that_the_search_must_see_end(search: st
 
 
 def test_the_table_in_the_guide_is_the_one_in_the_code() -> None:
-    assert markdown() in text_of("experiments/guides/schedulers.md")
-    assert len(table()) == len(SEARCHES) + 1 and len(table()[0]) == len(SCHEDULERS) + 1
+    assert PART.current() == markdown(), f"python -m {PART.command} --write"
+    assert {len(line.split("|")) for line in markdown().splitlines()} == {len(SCHEDULERS) + 3}
+    assert len(markdown().splitlines()) == len(SEARCHES) + 2
+
+
+def test_the_guide_has_a_row_for_every_scheduler() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", text_of("experiments/guides/schedulers.md"), re.M)
+    assert rows == [*SCHEDULERS]
 
 
 @pytest.mark.parametrize(
