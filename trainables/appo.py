@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from trainables.core.learning.impact import APPOCoefficients, appo_loss, impact_
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.minibatches import consecutive_ids, unrolled
 from trainables.core.learning.ranks import Ranks
-from trainables.core.learning.returns import standard_deviation
+from trainables.core.learning.returns import Estimation, standard_deviation
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
@@ -37,9 +36,7 @@ from trainables.core.reported_metrics import (
 )
 from trainables.impala import (
     IMPALA,
-    IMPALACoefficients,
     IMPALAConfig,
-    estimated,
 )
 from trainables.ppo import adapted_kl_coeff, policy_divergence
 from trainables.runtime.learners.worker import LearnerWorker
@@ -221,12 +218,12 @@ class APPO(IMPALA):
         coefficients = {
             module_id: self._appo_coefficients(module_id) for module_id in self.policies
         }
-        given = (self._rates(), self.coefficients(), coefficients, tau)
+        given = (self._rates(), self.estimation(), coefficients, tau)
         self.learners.submit(appo_update, rollouts, *given)
 
-    def coefficients(self) -> IMPALACoefficients:
-        coefficients = super().coefficients()
-        return coefficients if self.config.use_gae else coefficients._replace(lambda_=1.0)
+    def estimation(self) -> Estimation:
+        estimation = super().estimation()
+        return estimation if self.config.use_gae else estimation._replace(lambda_=1.0)
 
     def _appo_coefficients(self, module_id: str) -> APPOCoefficients:
         config = self.config
@@ -296,7 +293,7 @@ def appo_update(
     worker: LearnerWorker,
     fragments: list[dict[str, Rollout]],
     lr: float | Mapping[str, float],
-    estimation: IMPALACoefficients,
+    estimation: Estimation,
     coefficients: dict[str, APPOCoefficients],
     tau: float | None,
 ) -> dict[str, dict[str, float]]:
@@ -320,8 +317,7 @@ def appo_update(
         policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
         [(group, target)] = learner.targets.items()
         assert isinstance(target.network, PolicyModule)
-        estimator = partial(estimated, coefficients=estimation)
-        batch = impact_batch(rollout, policy, target.network, estimator)
+        batch = impact_batch(rollout, policy, target.network, estimation)
         size = config.minibatch_size
         if policy.is_recurrent:
             size = fragments_per_step(config, rollout, worker.ranks)

@@ -29,11 +29,9 @@ from trainables.core.learning.learner import LossFn, Metrics, Reduction
 from trainables.core.learning.minibatches import consecutive_ids
 from trainables.core.learning.returns import (
     MAX_LOG_RHO,
-    VTrace,
+    Estimation,
     explained_by_moments,
-    gae,
     moments,
-    vtrace,
 )
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
@@ -42,7 +40,6 @@ from trainables.runtime.learners.worker import LearnerWorker
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 
-_C_BAR = 1.0  # of the traces: the paper's
 # What `vf_explained_var` is made of, see `moments`; not reported.
 _MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_square")
 _HOW_PROCESSES_WAIT = "it is how processes wait for each other, not how they learn"
@@ -189,9 +186,8 @@ class IMPALAConfig(AlgorithmConfig):
             raise ConfigError(
                 f"_lr_vf = {self._lr_vf!r} has no effect without _separate_vf_optimizer=True"
             )
-        known = type(self).settings()
         for name in ("vtrace_clip_rho_threshold", "vtrace_clip_pg_rho_threshold"):
-            if not self.vtrace and self[name] != known[name].default:
+            if not self.vtrace and self[name] != type(self).settings()[name].default:
                 raise ConfigError(f"{name} = {self[name]!r} has no effect without vtrace=True")
 
 
@@ -257,7 +253,12 @@ class IMPALA(Algorithm):
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
-        return {"groups": policy_and_value(module)} if config._separate_vf_optimizer else {}
+        if not config._separate_vf_optimizer:
+            return {}
+        groups: dict[str, list[nn.Parameter]] = {"policy": [], "vf": []}
+        for name, parameter in module.named_parameters():
+            groups["vf" if name.startswith("value_") else "policy"].append(parameter)
+        return {"groups": groups}
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         connectors = super().make_learner_connectors(policy)
@@ -303,24 +304,30 @@ class IMPALA(Algorithm):
         return bool(samples)
 
     def _rates(self) -> float | dict[str, float]:
-        """Return the present learning rate, by group if there are two."""
         config = self.config
         lr = self.scheduled(config.lr)
         if not config._separate_vf_optimizer:
             return lr
         return {"policy": lr, "vf": lr if config._lr_vf is None else self.scheduled(config._lr_vf)}
 
-    def coefficients(self) -> IMPALACoefficients:
+    def estimation(self) -> Estimation:
+        """Return how value targets and advantages are estimated."""
         config = self.config
-        return IMPALACoefficients(
+        return Estimation(
             gamma=config.gamma,
             lambda_=config.lambda_,
             vtrace=config.vtrace,
             rho_bar=config.vtrace_clip_rho_threshold,
             pg_rho_bar=config.vtrace_clip_pg_rho_threshold,
-            value=config.vf_loss_coeff,
-            entropy=self.scheduled(config.entropy_coeff),
-            reduction="sum" if config.loss_reduction == "sum" else "mean",
+        )
+
+    def coefficients(self) -> IMPALACoefficients:
+        """Return the numbers in the loss as they are now."""
+        return IMPALACoefficients(
+            self.estimation(),
+            value=self.config.vf_loss_coeff,
+            entropy=self.scheduled(self.config.entropy_coeff),
+            reduction="sum" if self.config.loss_reduction == "sum" else "mean",
         )
 
     def _results(self) -> dict[str, dict[str, float]]:
@@ -356,7 +363,6 @@ class IMPALA(Algorithm):
         return super().state_besides_policies()
 
     def _broadcast_if_due(self) -> None:
-        """Send the weights once enough updates are finished since the last time."""
         if self._num_updates - self._num_broadcast >= self.config.broadcast_interval:
             self._num_broadcast = self._num_updates
             self.sync_weights()
@@ -379,14 +385,6 @@ class IMPALA(Algorithm):
             found = {**result, **present}
             metrics |= {f"learner/{module_id}/{name}": value for name, value in found.items()}
         return metrics
-
-
-def policy_and_value(module: PolicyModule) -> dict[str, list[nn.Parameter]]:
-    """Return parameters of the policy and of the value function, which share none."""
-    groups: dict[str, list[nn.Parameter]] = {"policy": [], "vf": []}
-    for name, parameter in module.named_parameters():
-        groups["vf" if name.startswith("value_") else "policy"].append(parameter)
-    return groups
 
 
 def impala_update(
@@ -439,11 +437,7 @@ def _loss_fn(policy: Policy, coefficients: IMPALACoefficients) -> LossFn:
 class IMPALACoefficients(NamedTuple):
     """The numbers in the loss of one update."""
 
-    gamma: float
-    lambda_: float
-    vtrace: bool
-    rho_bar: float | None
-    pg_rho_bar: float | None
+    estimation: Estimation
     value: float
     entropy: float
     reduction: Reduction
@@ -461,7 +455,7 @@ def impala_loss(
         output: Of the module on the fragments: `dist_inputs [T+1, N, ...]`, `values [T+1, N]`.
         batch: actions, logp, rewards, terminated, continues, valid, `[T, N, ...]`.
         distribution: Of the actions.
-        coefficients: Discounts, bounds of rho and weights.
+        coefficients: How advantages are estimated, and weights.
 
     Returns:
         The scalar loss, and detached scalars to report: means over rows whatever the loss is.
@@ -477,7 +471,7 @@ def impala_loss(
     logp, entropy = distribution.logp_and_entropy(dist_inputs, actions)
     log_rhos = logp.detach() - at_rows(batch["logp"])
     by_row = log_rhos.new_zeros(shape.numel()).index_copy(0, rows, log_rhos).view(shape)
-    estimates = estimated(by_row, output.values, batch, coefficients)
+    estimates = coefficients.estimation(by_row, output.values, batch)
     targets, advantages = at_rows(estimates.targets), at_rows(estimates.advantages)
     values = at_rows(output.values[:-1])
     count = max(1, len(rows))  # a learner's part of a batch may have none
@@ -499,20 +493,6 @@ def impala_loss(
             zip(_MOMENTS, (*moments(targets), *moments(targets - values.detach())), strict=True)
         ),
     }
-
-
-def estimated(
-    log_rhos: Tensor, values: Tensor, batch: Batch, coefficients: IMPALACoefficients
-) -> VTrace:
-    """Value targets and advantages `[T, N]` of values `[T+1, N]`, without gradients."""
-    values = values.detach()
-    given = (batch["rewards"], values[:-1], values[1:], batch["terminated"], batch["continues"])
-    gamma, lambda_ = coefficients.gamma, coefficients.lambda_
-    if coefficients.vtrace:
-        bounds = (coefficients.rho_bar, _C_BAR, coefficients.pg_rho_bar)
-        return vtrace(log_rhos, *given, gamma, lambda_, *bounds)
-    advantages = gae(*given, gamma, lambda_)
-    return VTrace(values[:-1] + advantages, advantages)
 
 
 if TYPE_CHECKING:

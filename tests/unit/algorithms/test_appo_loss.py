@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -22,21 +21,11 @@ from trainables.core.learning.impact import (
     impact_batch,
     surrogate_ratio,
 )
-from trainables.core.learning.returns import gae, vtrace
+from trainables.core.learning.returns import Estimation, gae, vtrace
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
-from trainables.impala import IMPALACoefficients, estimated
 
-ESTIMATES = IMPALACoefficients(
-    gamma=0.9,
-    lambda_=0.95,
-    vtrace=True,
-    rho_bar=1.0,
-    pg_rho_bar=1.0,
-    value=0.0,
-    entropy=0.0,
-    reduction="mean",
-)
+ESTIMATES = Estimation(gamma=0.9, lambda_=0.95, vtrace=True, rho_bar=1.0, pg_rho_bar=1.0)
 PLAIN = APPOCoefficients(clip=0.2, target_worker_clipping=2.0, value=0.0, entropy=0.0, kl=0.0)
 
 
@@ -194,8 +183,7 @@ def make_rollout(policy: Policy, length: int = 12, slots: int = 4) -> Rollout:
 
 
 def rows_of(rollout: Rollout, policy: Policy, target: Policy, **changes: Any) -> Batch:
-    estimator = partial(estimated, coefficients=ESTIMATES._replace(**changes))
-    return impact_batch(rollout, policy, target.module, estimator)
+    return impact_batch(rollout, policy, target.module, ESTIMATES._replace(**changes))
 
 
 def test_without_a_target_network_it_is_the_clipped_loss_of_v_trace() -> None:
@@ -333,9 +321,7 @@ def test_a_target_that_is_the_policy_that_acted_finds_its_actions_as_likely(
         [target] = worker.learners["default_policy"].targets.values()
         for _ in range(2):
             rollout = algo.env_runners.sample()[0]["default_policy"]
-            batch = impact_batch(
-                rollout, policy, target.network, partial(estimated, coefficients=ESTIMATES)
-            )
+            batch = impact_batch(rollout, policy, target.network, ESTIMATES)
             if policy.is_recurrent:
                 valid = batch["valid"]
                 difference = (batch["target_logp"] - batch["logp"])[valid]

@@ -21,7 +21,7 @@ from trainables.core.learning.fragments import (
     unrolled_fragments,
 )
 from trainables.core.learning.ranks import ALONE, Ranks
-from trainables.core.learning.returns import gae, vtrace
+from trainables.core.learning.returns import Estimation, gae, vtrace
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
 from trainables.impala import (
@@ -36,16 +36,8 @@ from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 
 GAMMA = 0.9
-PLAIN = IMPALACoefficients(
-    gamma=GAMMA,
-    lambda_=1.0,
-    vtrace=True,
-    rho_bar=1.0,
-    pg_rho_bar=1.0,
-    value=0.0,
-    entropy=0.0,
-    reduction="mean",
-)
+ESTIMATES = Estimation(gamma=GAMMA, lambda_=1.0, vtrace=True, rho_bar=1.0, pg_rho_bar=1.0)
+PLAIN = IMPALACoefficients(ESTIMATES, value=0.0, entropy=0.0, reduction="mean")
 
 
 def fragments(seed: int = 0, length: int = 6, slots: int = 2) -> Batch:
@@ -74,9 +66,9 @@ def outputs(seed: int = 1, length: int = 6, slots: int = 2) -> tuple[Tensor, Ten
 def loss_of(
     logits: Tensor, values: Tensor, batch: Batch, **changes: Any
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    return impala_loss(
-        ModuleOutput(logits, values), batch, Categorical(3), PLAIN._replace(**changes)
-    )
+    of_estimates = {name: changes.pop(name) for name in ESTIMATES._fields if name in changes}
+    coefficients = PLAIN._replace(estimation=ESTIMATES._replace(**of_estimates), **changes)
+    return impala_loss(ModuleOutput(logits, values), batch, Categorical(3), coefficients)
 
 
 def log_rhos_of(logits: Tensor, batch: Batch) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -21,12 +20,9 @@ from trainables.core.learning.fragments import (
 )
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.minibatches import sequence_batch
-from trainables.core.learning.returns import MAX_LOG_RHO, VTrace
+from trainables.core.learning.returns import MAX_LOG_RHO, Estimation
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
-
-Estimator = Callable[[Tensor, Tensor, Batch], VTrace]
-"""From log rho `[T, N]`, values `[T+1, N]` and rows `[T, N]` to value targets and advantages."""
 
 
 class APPOCoefficients(NamedTuple):
@@ -49,7 +45,7 @@ class APPOCoefficients(NamedTuple):
 
 @torch.no_grad()
 def impact_batch(
-    rollout: Rollout, policy: Policy, target: PolicyModule, estimator: Estimator
+    rollout: Rollout, policy: Policy, target: PolicyModule, estimation: Estimation
 ) -> Batch:
     """Return the rows of a rollout that are trained on, with what the target network says of them.
 
@@ -59,7 +55,7 @@ def impact_batch(
         rollout: `[T, N]`.
         policy: The policy that learns.
         target: Its target network.
-        estimator: V-trace, or what takes its place.
+        estimation: How value targets and advantages are estimated.
 
     Returns:
         Columns `[B, …]` in host memory, B the number of valid rows: features, actions, logp,
@@ -73,7 +69,7 @@ def impact_batch(
     target_logp = policy.distribution.logp(target_inputs, rows["actions"])
     # Of rows that are not valid even an action's probability may be no number.
     log_rhos = torch.where(valid, target_logp - rows["logp"], torch.zeros_like(target_logp))
-    estimates = estimator(log_rhos, values, rows)
+    estimates = estimation(log_rhos, values, rows)
     columns = {
         "actions": rows["actions"],
         "logp": rows["logp"],

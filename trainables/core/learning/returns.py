@@ -7,6 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from trainables.core.data.batch import Batch
+
+_C_BAR = 1.0  # bound of the traces: the paper's
 MAX_LOG_RHO = 20.0
 """Bound of the log rho that is reported: a greater ratio would make the mean infinite."""
 
@@ -127,6 +130,40 @@ def vtrace(
     later = torch.cat([corrections[1:], torch.zeros_like(corrections[:1])])
     advantages = _at_most(pg_rho_bar, rhos) * (td_errors + decays * later)
     return VTrace(values + corrections, advantages)
+
+
+class Estimation(NamedTuple):
+    """How value targets and advantages are estimated for a policy that may not have sampled.
+
+    Attributes:
+        gamma: Discount factor.
+        lambda_: Of V-trace, or of generalised advantage estimation.
+        vtrace: Correct for the policy that sampled, by V-trace; False: take the rows as on-policy.
+        rho_bar: Bound of rho in the value targets; None: unbounded.
+        pg_rho_bar: Bound of rho in the policy gradient; None: unbounded.
+    """
+
+    gamma: float
+    lambda_: float
+    vtrace: bool
+    rho_bar: float | None
+    pg_rho_bar: float | None
+
+    def __call__(self, log_rhos: Tensor, values: Tensor, rows: Batch) -> VTrace:
+        """Return value targets and advantages `[T, N]`, without gradients.
+
+        Args:
+            log_rhos: log pi(a|s) - log mu(a|s), mu the policy that sampled, `[T, N]`.
+            values: Of the rows and of the last successors, `[T+1, N]`.
+            rows: rewards, terminated and continues, `[T, N]`.
+        """
+        values = values.detach()
+        given = (rows["rewards"], values[:-1], values[1:], rows["terminated"], rows["continues"])
+        if self.vtrace:
+            bounds = (self.rho_bar, _C_BAR, self.pg_rho_bar)
+            return vtrace(log_rhos, *given, self.gamma, self.lambda_, *bounds)
+        advantages = gae(*given, self.gamma, self.lambda_)
+        return VTrace(values[:-1] + advantages, advantages)
 
 
 def _at_most(bound: float | None, rhos: Tensor) -> Tensor:
