@@ -14,7 +14,7 @@ class UntrustedName(str):
 
 
 def callable_name(value: Callable[..., Any]) -> str:
-    """`module:qualname` of a callable, by which it can be found again unless it is a local one."""
+    """Return `module:qualname` of a callable, which finds it again unless it is a local one."""
     # An instance (a functools.partial, say) has no name of its own: its class's would be another.
     return f"{value.__module__}:{getattr(value, '__qualname__', f'<{type(value).__qualname__}>')}"
 

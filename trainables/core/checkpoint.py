@@ -46,8 +46,8 @@ def save_state(folder: Path, name: str, state: dict[str, Any], others: Iterable[
     """Write a tree of dicts, lists, numbers, strings, arrays and tensors as one state.
 
     Args:
-        folder: Made if missing.
-        name: `<name>.json` and `<name>.safetensors` are written.
+        folder: The folder to write to; made if missing.
+        name: The stem of the files `<name>.json` and `<name>.safetensors`.
         state: The tree. Dict keys may be strings or integers.
         others: Files in the folder, or deeper, that belong to the state: it is damaged where one of
             them is another one.
@@ -134,7 +134,7 @@ def check_whole(part: Path) -> None:
 
 
 def _digest(files: dict[str, str], tree: Any) -> str:
-    """Of the state: the JSON text of a tree is the same after reading it back."""
+    """Return the digest of a state: the JSON text of a tree is the same after reading it back."""
     return hashlib.sha256(json.dumps([files, tree]).encode()).hexdigest()
 
 
@@ -152,7 +152,7 @@ def _check_file(folder: Path, document: dict[str, Any], name: str, digest: str =
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedReader]:
-    """A file to read. What is none would be waited for (a pipe), or have no end (a device)."""
+    """Open a regular file: a pipe would be waited for, and a device has no end."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise CheckpointError(f"{path} is no file")

@@ -17,7 +17,7 @@ class StoredFolder(Protocol):
     path: str
 
     def as_directory(self) -> AbstractContextManager[str]:
-        """The folder on this machine: itself, or a copy of it for as long as it is needed."""
+        """Give the folder on this machine: itself, or a copy for as long as it is needed."""
         ...
 
 
@@ -35,7 +35,7 @@ AnyCheckpoint = str | os.PathLike[str] | StoredFolder | HasCheckpoint
 
 @contextmanager
 def local_folder(checkpoint: AnyCheckpoint) -> Iterator[Path]:
-    """The folder of a checkpoint on this machine; one that lies elsewhere is fetched for a while.
+    """Give the folder of a checkpoint on this machine; one that lies elsewhere is fetched.
 
     Raises:
         CheckpointError: if it is no checkpoint, or cannot be fetched.

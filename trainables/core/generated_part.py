@@ -14,13 +14,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class GeneratedPart:
-    """What a page has between its markers.
+    """A part of a page between two markers.
 
     Attributes:
         page: A Markdown file with both markers.
-        name: Of the part, in the markers.
+        name: The name of the part, in the markers.
         command: The module that makes it.
-        make: The Markdown.
+        make: Makes the Markdown.
     """
 
     page: Path

@@ -20,7 +20,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _StandardError(logging.StreamHandler[Any]):
-    """Writes to what is standard error now: Tune and tests put another one in its place."""
+    """A handler of what is standard error now: Tune and tests put another one in its place."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line."""
@@ -32,7 +32,7 @@ def set_log_level(level: str | None) -> None:
     """Set what this process logs, and where no one handles it, show it on standard error.
 
     Args:
-        level: One of `LEVELS`; None: as the environment variable says, else WARN.
+        level: A level of `LEVELS`; None: that of the environment variable, else WARN.
     """
     asked = os.environ.get(VARIABLE)
     logger.setLevel(level or (asked if asked in LEVELS else _DEFAULT))
@@ -43,12 +43,12 @@ def set_log_level(level: str | None) -> None:
 
 
 def is_debug() -> bool:
-    """Tell whether the flow of data is logged: asked before a line is made, which costs more."""
+    """Return whether the flow of data is logged: asked before a line is made, which costs more."""
     return logger.isEnabledFor(logging.DEBUG)
 
 
 def shapes(data: Any) -> str:
-    """Shapes and types of what flows, e.g. `{obs: float32[16, 8, 4], rewards: float32[16, 8]}`.
+    """Return shapes and types of data, e.g. `{obs: float32[16, 8, 4], rewards: float32[16, 8]}`.
 
     Args:
         data: Arrays, tensors, and dicts, lists and dataclasses of them.

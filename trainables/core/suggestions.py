@@ -18,12 +18,12 @@ def nearest_names(
     """Find the known names that are most like a name, the likeliest first.
 
     Args:
-        name: What was written.
+        name: The unknown name.
         known: The names to choose from.
-        most: How many names are found at most.
-        cutoff: How like the name they must be, from 0 (not at all) to 1 (the same).
-        within: By how much less than the likeliest the others may be like it. A name that is
-            much more like it than the others was meant.
+        most: The largest number of names to find.
+        cutoff: The least likeness to the name, from 0 (not at all) to 1 (the same).
+        within: The largest distance in likeness to the likeliest name: one that is much more like
+            it than the others was meant.
     """
     near = difflib.get_close_matches(str(name), list(known), n=most, cutoff=cutoff)
     likeness = [difflib.SequenceMatcher(None, found, str(name)).ratio() for found in near]
@@ -40,7 +40,7 @@ def did_you_mean(names: Iterable[str], places: Mapping[str, str] = MappingProxyT
 
     Args:
         names: The names to suggest.
-        places: Where those names that need it are to be written, put behind them in brackets.
+        places: Places where to write some of the names, put behind them in brackets.
     """
     written = [f"{name!r} ({places[name]})" if name in places else repr(name) for name in names]
     return f"; did you mean {' or '.join(written)}?" if written else ""

@@ -20,10 +20,10 @@ class Doubt(NamedTuple):
     """What a checkpoint asks for that is not harmless by itself.
 
     Attributes:
-        setting: Where it asks for it, e.g. `model.custom_model`.
-        value: What it asks for.
-        why: What that can do, in words.
-        entry: What `trust` must name: code itself, `module:name`, or else the setting.
+        setting: The setting that asks for it, e.g. `model.custom_model`.
+        value: The value of the setting.
+        why: The harm that the value can do, in words.
+        entry: The entry that `trust` needs: code itself, `module:name`, or else the setting.
     """
 
     setting: str
@@ -32,7 +32,7 @@ class Doubt(NamedTuple):
     entry: str
 
     def is_settled(self, trust: Collection[str]) -> bool:
-        """Tell whether `trust` names it; a setting that is a dict stands for what is in it."""
+        """Return whether `trust` names it; a setting that is a dict stands for what is in it."""
         if self.why == CODE:
             return self.entry in trust
         names = self.entry.split(".")
@@ -49,10 +49,10 @@ def doubts_of(
     """Yield what of a checkpoint's settings is not harmless.
 
     Args:
-        settings_class: Declares them.
+        settings_class: The class that declares the settings.
         values: Settings that have passed its `check`.
         within: The path of the dict that they are in, e.g. `model.`.
-        besides: Settings that others judge. Names of code are found in them, too.
+        besides: Names of settings that others judge. Names of code are found in them, too.
     """
     declared = settings_class.settings()
     for name, value in values.items():
@@ -91,7 +91,7 @@ def refuse(doubts: Iterable[Doubt], trust: Collection[str], what: str) -> None:
 
 
 def resolved(value: Any, trust: Collection[str], what: str) -> Any:
-    """A value from a checkpoint with the callables that it names. Imports what `trust` allows.
+    """Return a checkpoint's value with the callables that it names; import what `trust` allows.
 
     Raises:
         CheckpointError: naming the callable that is not trusted.
@@ -108,7 +108,7 @@ def resolved(value: Any, trust: Collection[str], what: str) -> Any:
 
 
 def untrusted_names(value: Any) -> Iterator[UntrustedName]:
-    """Names of code anywhere in a value that were callables when the checkpoint was written."""
+    """Yield names of code anywhere in a value: callables when the checkpoint was written."""
     if isinstance(value, UntrustedName):
         yield value
     elif isinstance(value, (dict, list)):
@@ -117,7 +117,7 @@ def untrusted_names(value: Any) -> Iterator[UntrustedName]:
 
 
 def _code_in(value: Any) -> Iterator[Any]:
-    """What stands for code in a setting of code: itself, the `type` of a dict, or those of a list.
+    """Yield what stands for code in a setting of code: itself, a dict's `type`, a list's items.
 
     What else such a dict holds are arguments of the code: who trusts it trusts what it is given.
     """

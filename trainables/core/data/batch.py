@@ -73,7 +73,7 @@ class Rollout:
         return int(self.valid.sum())
 
     def without_steps(self) -> Rollout:
-        """One of the same shape of which no row is valid: nobody stepped."""
+        """Return a copy without valid rows: the shape stays, all steps are dropped."""
         nothing = np.zeros_like(self.valid)
         return replace(
             self,
@@ -165,14 +165,14 @@ def _pad(column: np.ndarray, rows: int, is_zero: bool = False) -> np.ndarray:
 
 
 def as_tensor(array: np.ndarray, device: torch.device) -> Tensor:
-    """An array as a tensor: shares memory on the CPU unless it is read-only (object store)."""
+    """Return an array as a tensor; on the CPU they share memory that can be written to."""
     if not array.flags.writeable:
         array = array.copy()
     return torch.from_numpy(array).to(device)
 
 
 def tree_columns(name: str, tree: Features) -> Batch:
-    """A tree of tensors as columns of a batch: `name`, or `name/…` for the entries of a dict."""
+    """Return a tree of tensors as columns: `name`, or `name/…` for the entries of a dict."""
     if isinstance(tree, Tensor):
         return {name: tree}
     return {f"{name}/{key}": part for key, part in tree.items()}

@@ -32,9 +32,9 @@ class ImageSpec:
     """An image leaf of the observation.
 
     Attributes:
-        shape: Of one image, three axes, in the order of the environment.
+        shape: The shape of one image, three axes in the order of the environment.
         channels_first: Whether the first axis holds the channels, else the last.
-        scale: What its values are divided by (255 for bytes), so that they lie around [0, 1].
+        scale: The divisor that brings its values near [0, 1]; 255 for bytes.
     """
 
     shape: tuple[int, int, int]
@@ -59,7 +59,7 @@ class FeatureSpec:
     Attributes:
         num_features: Width of the vector part, 0 if there is none.
         images: Image leaves by their path in the observation.
-        slices: Where each leaf of the vector part begins and ends in it, by path.
+        slices: Begin and end of each vector leaf in the vector part, by path.
         num_mask: Entries of the action mask; 0: there is none.
         num_prev_action: Width of the encoded previous action; 0: it is not given.
         has_prev_reward: Whether the previous reward is given.

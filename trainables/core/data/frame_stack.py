@@ -28,12 +28,12 @@ class FrameStack:
     each; all others become one vector, oldest first.
 
     Args:
-        space: Of one frame as the networks see it, a Box.
+        space: The space of one frame as the networks see it, a Box.
         num_frames: k, at least 2.
 
     Attributes:
         num_frames: k.
-        space: Of a stack.
+        space: The space of a stack.
         channels_first: Whether a stacked image has its channels in the first axis. The shape of the
             stack does not say: of 10 x 10 x 4 four make 10 x 10 x 16.
 
@@ -58,7 +58,7 @@ class FrameStack:
         self.space = gym.spaces.Box(low, high, dtype=space.dtype)
 
     def join(self, frames: Tensor) -> Tensor:
-        """Stacks `[..., *space.shape]` of frames `[..., k, *shape]`, oldest first."""
+        """Return stacks `[..., *space.shape]` of frames `[..., k, *shape]`, oldest first."""
         if self._is_matrix:
             return frames
         if self._channels_last:
@@ -72,8 +72,8 @@ def with_last(frames: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
     """Add the newest frames.
 
     Args:
-        frames: `[N, *shape]`.
-        before: The k-1 before them, `[N, k-1, *shape]`, zeros before an episode's start.
+        frames: The newest frames, `[N, *shape]`.
+        before: The k-1 frames before them, `[N, k-1, *shape]`; zeros before an episode's start.
 
     Returns:
         All k, `[N, k, *shape]`, and the last k-1 of them.
@@ -83,11 +83,11 @@ def with_last(frames: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def stack_frames(frames: Tensor, before: Tensor, is_first: Tensor) -> Tensor:
-    """Stacks of every row of a rollout, none of which reaches back across an episode's start.
+    """Return the stack of every row of a rollout; none reaches across an episode's start.
 
     Args:
-        frames: `[T, N, *shape]`.
-        before: The k-1 before row 0, `[N, k-1, *shape]`, zeros before an episode's start.
+        frames: The frame of each row, `[T, N, *shape]`.
+        before: The k-1 frames before row 0, `[N, k-1, *shape]`; zeros before an episode's start.
         is_first: Rows that begin an episode, `[T, N]`, bool.
 
     Returns:
@@ -112,7 +112,7 @@ def connected_frames(stacks: Tensor, rank: int, connect: Callable[..., Any]) -> 
     Args:
         stacks: Frames as they are stored, `[..., k, *shape]`, oldest first.
         rank: Axes of a frame.
-        connect: From `[..., *shape]` to one tensor of the same rows.
+        connect: Makes one tensor of the same rows of frames `[..., *shape]`.
 
     Returns:
         `[..., k, *new_shape]`.

@@ -21,12 +21,12 @@ class ObservationLayout:
     """How observations of a space, and what is stored beside them, lie in one array.
 
     Args:
-        space: Of one observation.
-        extras: What is stored beside an observation: widths of float32 vectors by name.
+        space: The space of one observation.
+        extras: Widths of the float32 vectors that are stored beside an observation, by name.
 
     Attributes:
-        dtype: Of a stored row; structured unless the space is plain and there are no extras.
-        shape: Of a stored row; () if the dtype is structured.
+        dtype: The type of a stored row; structured unless the space is plain and has no extras.
+        shape: The shape of a stored row; () if the dtype is structured.
         leaf_spaces: The observation's leaves by path.
     """
 
@@ -60,11 +60,11 @@ class ObservationLayout:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def zeros(self, leading: tuple[int, ...]) -> np.ndarray:
-        """Rows of zeros, `[*leading, *shape]`."""
+        """Return rows of zeros, `[*leading, *shape]`."""
         return np.zeros((*leading, *self.shape), self.dtype)
 
     def empty(self, leading: tuple[int, ...]) -> np.ndarray:
-        """Rows to be written, `[*leading, *shape]`."""
+        """Return rows to be written, `[*leading, *shape]`."""
         return np.empty((*leading, *self.shape), self.dtype)
 
     def write(self, rows: np.ndarray, obs: Any, extras: Mapping[str, Any] | None = None) -> None:
@@ -73,7 +73,7 @@ class ObservationLayout:
         Args:
             rows: A view of stored rows.
             obs: An array, or a tree of arrays for Dict and Tuple spaces, each `[N, ...]`.
-            extras: What is stored beside; those that are not given become zero.
+            extras: The extras by name, each `[N, width]`; those that are not given become 0.
         """
         if self.is_plain:
             rows[...] = obs
@@ -92,8 +92,8 @@ class ObservationLayout:
         """Return a batch of observations as new rows `[N, *shape]`; see `write`.
 
         Args:
-            obs: As for `write`, or a list of single observations of a Dict or Tuple space.
-            extras: As for `write`.
+            obs: A batch as `write` takes it, or a list of single observations of a nested space.
+            extras: The extras by name; see `write`.
             batched: False if `obs` is a single observation; the rows are then `[1, *shape]`.
         """
         if not batched:
@@ -108,13 +108,13 @@ class ObservationLayout:
         return rows
 
     def leaves(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Views of stored rows `[..., *shape]` by path and name of the extras."""
+        """Return views of stored rows `[..., *shape]`, by path and by name of the extras."""
         if self.is_plain:
             return {PLAIN: rows}
         return {name: rows[name] for name in (*self._keys, *self._extras)}
 
     def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
-        """The first row of `[N, *shape]` with NaN or infinity in it, and the leaf; None: no row."""
+        """Return the first row `[N, *shape]` with NaN or infinity, and its leaf; None: no row."""
         for path in self._float_paths:
             leaf = rows if self.is_plain else rows[path]
             if math.isfinite(np.vdot(leaf, leaf)):  # a tenth of the time of looking at each
@@ -144,7 +144,7 @@ class ObservationLayout:
 
 
 def _stacked(space: gym.Space, observations: list[Any]) -> Any:
-    """Single observations as one tree of arrays."""
+    """Return single observations as one tree of arrays."""
     if isinstance(space, gym.spaces.Dict):
         return {
             key: _stacked(part, [obs[key] for obs in observations])

@@ -28,14 +28,14 @@ _EXTRAS = (PREV_ACTION, PREV_REWARD)
 
 
 class Preprocessor:
-    """Raw observations as features.
+    """The way from stored observations to features.
 
     Boxes of three axes are images and stay as they are; every other leaf becomes a vector: boxes
     flattened, discrete ones one-hot, binary ones 0 and 1. Vectors lie side by side, in the order of
     the space.
 
     Args:
-        space: Of one observation.
+        space: The space of one observation.
         mask: The path of the leaf that says which actions are allowed, or None.
         num_prev_action: Width of the encoded previous action, if it is stored beside observations.
         has_prev_reward: Whether the previous reward is stored beside them.
@@ -45,7 +45,7 @@ class Preprocessor:
             filter to subtract from; else they are float32.
 
     Attributes:
-        spec: What the features look like.
+        spec: The description of the features.
 
     Raises:
         ConfigError: if the space is not supported.
@@ -95,10 +95,10 @@ class Preprocessor:
         return self.spec.num_features
 
     def __call__(self, obs: Tensor | Mapping[str, Tensor]) -> Features:
-        """Features of stored observations.
+        """Return the features of stored observations.
 
         Args:
-            obs: `[..., *shape]` of a plain space; else by path and name, each `[..., *shape]`.
+            obs: Rows `[..., *shape]` of a plain space; else leaves and extras by name.
         """
         if isinstance(obs, Tensor):
             if self._plain is not None:
@@ -119,19 +119,19 @@ class Preprocessor:
 
 
 class SpacePreprocessor:
-    """Makes of one observation what networks see, before any filter.
+    """What networks see of single observations, before any filter.
 
     A policy does so by itself: only whoever calls networks directly needs it. Unlike in the
     reference images keep their size and their bytes: Atari games are scaled by their environment,
     and networks divide bytes by 255.
 
     Args:
-        space: Of one observation.
-        options: Taken for the reference's callers; it holds sizes of images there.
+        space: The space of one observation.
+        options: Sizes of images in the reference, whose callers give them; of no effect here.
 
     Attributes:
         observation_space: The space that it was made for.
-        shape: Of what `transform` gives; by leaf, where that is a dict.
+        shape: The shape of what `transform` gives; shapes by leaf, where that is a dict.
 
     Raises:
         ConfigError: if the space is not supported.
@@ -143,7 +143,7 @@ class SpacePreprocessor:
         self.shape = self._shape()
 
     def transform(self, observation: Any) -> Any:
-        """One observation as one vector `[F]`: flattened, discrete parts one-hot.
+        """Return one observation as one vector `[F]`: flattened, discrete parts one-hot.
 
         A single image stays as it is; images beside other parts, and vectors, come by path.
 
@@ -185,7 +185,7 @@ def get_preprocessor(space: gym.Space) -> type[SpacePreprocessor]:
 
 
 def has_channels_first(shape: tuple[int, ...]) -> bool:
-    """Tell whether the first axis of an image of one frame has its channels, not the last.
+    """Return whether the first axis of an image of one frame has its channels, not the last.
 
     Images are at least as wide as they have channels; a tie is read as gymnasium's own order.
     """
@@ -203,7 +203,7 @@ def _image_spec(leaf: gym.Space, channels_first: bool | None) -> ImageSpec | Non
 
 
 def _is_wide(leaf: gym.Space) -> bool:
-    """Tell whether it is a Box of numbers that float32 does not hold."""
+    """Return whether it is a Box of numbers that float32 does not hold."""
     return isinstance(leaf, gym.spaces.Box) and not np.can_cast(leaf.dtype, np.float32)
 
 

@@ -129,7 +129,7 @@ def _key_to_json(key: Any) -> str | int:
 
 
 def _bounds_to_json(bounds: np.ndarray) -> Any:
-    """One number where all are equal, else a flat list; strings for the infinite (strict JSON)."""
+    """Return one number if all are equal, else a flat list; infinities as strings."""
     flat = [_number_to_json(value) for value in bounds.ravel().tolist()]
     return flat[0] if len(set(flat)) == 1 else flat
 

@@ -32,7 +32,7 @@ def leaf_spaces(
 
     Args:
         space: Any space.
-        what: What errors call it.
+        what: The name of the space in errors.
 
     Raises:
         ConfigError: if a leaf is not supported, if two have the same path, or if there is none.
@@ -96,11 +96,11 @@ def check_observation(
     """Check that an observation is one of a space; a Box's bounds may be left.
 
     Args:
-        space: Of one observation.
-        obs: One observation; nested as the space is.
-        batched: It is a batch: every leaf has one axis more at the front. A batch of a Dict or
-            Tuple space may also be a list of single observations.
-        what: What errors call it.
+        space: The space of one observation.
+        obs: One observation, or a batch, nested as the space is.
+        batched: Whether it is a batch: every leaf has one axis more at the front. A batch of a
+            Dict or Tuple space may also be a list of single observations.
+        what: The name of the observation in errors.
 
     Raises:
         ConfigError: naming the leaf and what is wrong with it.
@@ -230,7 +230,7 @@ def _range(space: gym.Space) -> tuple[Any, Any]:
 
 
 class _NotOne(Exception):
-    """What was checked is not of its space."""
+    """The error of what is not of its space; `check_observation` gives it its name."""
 
 
 def _bad(keys: Keys, problem: str) -> _NotOne:

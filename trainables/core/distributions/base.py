@@ -1,4 +1,4 @@
-"""What every action distribution can do, and the constant that stands for a masked action.
+"""The interface of action distributions, and the constant that stands for a masked action.
 
 A `Distribution` knows an action space; what it is given is the network's output `inputs`,
 `[..., num_inputs]`. No `torch.distributions` objects: they cost more than the networks here.
@@ -55,26 +55,26 @@ class Distribution(ABC):
 
     @abstractmethod
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Log-probability (or density) of each row's action, `[...]`."""
+        """Return the log-probability (or density) of each row's action, `[...]`."""
 
     @abstractmethod
     def entropy(self, inputs: Tensor) -> Tensor:
-        """Entropy of each row in nats, `[...]`."""
+        """Return the entropy of each row in nats, `[...]`."""
 
     @abstractmethod
     def kl(self, inputs: Tensor, other: Tensor) -> Tensor:
-        """KL(p || q) of each row in nats, p given by `inputs` and q by `other`, `[...]`."""
+        """Return KL(p || q) of each row in nats, `[...]`; `inputs` give p, `other` gives q."""
 
     @abstractmethod
     def encode(self, actions: Tensor) -> Tensor:
-        """Stored actions as what a network can see, `[..., num_encoded]`, float32.
+        """Return stored actions as networks see them, `[..., num_encoded]`, float32.
 
         Discrete actions are one-hot, continuous ones what they are before they are stretched to
         the bounds of their space.
         """
 
     def logp_and_entropy(self, inputs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Both at once, where that shares work."""
+        """Return both at once, where that shares work."""
         return self.logp(inputs, actions), self.entropy(inputs)
 
     def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -82,22 +82,22 @@ class Distribution(ABC):
         raise ConfigError(f"{type(self).__name__} is over a space without a uniform distribution")
 
     def mask(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        """Inputs under which only allowed actions have a probability.
+        """Return inputs under which only allowed actions have a probability.
 
         Args:
-            inputs: `[..., num_inputs]`.
+            inputs: The network's output, `[..., num_inputs]`.
             mask: Whether each action is allowed, `[..., num_mask]`, bool. Where a choice allows
                 nothing, it counts as if it allowed everything: see `allows_something`.
         """
         raise ConfigError(f"{type(self).__name__} is over a space whose actions cannot be masked")
 
     def allows_something(self, mask: Tensor) -> Tensor:
-        """Rows of a mask `[..., num_mask]` in which every choice has an allowed action, `[...]`."""
+        """Return whether each row of a mask `[..., num_mask]` allows an action, `[...]`."""
         raise ConfigError(f"{type(self).__name__} is over a space whose actions cannot be masked")
 
 
 def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Logits or action values `[..., n]` with `ILLEGAL` where the mask `[..., n]` is False.
+    """Return logits or action values `[..., n]`, `ILLEGAL` where the mask `[..., n]` is False.
 
     A row that allows nothing counts as one that allows everything. That happens only where no
     action follows, e.g. on the last observation of an episode: whoever acts looks before.
@@ -106,7 +106,7 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def sum_logps(logps: Tensor) -> Tensor:
-    """Sum over the last axis `[..., k]` that is finite even if several are `ILLEGAL`."""
+    """Return the sum over the last axis `[..., k]`, finite even if several are `ILLEGAL`."""
     return logps.clamp_min(_LEAST_LOGP).sum(-1)
 
 
@@ -125,10 +125,10 @@ class BoundDistribution:
         return self.distribution.mode(self.inputs)
 
     def logp(self, actions: Any) -> Tensor:
-        """Log-probabilities of actions, `[...]` of the rows.
+        """Return the log-probabilities of actions, `[...]` of the rows.
 
         Args:
-            actions: One for each row, or one for all of them: a tensor, an array or a list.
+            actions: An action for each row, or one for all of them: a tensor, array or list.
 
         Raises:
             ConfigError: if their shape is another one.
@@ -136,7 +136,7 @@ class BoundDistribution:
         return self.distribution.logp(self.inputs, self._as_rows(actions))
 
     def _as_rows(self, actions: Any) -> Tensor:
-        """Actions as a tensor `[..., *action_shape]` beside the inputs."""
+        """Return actions as a tensor `[..., *action_shape]` beside the inputs."""
         if not isinstance(actions, Tensor):
             actions = torch.as_tensor(np.asarray(actions))
         actions = actions.to(self.inputs.device, self.distribution.action_dtype)
@@ -150,9 +150,9 @@ class BoundDistribution:
             ) from None
 
     def entropy(self) -> Tensor:
-        """Entropies in nats."""
+        """Return the entropies in nats."""
         return self.distribution.entropy(self.inputs)
 
     def kl(self, other: BoundDistribution) -> Tensor:
-        """KL divergence to another distribution of the same kind, in nats."""
+        """Return the KL divergence to another distribution of the same kind, in nats."""
         return self.distribution.kl(self.inputs, other.inputs)

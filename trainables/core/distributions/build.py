@@ -29,8 +29,8 @@ def distribution_for(space: gym.Space, *, squash: bool = False) -> Distribution:
     Box of integers is a choice for each element.
 
     Args:
-        space: Of one action.
-        squash: Gaussians are squashed by tanh.
+        space: The space of one action.
+        squash: Whether Gaussians are squashed by tanh.
 
     Raises:
         ConfigError: if the space is not supported.
@@ -46,12 +46,12 @@ def distribution_for(space: gym.Space, *, squash: bool = False) -> Distribution:
 
 
 def is_float_box(space: gym.Space) -> bool:
-    """Tell whether a space is a Box of floats."""
+    """Return whether a space is a Box of floats."""
     return isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
 
 
 def is_squashed(distribution: Distribution) -> bool:
-    """Tell whether a distribution, or a part of it, is a Gaussian squashed by tanh."""
+    """Return whether a distribution, or a part of it, is a Gaussian squashed by tanh."""
     parts = distribution.parts.values() if isinstance(distribution, Joint) else [distribution]
     return any(isinstance(part, SquashedGaussian) for part in parts)
 

@@ -30,7 +30,7 @@ def uniform_sample(logits: Tensor, generator: torch.Generator | None = None) -> 
 
 
 class Categorical(Distribution):
-    """Over n discrete actions 0 … n-1, parametrised by logits `[..., n]`."""
+    """The distribution over n actions 0 … n-1, parametrised by logits `[..., n]`."""
 
     action_shape = ()
     action_dtype = torch.int64
@@ -79,8 +79,8 @@ class MultiCategorical(Distribution):
     Computed as one categorical over rows of equal width, filled up with `ILLEGAL`.
 
     Args:
-        nvec: Actions of each part.
-        shape: Shape of an action; by default one axis.
+        nvec: The number of actions of each part.
+        shape: The shape of an action; by default one axis.
     """
 
     action_dtype = torch.int64
@@ -100,7 +100,7 @@ class MultiCategorical(Distribution):
         self._starts = starts
 
     def _rows(self, inputs: Tensor, filling: float = ILLEGAL) -> Tensor:
-        """`[..., num_inputs]` as rows, one for each part, `[..., parts, width]`."""
+        """Return `[..., num_inputs]` as rows, one for each part, `[..., parts, width]`."""
         if self._places is not None:
             inputs = pad(inputs, (0, 1), value=filling)[..., self._places.to(inputs.device)]
         return inputs.unflatten(-1, (self._num_parts, self._width))
@@ -157,7 +157,7 @@ class MultiBernoulli(Distribution):
     cannot be 1 has the logit `ILLEGAL`, one that cannot be 0 has `-ILLEGAL`.
 
     Args:
-        shape: Shape of an action.
+        shape: The shape of an action.
     """
 
     action_dtype = torch.int64
@@ -211,5 +211,5 @@ class MultiBernoulli(Distribution):
 
 
 def _expectation(log_probs: Tensor, values: Tensor) -> Tensor:
-    """`sum_a p(a) values(a)`, where an action of probability 0 contributes 0, never NaN."""
+    """Return `sum_a p(a) values(a)`; an action of probability 0 contributes 0, never NaN."""
     return (log_probs.exp() * values.clamp(-_LARGE, _LARGE)).sum(-1)

@@ -11,14 +11,14 @@ from trainables.core.distributions.categorical import Categorical, categorical_s
 
 
 class EpsilonGreedy(Categorical):
-    """Actions by their values `inputs = Q(s, .)`, `[..., A]`.
+    """The choice of actions by their values `inputs = Q(s, .)`, `[..., A]`.
 
     With probability epsilon an action is drawn uniformly from those that are not masked. Otherwise
     it is the best one, or with a temperature tau > 0 one drawn from softmax(Q / tau).
 
     Args:
-        num_actions: A.
-        temperature: tau; 0 is greedy.
+        num_actions: The number of actions, A.
+        temperature: The temperature tau; 0 is greedy.
 
     Attributes:
         epsilon: The present probability of a uniform draw.
@@ -47,7 +47,7 @@ class EpsilonGreedy(Categorical):
         return torch.where(draw < 1, (counts <= part.unsqueeze(-1)).sum(-1), chosen)
 
     def probabilities(self, inputs: Tensor) -> Tensor:
-        """Of each action, `[..., A]`."""
+        """Return the probability of each action, `[..., A]`."""
         if self.temperature > 0:
             chosen = torch.softmax(inputs / self.temperature, -1)
         else:

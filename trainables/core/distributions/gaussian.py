@@ -80,7 +80,7 @@ class SquashedGaussian(DiagGaussian):
         return super().logp(inputs, actions) - correction.sum(-1)
 
     def entropy(self, inputs: Tensor) -> Tensor:
-        """`H = H(Gaussian) + E[log |dtanh/du|]`, the expectation by the trapezoidal rule.
+        """Return `H(Gaussian) + E[log |dtanh/du|]`, the expectation by the trapezoidal rule.
 
         Within 0.001 nats of each element's own; within 1e-5 where log sigma is at most 1.
         """
@@ -91,11 +91,11 @@ class SquashedGaussian(DiagGaussian):
         return super().entropy(inputs) + (correction * weights).sum(-1).sum(-1)
 
     def rsample(self, inputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Reparametrised samples: gradients flow from them to the inputs.
+        """Draw reparametrised samples: gradients flow from them to the inputs.
 
         Args:
-            inputs: `[B, 2 d]`.
-            noise: Standard normal, `[B, d]`.
+            inputs: Means and log sigmas, `[B, 2 d]`.
+            noise: Standard normal noise, `[B, d]`.
 
         Returns:
             Actions in (-1, 1), `[B, d]`, and their log-probabilities, `[B]`.
@@ -123,7 +123,7 @@ class SquashedGaussian(DiagGaussian):
 
 
 def _normal_quadrature(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of E[f(z)], z standard normal.
+    """Return nodes and weights of E[f(z)], z standard normal.
 
     Evenly spaced: of as many nodes those of Gauss and Hermite lie wider apart around 0, and of wide
     Gaussians log |dtanh/du| has its bend between them.

@@ -18,10 +18,7 @@ class Joint(Distribution):
     part is discrete, else float32, which holds integers below 2^24 exactly.
 
     Args:
-        parts: Distributions by the path of their leaf.
-
-    Attributes:
-        parts: The same.
+        parts: Distributions by the path of their leaf; an attribute, too.
     """
 
     def __init__(self, parts: Mapping[str, Distribution]):
@@ -97,7 +94,7 @@ class Joint(Distribution):
         return inputs.split(self._inputs, -1)
 
     def _joined(self, inputs: Tensor, act: Callable[[Distribution, Tensor], Tensor]) -> Tensor:
-        """Stored actions of what `act` gives for each part and its inputs."""
+        """Return stored actions of what `act` gives for each part and its inputs."""
         leading = inputs.shape[:-1]
         return torch.cat(
             [

@@ -1,4 +1,4 @@
-"""What lies beside an exported graph: a JSON file that says what it takes and gives."""
+"""The JSON file beside an exported graph, which says what it takes and gives."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def graph_description(
     report: dict[str, Any],
     versions: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return what the JSON file says.
+    """Return the content of the JSON file.
 
     Args:
-        policy: What was exported.
-        graph: Of it.
-        outputs: In order.
-        report: Of `verified`.
-        versions: Of what made the file.
+        policy: The policy that was exported.
+        graph: The policy's graph.
+        outputs: The graph's outputs in order.
+        report: The result of `verified`.
+        versions: Versions of the libraries that made the file, by name.
     """
     # What connectors make of a mask only they know; see `ExportedPolicy`.
     is_raw = policy.env_to_module is None and policy.module_to_env is None
@@ -68,8 +68,8 @@ def write_description(path: Path, description: dict[str, Any], made: Path) -> No
 
     Args:
         path: The graph's file.
-        description: Of it.
-        made: Where the graph's file lies so far.
+        description: The content of the JSON file.
+        made: The place where the graph's file lies so far.
     """
     target = description_file(path)
     target.unlink(missing_ok=True)  # until both are there, there is none

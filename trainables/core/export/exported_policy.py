@@ -1,4 +1,4 @@
-"""`ExportedPolicy`: an exported graph that acts as the policy did that it was made of."""
+"""`ExportedPolicy`: an exported graph that acts as the policy did."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
 class ExportedPolicy:
-    """A graph, its names and spaces; acts greedily. A `Actable`, as `Policy` is one.
+    """A graph with its names and spaces, which acts greedily; `Actable`, as `Policy` is.
 
     Args:
-        run: The graph: arrays by name to arrays by name.
-        description: What the JSON file beside it says.
+        run: The graph as a function from arrays by name to arrays by name.
+        description: The content of the JSON file beside it.
 
     Attributes:
-        observation_space: Of one environment.
-        action_space: Of one environment.
-        observations: How observations become rows.
-        metadata: Where the policy comes from.
+        observation_space: The space of one environment's observations.
+        action_space: The space of one environment's actions.
+        observations: The way from observations to the graph's inputs.
+        metadata: Facts about the policy's origin.
         has_state: Whether acting needs a state.
-        explorer: Keeps nothing: a graph does not explore.
-        device: Where states lie.
+        explorer: The explorer of a graph, which keeps nothing.
+        device: The device that states lie on.
     """
 
     def __init__(self, run: Run, description: dict[str, Any]):
@@ -156,7 +156,7 @@ class ExportedPolicy:
         return Acted(inputs.new_empty(len(obs), 0), self._actions_of(outputs), inputs, after)
 
     def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
-        """`action_dist_inputs` and `vf_preds` of rows, with the state before them."""
+        """Return `action_dist_inputs` and `vf_preds` of rows, with the state before them."""
         outputs = self._outputs(rows, state)
         return {name: outputs[name] for name in (DIST_INPUTS, VALUES)}
 
@@ -169,16 +169,16 @@ class ExportedPolicy:
         explore: bool | None = False,
         full_fetch: bool = False,
     ) -> Any:
-        """Actions for a batch of observations; see `Policy.compute_actions`.
+        """Compute actions for a batch of observations; see `Policy.compute_actions`.
 
         Args:
             obs: Raw observations `[B, *shape]`, or a tree of them.
-            state: `[B, …]` by name, or a list in the order of `initial_state`; None begins an
-                episode. The action before is a part of it. It comes back in the same form.
-            prev_reward: What the action before gave, `[B]`, for policies that look at it.
-            explore: True is refused.
-            full_fetch: Also return the state and a dict with `action_dist_inputs` and `vf_preds`.
-                Policies with a state always do.
+            state: The state, `[B, …]` by name, or a list in the order of `initial_state`; None
+                begins an episode. The action before is a part of it. It comes back in that form.
+            prev_reward: The reward of the action before, `[B]`, for policies that look at it.
+            explore: Whether to explore, which a graph cannot: True is refused.
+            full_fetch: Whether to return the state, too, and a dict with `action_dist_inputs` and
+                `vf_preds`. Policies with a state always do.
         """
         before = named_state(state, self.initial_state(1))
         result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=True)
@@ -195,7 +195,7 @@ class ExportedPolicy:
         explore: bool | None = False,
         full_fetch: bool = False,
     ) -> Any:
-        """Return the action for one observation; see `compute_actions`."""
+        """Compute the action for one observation; see `compute_actions`."""
         named = named_state(state, self.initial_state(1))
         before = {name: np.asarray(part)[None] for name, part in named.items()}
         result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=False)
@@ -267,23 +267,23 @@ def _refuse_exploring(explore: bool) -> None:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """The array with numpy's usual type of its kind: onnxruntime's integers are `longlong`."""
+    """Return an array of numpy's usual type of its kind: onnxruntime's integers are `longlong`."""
     return array.view(np.dtype(array.dtype.name))
 
 
 class GraphObservations:
-    """From observations to rows, and from rows to a graph's inputs.
+    """The way from observations to rows, and from rows to a graph's inputs.
 
     Args:
-        space: Of one observation.
-        extras: What is stored beside it: numbers by name.
+        space: The space of one observation.
+        extras: Names of numbers that are stored beside an observation.
         mask_path: The leaf that masks actions, or None.
-        action_space: What it is a mask of.
+        action_space: The space that it is a mask of.
 
     Attributes:
-        space: The same.
-        layout: How observations are stored.
-        mask_path: The same.
+        space: The space of one observation.
+        layout: The rows that observations are stored as.
+        mask_path: The leaf that masks actions, or None.
     """
 
     def __init__(self, space: Any, extras: list[str], mask_path: str | None, action_space: Any):
@@ -300,18 +300,18 @@ class GraphObservations:
         return {PREV_REWARD: np.where(is_first, 0, rewards)[:, None]}
 
     def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
-        """Nothing: connectors inside the graph may make numbers of what is none."""
+        """Return None: connectors inside the graph may make numbers of what is none."""
         return None
 
     def without_action(self, obs: np.ndarray) -> np.ndarray | None:
-        """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
+        """Return which of stored observations `[N]` allow no action; None if there is no mask."""
         if self._distribution is None:
             return None
         mask = torch.from_numpy(obs[self.mask_path].reshape(len(obs), -1) != 0)
         return (~self._distribution.allows_something(mask)).numpy()
 
     def checked_rows(self, obs: Any, prev_reward: Any, *, batched: bool) -> np.ndarray:
-        """Observations as stored rows, `[B, *shape]`."""
+        """Return observations that fit the space as stored rows, `[B, *shape]`."""
         if prev_reward is not None and not self._sees_reward:
             raise ConfigError(
                 f"prev_reward = {prev_reward!r} has no effect: this policy does not look at it"
@@ -332,18 +332,18 @@ class GraphObservations:
 
 
 class NoExploration:
-    """Nothing is kept for slots."""
+    """The explorer of a graph, which does not explore."""
 
     def start(self, num_slots: int) -> dict[str, Tensor]:
-        """Nothing."""
+        """Return nothing: no slot has a memory."""
         return {}
 
     def restart(self, slots: dict[str, Tensor], begins: np.ndarray) -> None:
-        """Nothing is forgotten."""
+        """Forget nothing: nothing is kept."""
 
 
 def is_exported(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a folder or file is an exported graph, and not a policy or checkpoint."""
+    """Return whether a folder or file is an exported graph, and not a policy or checkpoint."""
     return _graph_file(Path(path)) is not None
 
 
@@ -351,8 +351,8 @@ def load_player(path: AnyCheckpoint, *, trust: Collection[str] = ()) -> Policy |
     """Return what acts: the policy of a folder or checkpoint, or an exported graph.
 
     Args:
-        path: What `tunescape export` wrote in any format but mlflow, or a checkpoint.
-        trust: See `Policy.load` and `ExportedPolicy.load`.
+        path: A folder of `tunescape export`, in any format but mlflow, or a checkpoint.
+        trust: Code and formats that are trusted; see `Policy.load` and `ExportedPolicy.load`.
     """
     with local_folder(path) as folder:
         return (ExportedPolicy if is_exported(folder) else Policy).load(folder, trust=trust)

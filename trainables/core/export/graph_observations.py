@@ -15,13 +15,13 @@ _WIDE = 1e6  # bounds beyond it are none: what lies between them overflows in an
 
 @dataclass(frozen=True)
 class Recording:
-    """What N slots showed over T steps.
+    """Observations of N slots over T steps.
 
     Attributes:
-        rows: As `ObservationLayout` stores them, `[T, N, *shape]`.
-        rewards: What led to each, `[T, N]`.
+        rows: Observations as `ObservationLayout` stores them, `[T, N, *shape]`.
+        rewards: The reward before each row, `[T, N]`.
         is_first: Whether a row begins an episode, `[T, N]`.
-        source: Where they are from, e.g. "space" or an environment's name.
+        source: The source of the rows, e.g. "space" or an environment's name.
     """
 
     rows: np.ndarray
@@ -31,13 +31,13 @@ class Recording:
 
 
 def sampled(policy: Policy, num_steps: int, num_slots: int, seed: int = 0) -> Recording:
-    """Observations drawn from the observation space, in episodes of about ten steps.
+    """Draw observations from the observation space, in episodes of about ten steps.
 
     Args:
-        policy: Whose space.
-        num_steps: T.
-        num_slots: N.
-        seed: The same gives the same.
+        policy: The policy with the space.
+        num_steps: Steps of each slot, T.
+        num_slots: Number of slots, N.
+        seed: Seed of the observations.
     """
     layout = policy.observations.layout
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Does an exported graph act as the policy does?"""
+"""The comparison of an exported graph with its policy: do they act alike?"""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _UNLIKELY = -1e30  # below it are logits of masked actions
 
 @dataclass
 class _Report:
-    """What was compared, and the largest differences, relative to what is compared if above 1.
+    """The largest differences, relative to what is compared if that is above 1.
 
     Attributes:
-        observations: How many, by source.
-        differences: Of the graph, by output.
-        roundings: Of the nudged graph, see `_nudged`, by output.
-        ties: Rows in which a tie was broken otherwise.
+        observations: Numbers of observations by source.
+        differences: Largest difference of the graph, by output.
+        roundings: Largest difference of the nudged graph, see `_nudged`, by output.
+        ties: Number of rows in which a tie was broken otherwise.
     """
 
     observations: dict[str, int] = field(default_factory=dict)
@@ -92,9 +92,9 @@ def verified(
 
     Args:
         policy: The original.
-        graph: Of it.
-        run: The program: arrays by name to arrays by name.
-        recordings: Of an environment.
+        graph: The policy's graph.
+        run: The program as a function from arrays by name to arrays by name.
+        recordings: Observations of an environment.
 
     Returns:
         What was compared, for people to read: JSON-able.
@@ -160,12 +160,12 @@ def _reset(state: Arrays, is_first: np.ndarray) -> Arrays:
 
 
 class _Comparison:
-    """Compares outputs of one batch after another.
+    """A comparison of the outputs of one batch after another.
 
     Args:
         policy: The original.
-        graph: Of it.
-        report: Is written to.
+        graph: The policy's graph.
+        report: The report to write to.
 
     Attributes:
         nudged: The graph with weights that are each one rounding off. What it gives otherwise is
@@ -194,10 +194,10 @@ class _Comparison:
         """Compare what a graph gave for rows with what the policy gives.
 
         Args:
-            rows: Observations.
-            state: The policy's before them.
-            outputs: The graph's.
-            roundings: The nudged graph's.
+            rows: Observations as they are stored, `[B, *shape]`.
+            state: The policy's state before them.
+            outputs: The graph's outputs by name.
+            roundings: The nudged graph's outputs by name.
 
         Returns:
             The policy's stored actions and state after it, and the graph's state after it.
@@ -221,7 +221,7 @@ class _Comparison:
         return acted.actions, acted.state, theirs
 
     def _check_actions(self, env_actions: Any, outputs: Arrays, roundings: Arrays) -> np.ndarray:
-        """Rows in which a tie was broken otherwise, `[B]`."""
+        """Return in which rows a tie was broken otherwise, `[B]`."""
         space, names = self._policy.action_space, self._graph.action_names
         ours = leaves_of(space, env_actions)
         differs = np.zeros(len(outputs[DIST_INPUTS]), bool)
@@ -244,7 +244,7 @@ class _Comparison:
         return differs
 
     def _differs(self, path: str, ours: np.ndarray, outputs: Arrays) -> np.ndarray:
-        """Rows whose actions differ, `[B]`."""
+        """Return in which rows actions differ, `[B]`."""
         name = self._graph.action_names[path]
         theirs = self._of_kind(name, ours, outputs)
         apart = _distance(ours, theirs) > TOLERANCE * (self._scales[path] or 1.0)
@@ -311,7 +311,7 @@ def _distance(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 
 
 def _without_masks(inputs: np.ndarray) -> np.ndarray:
-    """With 1 and -1 for what stands for masked actions, which would be the largest of all."""
+    """Return inputs with 1 and -1 for masked actions, which would be the largest of all."""
     if not np.issubdtype(inputs.dtype, np.floating):
         return inputs
     wide = inputs.astype(np.float64)

@@ -38,10 +38,10 @@ def export_onnx(
     onnxruntime before it takes its place, see `verified`.
 
     Args:
-        policy: What is exported.
-        folder: Made if missing.
+        policy: The policy to export.
+        folder: The folder to write to; made if missing.
         opset: Version of the operators, one of `OPSETS`; None: the exporter's own, 18.
-        recordings: Of an environment, to check the graph on besides what is sampled.
+        recordings: Observations of an environment, to check the graph on besides sampled ones.
 
     Returns:
         The file.
@@ -141,7 +141,7 @@ def _convert(traced: TracedGraph, opset: int, path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter reports on itself, and on libraries that nobody asked for."""
+    """Silence the exporter, which reports on itself and on libraries that nobody asked for."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -44,9 +44,9 @@ class TensorSpec:
     """An input or output of a graph.
 
     Attributes:
-        name: See `policy_graph`.
-        shape: Without the batch.
-        dtype: As NumPy calls it.
+        name: The name, one of those above.
+        shape: The shape without the batch.
+        dtype: NumPy's name of the type.
     """
 
     name: str
@@ -59,19 +59,19 @@ class TensorSpec:
 
     @classmethod
     def of(cls, name: str, tensor: Any) -> TensorSpec:
-        """Of a batch, a tensor or an array."""
+        """Return the description of a batch, a tensor or an array."""
         return cls(name, tuple(tensor.shape[1:]), str(tensor.dtype).removeprefix("torch."))
 
 
 class PolicyGraph(nn.Module):
-    """Greedy actions, their distribution's inputs, values and the next state; see `policy_graph`.
+    """A graph of greedy actions, distribution inputs, values and the next state.
 
     Args:
-        policy: Its weights are copied.
+        policy: The policy, whose weights are copied.
 
     Attributes:
-        inputs: What it takes, in order.
-        states: What of that is the state, in order.
+        inputs: The inputs in order.
+        states: The inputs that are the state, in order.
         state_pairs: The input and the output of each state.
         action_names: The output of each leaf of the action, by path.
 
@@ -108,7 +108,7 @@ class PolicyGraph(nn.Module):
         check_names([spec.name for spec in self.inputs], outputs)
 
     def forward(self, inputs: Named) -> Named:
-        """Outputs `[B, …]` by name, of inputs `[B, …]` by name."""
+        """Return outputs `[B, …]` by name, of inputs `[B, …]` by name."""
         policy = self._policy
         state = {spec.name.removeprefix(STATE): inputs[spec.name] for spec in self.states}
         features, memory, frames = policy.observations.features_and_state(
@@ -133,7 +133,7 @@ class PolicyGraph(nn.Module):
 
         Args:
             rows: Observations as `ObservationLayout` stores them, `[B, *shape]`.
-            states: By input; those that are not given begin an episode.
+            states: States by input; those that are not given begin an episode.
         """
         leaves = self._policy.observations.layout.leaves(rows)
         named = {name: leaves[path] for path, name in self._obs_names.items()}
@@ -144,7 +144,7 @@ class PolicyGraph(nn.Module):
         return {name: np.array(array) for name, array in named.items()}  # whole, and writable
 
     def _stored(self, inputs: Named, prev_action: Tensor | None) -> Any:
-        """Observations by path, with what is stored beside them."""
+        """Return observations by path, with what is stored beside them."""
         obs = {path: inputs[name] for path, name in self._obs_names.items()}
         if prev_action is not None:
             obs[PREV_ACTION] = prev_action

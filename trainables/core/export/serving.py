@@ -31,7 +31,7 @@ Named = np.ndarray | dict[str, np.ndarray]
 
 
 def example_inputs(policy: Policy) -> Named:
-    """One observation at an episode's start, as a batch of one."""
+    """Return one observation at an episode's start, as a batch of one."""
     policy.observation_space.seed(0)
     rows = policy.observations.layout.rows(policy.observation_space.sample(), batched=False)
     leaves = {
@@ -51,12 +51,12 @@ def example_inputs(policy: Policy) -> Named:
 
 
 def serve(policy: Policy, inputs: Named | Mapping[str, Any], explore: bool = False) -> Named:
-    """Actions for a batch of observations.
+    """Compute actions for a batch of observations.
 
     Args:
-        policy: Acts.
-        inputs: `[B, …]`, see above. Without a state, an episode begins.
-        explore: Sample actions instead of taking the most likely ones.
+        policy: The policy that acts.
+        inputs: Inputs `[B, …]`, see above. Without a state, an episode begins.
+        explore: Whether to sample actions instead of taking the most likely ones.
     """
     given = dict(inputs) if isinstance(inputs, Mapping) else {PLAIN: np.asarray(inputs)}
     state = {n.removeprefix(STATE): given[n] for n in given if n.startswith(STATE)}

@@ -24,13 +24,13 @@ class TracedGraph:
     """A policy's graph as a program, and what goes in and out of it.
 
     Args:
-        policy: What is exported.
+        policy: The policy to export.
 
     Attributes:
-        graph: The module.
-        program: Of it, with a dynamic batch: a dict of tensors `[B, …]` to another one.
-        example: Inputs, a batch of three.
-        outputs: What it gives, in order.
+        graph: The graph as a module.
+        program: The graph traced with a dynamic batch, from dict to dict of tensors `[B, …]`.
+        example: A batch of three inputs by name.
+        outputs: The outputs in order.
 
     Raises:
         ConfigError: if a connector or a custom model cannot be traced.
@@ -73,9 +73,9 @@ def export_torch_program(
     checked against the policy before it takes its place, see `verified`.
 
     Args:
-        policy: What is exported.
-        folder: Made if missing.
-        recordings: Of an environment, to check the program on besides what is sampled.
+        policy: The policy to export.
+        folder: The folder to write to; made if missing.
+        recordings: Observations of an environment, to check the program on besides sampled ones.
 
     Returns:
         The file.
@@ -101,7 +101,7 @@ def export_torch_program(
 
 
 def torch_program(path: str | os.PathLike[str]) -> Any:
-    """A `model.pt2` as a function of arrays by name. PyTorch runs what the file says: trust it."""
+    """Return a `model.pt2` as a function of arrays by name. PyTorch runs what the file says."""
     module = torch.export.load(path).module()
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

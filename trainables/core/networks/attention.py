@@ -24,13 +24,13 @@ class GatedTransformer(Memory):
 
     Args:
         num_inputs: Width of the input.
-        width: Between the layers, and of the output.
-        num_layers: Transformer layers.
+        width: Width between the layers, and of the output.
+        num_layers: Number of transformer layers.
         num_heads: Attention heads of a layer.
         head_dim: Width of a head.
-        memory_length: Earlier rows that each layer sees, M.
-        mlp_width: Hidden layer of each layer's MLP.
-        gate_bias: See `GruGate`.
+        memory_length: Number of earlier rows that each layer sees, M.
+        mlp_width: Width of the hidden layer of each layer's MLP.
+        gate_bias: Bias of the gates' update; see `GruGate`.
         initializer: "orthogonal" or "default" (PyTorch's).
         generator: Random stream of the initial weights.
     """
@@ -109,12 +109,12 @@ class GatedTransformer(Memory):
 
 
 def visible(is_first: Tensor, num_filled: Tensor, memory_length: int) -> Tensor:
-    """Which rows each row may attend to, `[B, L, M + L]`: M rows of memory, then the sequence.
+    """Return which rows each row may attend to, `[B, L, M + L]`: those of memory come first.
 
     Args:
         is_first: Whether a row begins an episode, `[L, B]`.
-        num_filled: Rows of memory that belong to the present episode, the last ones, `[B]`.
-        memory_length: M.
+        num_filled: Number of rows of memory of the present episode, the last ones, `[B]`.
+        memory_length: Number of rows of memory, M.
     """
     length = len(is_first)
     device = is_first.device
@@ -128,14 +128,14 @@ def visible(is_first: Tensor, num_filled: Tensor, memory_length: int) -> Tensor:
 
 
 def num_rows_seen(is_first: Tensor, num_filled: Tensor) -> Tensor:
-    """Rows of the present episode after a sequence, those of memory included, `[B]`."""
+    """Return the present episode's rows after a sequence, those of memory included, `[B]`."""
     present = is_first.cumsum(0)
     present = present == present[-1]
     return present.sum(0) + torch.where(is_first.any(0), 0, num_filled)
 
 
 def _distances(length: int, memory_length: int, device: torch.device) -> Tensor:
-    """How far before a row of the sequence each row of memory and sequence lies, `[L, M + L]`."""
+    """Return how far before each row of a sequence the rows of memory and it lie, `[L, M + L]`."""
     rows = torch.arange(length, device=device).unsqueeze(1) + memory_length
     return rows - torch.arange(memory_length + length, device=device)
 
@@ -143,7 +143,7 @@ def _distances(length: int, memory_length: int, device: torch.device) -> Tensor:
 class TransformerLayer(nn.Module):
     """Attention and an MLP, each on normalised inputs ("identity map reordering") and gated.
 
-    Arguments as of `GatedTransformer`.
+    Its arguments are those of `GatedTransformer`.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class TransformerLayer(nn.Module):
         self.mlp_gate = GruGate(width, gate_bias, initializer, generator)
 
     def forward(self, rows: Tensor, allowed: Tensor) -> Tensor:
-        """Outputs `[B, L, D]` of the last L rows of `[B, M + L, D]`; see `visible`."""
+        """Return outputs `[B, L, D]` of the last L rows of `[B, M + L, D]`; see `visible`."""
         x = rows[:, self._memory_length :]
         x = self.attention_gate(x, torch.relu(self._attention(rows, allowed)))
         return self.mlp_gate(x, torch.relu(self.mlp(self.mlp_norm(x))))
@@ -204,16 +204,16 @@ class TransformerLayer(nn.Module):
         return self.output(attended.flatten(2))
 
     def _heads(self, x: Tensor) -> Tensor:
-        """`[B, R, heads d]` as `[B, heads, R, d]`."""
+        """Return `[B, R, heads d]` as `[B, heads, R, d]`."""
         return x.view(*x.shape[:2], self._num_heads, self._head_dim).transpose(1, 2)
 
 
 class GruGate(nn.Module):
-    """How much of a sublayer's output y enters its stream x, by a GRU (eq. 4 of the paper).
+    """A GRU that decides how much of a sublayer's output y enters its stream x (eq. 4).
 
     Args:
-        width: Of both.
-        bias: b_g; above 0 the layer begins near the identity, 2 in the paper.
+        width: Width of both.
+        bias: Bias b_g; above 0 the layer begins near the identity, 2 in the paper.
         initializer: "orthogonal" or "default" (PyTorch's).
         generator: Random stream of the initial weights.
     """
@@ -233,7 +233,7 @@ class GruGate(nn.Module):
             self.of_output.bias[width : 2 * width] -= bias
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """`(1 - z) x + z h` with update gate z, reset gate r and candidate h, `[..., width]`."""
+        """Return `(1 - z) x + z h`, `[..., width]`: update gate z, candidate h by reset gate r."""
         reset_y, update_y, candidate_y = self.of_output(y).chunk(3, -1)
         reset_x, update_x = self.of_stream(x).chunk(2, -1)
         reset, update = torch.sigmoid(reset_x + reset_y), torch.sigmoid(update_x + update_y)

@@ -32,7 +32,7 @@ def chosen_module(module: dict[str, Any], model: ModelConfig) -> ModuleChoice:
     """Return what a policy is made of.
 
     Args:
-        module: `{"type": a name in MODULES, **options}`.
+        module: The type, a name in `MODULES`, and options: `{"type": name, **options}`.
         model: The `model` of the config. Its `custom_model` may be a subclass of the named
             module, which then takes its place, with `custom_model_config` as further options. Any
             other custom model takes the place of the encoder, see `make_encoder`.

@@ -24,25 +24,25 @@ _CHUNK = 256
 
 
 class Encoder(nn.Module, ABC):
-    """Features with any leading dimensions to `[..., width]`.
+    """A network from features with any leading dimensions to `[..., width]`.
 
     Attributes:
-        width: Of the output.
+        width: Width of the output.
     """
 
     width: int
 
     @abstractmethod
     def forward(self, features: Features) -> Tensor:
-        """`[..., width]`."""
+        """Return one vector for each row of features, `[..., width]`."""
 
 
 class VectorEncoder(nn.Sequential, Encoder):
     """Layers over the vector part; its parameters have the layers' own names, `0.weight`.
 
     Args:
-        layers: From `num_features` to `width`.
-        width: Of the output.
+        layers: Layers from `num_features` to `width`.
+        width: Width of the output.
     """
 
     def __init__(self, layers: nn.Sequential, width: int):
@@ -55,15 +55,15 @@ class VectorEncoder(nn.Sequential, Encoder):
 
 
 class ImageEncoder(nn.Module):
-    """Raw images of any dtype to flat features `[..., width]`, by convolutions without padding.
+    """Convolutions without padding, from raw images of any dtype to features `[..., width]`.
 
     Images become floats here, on the device: as bytes they take a quarter of the memory and of the
     way there.
 
     Args:
         name: Path of the image in the observation, for errors.
-        image: What it looks like.
-        settings: `conv_filters`, `conv_activation`, `scale_images`, `fcnet_initializer`.
+        image: Shape and scale of the image.
+        settings: The model's settings, of which those of images are used.
         generator: Random stream of the initial weights.
 
     Raises:
@@ -108,7 +108,7 @@ class ImageEncoder(nn.Module):
         self._scale = image.scale if settings.scale_images else 1.0
 
     def forward(self, images: Tensor) -> Tensor:
-        """Features `[..., width]` of images `[..., *shape]`."""
+        """Return features `[..., width]` of images `[..., *shape]`."""
         leading = images.shape[:-3]
         flat = images.reshape(-1, *images.shape[-3:])
         # A compiled or exported program is one for all batch sizes.
@@ -132,8 +132,8 @@ class ImagesEncoder(Encoder):
     has one of 512 units.
 
     Args:
-        spec: What features look like, with at least one image.
-        settings: Of the networks.
+        spec: The features' description, with at least one image.
+        settings: The model's settings.
         generator: Random stream of the initial weights.
     """
 
@@ -163,7 +163,7 @@ class CustomEncoder(Encoder):
     """A user's module in the place of an encoder.
 
     Args:
-        model: With `width` and `forward(features) -> [..., width]`.
+        model: A module with `width` and `forward(features) -> [..., width]`.
     """
 
     def __init__(self, model: nn.Module):

@@ -14,10 +14,10 @@ _SHUT = 1e4  # the sigmoid of its opposite is 0
 
 
 class Memory(nn.Module, ABC):
-    """Sequences `[L, B, num_inputs]` to `[L, B, width]`, a row at a time or many at once.
+    """A network from sequences `[L, B, num_inputs]` to `[L, B, width]`, of one row or many.
 
     Attributes:
-        width: Of the output.
+        width: Width of the output.
     """
 
     width: int
@@ -33,11 +33,11 @@ class Memory(nn.Module, ABC):
         """Run over sequences.
 
         Args:
-            x: Inputs, `[L, B, num_inputs]`.
-            state: Before the first row, `[B, …]`.
+            x: The inputs, `[L, B, num_inputs]`.
+            state: The state before the first row, `[B, …]` by name.
             is_first: Whether a row begins an episode, `[L, B]` bool: the state is reset before it.
-            ends_unseen: Outputs of the rows before those that begin an episode may be anything:
-                nobody looks at them. It saves time.
+            ends_unseen: Whether outputs of the rows before those that begin an episode may be
+                anything, as nobody looks at them. It saves time.
 
         Returns:
             Outputs `[L, B, width]`, and the state after the last row.
@@ -52,8 +52,8 @@ class RecurrentMemory(Memory):
 
     Args:
         num_inputs: Width of the input.
-        width: Of the cell, which is its output.
-        is_gru: A GRU instead of an LSTM.
+        width: Width of the cell, which is its output.
+        is_gru: Whether it is a GRU instead of an LSTM.
         initializer: "orthogonal" (gain 1, zero biases) or "default" (PyTorch's).
         generator: Random stream of the initial weights.
     """
@@ -114,7 +114,7 @@ class RecurrentMemory(Memory):
         return self._run_with_resets(x, state, later)
 
     def _step(self, x: Tensor, state: State) -> State:
-        """One row `[B, num_inputs]`, by what costs a third of a sequence of one row."""
+        """Return the state after one row `[B, num_inputs]`, at a third of a sequence's cost."""
         weights = self._weights()
         if self._is_gru:
             return {"h": torch.gru_cell(x, state["h"], *weights)}
@@ -122,7 +122,7 @@ class RecurrentMemory(Memory):
         return {"h": h, "c": c}
 
     def _run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """Return a whole sequence in one call."""
+        """Run over a whole sequence in one call."""
         options = (True, 1, 0.0, self.training, False, False)
         h = state["h"].unsqueeze(0)
         if self._is_gru:
@@ -132,7 +132,7 @@ class RecurrentMemory(Memory):
         return y, {"h": h.squeeze(0), "c": c.squeeze(0)}
 
     def _run_with_resets(self, x: Tensor, state: State, resets: Tensor) -> tuple[Tensor, State]:
-        """Return a sequence with resets `[L, B]`, in one call too: cut up, it would take many.
+        """Run over a sequence with resets `[L, B]`, in one call too: cut up, it would take many.
 
         A row is put in before each row that resets, whose inputs drive the gates so far that the
         state behind it is 0; the shorter sequences are filled up with rows that keep it.
@@ -156,7 +156,7 @@ class RecurrentMemory(Memory):
         return y, after | {"h": y[-1]}
 
     def _run_over_ends(self, x: Tensor, state: State, is_first: Tensor) -> tuple[Tensor, State]:
-        """Return the same, with the rows before those that reset in the place of rows put in."""
+        """Run over it likewise; the rows before those that reset stand for the rows put in."""
         drives = x.new_zeros(*x.shape[:2], 2)
         drives[:-1, :, 0] = is_first[1:]
         # What they hold must not drive the gates back, nor a GRU's candidate, which is not shut.
@@ -164,12 +164,12 @@ class RecurrentMemory(Memory):
         return self._run(torch.cat([x, drives], -1), state, self._driven_weights())
 
     def _driven_weights(self) -> list[Tensor]:
-        """Weights that take the two columns of `_drives` behind their input."""
+        """Return weights that take the two columns of `_drives` behind their input."""
         weight_ih, *others = self._weights()
         return [torch.cat([weight_ih, self._drives()], 1), *others]
 
     def _drives(self) -> Tensor:
-        """Input weights `[gates, 2]` of what resets the state and of what keeps it."""
+        """Return input weights `[gates, 2]` of what resets the state and of what keeps it."""
         if not self._is_gru:
             return self._lstm_drives
         # Reset and update gate shut: the state becomes tanh of the candidate's bias. Its opposite
@@ -181,6 +181,6 @@ class RecurrentMemory(Memory):
         return torch.stack([resets, torch.zeros_like(resets)], 1)
 
     def _weights(self) -> list[Tensor]:
-        """Input weights, recurrent weights and their biases."""
+        """Return input weights, recurrent weights and their biases."""
         # By name: to walk over `parameters()` costs a tenth of a step.
         return [getattr(self.cell, name) for name in _WEIGHTS]

@@ -33,12 +33,12 @@ def mlp(
     initializer: str = "orthogonal",
     generator: torch.Generator | None = None,
 ) -> nn.Sequential:
-    """Layers `num_inputs -> hiddens… (-> num_outputs)`, an activation after each hidden one.
+    """Return layers `num_inputs -> hiddens… (-> num_outputs)`, each hidden one with an activation.
 
     Args:
         num_inputs: Width of the input.
         hiddens: Widths of the hidden layers.
-        activation: One of `ACTIVATIONS` in core.config.model.
+        activation: A name of `ACTIVATIONS` in core.config.model.
         num_outputs: Width of a last linear layer; None leaves it out.
         output_gain: Gain of the last layer's orthogonal initialisation.
         initializer: "orthogonal" (gain sqrt(2), zero biases) or "default" (PyTorch's).
@@ -61,8 +61,8 @@ def frozen(network: nn.Sequential, x: Any) -> Tensor:
     Half of the backward pass is not done at all, and no gradient has to be thrown away.
 
     Args:
-        network: Its first layer may be an encoder.
-        x: What the first layer takes.
+        network: The layers, of which the first may be an encoder.
+        x: The input of the first layer.
     """
     for layer in network:
         if isinstance(layer, nn.Linear):

@@ -1,4 +1,4 @@
-"""What a policy needs of its networks, and the actor-critic of on-policy algorithms."""
+"""The interface of a policy's networks, and the actor-critic of on-policy algorithms."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from trainables.core.networks.trunk import Trunk, make_trunk
 
 
 class ModuleOutput(NamedTuple):
-    """What a module says of observations.
+    """Outputs of a module.
 
     Attributes:
         dist_inputs: Parameters of the action distribution, `[..., num_inputs]`.
-        values: V(obs), `[...]`.
+        values: State values V(obs), `[...]`.
     """
 
     dist_inputs: Tensor
@@ -61,14 +61,14 @@ class PolicyModule(nn.Module, ABC):
 
     @abstractmethod
     def dist_inputs(self, features: Features) -> Tensor:
-        """Distribution inputs of features `[..., …]`: all that acting needs."""
+        """Return distribution inputs of features `[..., …]`: all that acting needs."""
 
     @abstractmethod
     def value(self, features: Features) -> Tensor:
-        """State values, `[...]`."""
+        """Return state values, `[...]`."""
 
     def forward(self, features: Features) -> ModuleOutput:
-        """Distribution inputs and values of features `[..., …]`."""
+        """Return distribution inputs and values of features `[..., …]`."""
         return ModuleOutput(self.dist_inputs(features), self.value(features))
 
     def initial_state(self, batch_size: int) -> State:
@@ -81,11 +81,11 @@ class PolicyModule(nn.Module, ABC):
         """Run over sequences; without a memory, over rows of which each is by itself.
 
         Args:
-            features: `[L, B, …]`.
-            state: Before the first row, `[B, …]`.
+            features: The features of each row, `[L, B, …]`.
+            state: The state before the first row, `[B, …]` by name.
             is_first: Whether a row begins an episode, `[L, B]` bool: the state is reset before it.
-            ends_unseen: Outputs of the rows before those that begin an episode may be anything:
-                nobody looks at them. It saves time.
+            ends_unseen: Whether outputs of the rows before those that begin an episode may be
+                anything, as nobody looks at them. It saves time.
 
         Returns:
             Outputs `[L, B, …]`, and the state after the last row.
@@ -198,7 +198,7 @@ class ActorCritic(PolicyModule):
         return self._output(hidden[0], hidden[-1], features), after
 
     def _memories(self) -> list[tuple[str, Trunk]]:
-        """Trunks with a memory, and what the names of their state begin with."""
+        """Return the trunks with a memory, and the prefix of the names of their state."""
         if not isinstance(self.encoder, Trunk):
             return []
         if self._shares_layers:
@@ -211,7 +211,7 @@ class ActorCritic(PolicyModule):
         return ModuleOutput(self.inputs_of(hidden, features), values)
 
     def inputs_of(self, hidden: Tensor, features: Features) -> Tensor:
-        """Distribution inputs `[..., num_inputs]` of what the trunk made of features.
+        """Return distribution inputs `[..., num_inputs]` of what the trunk made of features.
 
         A subclass that computes them otherwise, e.g. of vectors that describe the actions, passes
         its own through `masked`.
@@ -225,7 +225,7 @@ class ActorCritic(PolicyModule):
         return self.masked(outputs, features)
 
     def masked(self, inputs: Tensor, features: Features) -> Tensor:
-        """Distribution inputs under which only actions are drawn that the features' mask allows."""
+        """Return distribution inputs that give probability only to actions that the mask allows."""
         mask = action_mask_of(features)
         return inputs if mask is None else self._distribution.mask(inputs, mask)
 

@@ -27,21 +27,21 @@ class QNetwork(PolicyModule):
     """Q(s, .), or the distribution of each return over fixed atoms (Bellemare et al., 2017).
 
     Args:
-        spec: What features look like.
+        spec: The features' description.
         distribution: `EpsilonGreedy`.
         model: The `model` dict of the config.
         generator: Random stream of the initial weights.
-        dueling: A value and an advantage head, `Q = V + A - mean A` (Wang et al., 2016).
+        dueling: Whether there are two heads, `Q = V + A - mean A` (Wang et al., 2016).
         hiddens: Widths of the hidden layers of each head.
-        noisy: The heads' layers are noisy (Fortunato et al., 2018).
-        sigma0: Initial noise, see `NoisyLinear`.
-        num_atoms: Atoms of the return's distribution; 1 learns its mean alone.
+        noisy: Whether the heads' layers are noisy (Fortunato et al., 2018).
+        sigma0: Initial noise; see `NoisyLinear`.
+        num_atoms: Number of atoms of the return's distribution; 1 learns its mean alone.
         v_min: Lowest atom.
         v_max: Highest atom.
-        temperature: See `EpsilonGreedy`.
+        temperature: Temperature of the draw, 0 is greedy; see `EpsilonGreedy`.
 
     Attributes:
-        atoms: Returns, `[num_atoms]`.
+        atoms: Returns of the atoms, `[num_atoms]`.
     """
 
     atoms: Tensor
@@ -98,14 +98,14 @@ class QNetwork(PolicyModule):
         return EpsilonGreedy(int(space.n), options.get("temperature", 0.0))
 
     def logits(self, features: Features) -> Tensor:
-        """`[..., A, num_atoms]`: of the return's distribution, or Q itself if there is one atom.
+        """Return logits of the return's distribution, or Q of one atom, `[..., A, num_atoms]`.
 
         Those of an action that the mask forbids are `ILLEGAL`.
         """
         return self.logits_of(self.encoder(features), features)
 
     def logits_of(self, hidden: Tensor, features: Features) -> Tensor:
-        """`logits` of what the encoder made of features."""
+        """Return `logits` of what the encoder made of features."""
         shape = (*hidden.shape[:-1], -1, self.num_atoms)
         advantage = self.advantage(hidden).view(shape)
         mask = action_mask_of(features)
@@ -118,7 +118,7 @@ class QNetwork(PolicyModule):
         return logits if legal is None else logits.masked_fill(~legal, ILLEGAL)
 
     def expected(self, logits: Tensor) -> Tensor:
-        """Q of `logits`, `[..., A]`; `ILLEGAL` where they are."""
+        """Return Q of `logits`, `[..., A]`; `ILLEGAL` where they are."""
         if self.num_atoms == 1:
             return logits.squeeze(-1)
         q_values = logits.softmax(-1) @ self.atoms
@@ -130,7 +130,7 @@ class QNetwork(PolicyModule):
         return self.expected(self.logits(features))
 
     def value(self, features: Features) -> Tensor:
-        """max_a Q(s, a), `[...]`."""
+        """Return max_a Q(s, a), `[...]`."""
         return self.dist_inputs(features).amax(-1)
 
     def forward(self, features: Features) -> ModuleOutput:
@@ -150,7 +150,7 @@ class QNetwork(PolicyModule):
     def unroll_logits(
         self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
     ) -> tuple[Tensor, State]:
-        """`logits` over sequences, `[L, B, A, num_atoms]`, and the next state; see `unroll`."""
+        """Return `logits` over sequences, `[L, B, A, num_atoms]`, and the next state."""
         if not isinstance(self.encoder, Trunk):
             return self.logits(features), {}
         hidden, after = self.encoder.unroll(features, state, is_first, ends_unseen)
@@ -162,15 +162,16 @@ class QNetwork(PolicyModule):
 
 
 class NoisyLinear(nn.Module):
-    """`y = (mu_w + sigma_w * eps_w) x + mu_b + sigma_b * eps_b` with factorised Gaussian noise.
+    """A layer with factorised Gaussian noise (Fortunato et al., 2018, arXiv 1706.10295).
 
+    `y = (mu_w + sigma_w * eps_w) x + mu_b + sigma_b * eps_b` with
     `eps_w[i, j] = f(eps_out[i]) f(eps_in[j])`, `eps_b = f(eps_out)`, `f(x) = sign(x) sqrt|x|`
     (eq. 10 and 11). Without noise it is the linear layer of its means.
 
     Args:
         num_inputs: Width of the input.
         num_outputs: Width of the output.
-        sigma0: sigma at the start is `sigma0 / sqrt(num_inputs)`.
+        sigma0: Initial noise: sigma begins at `sigma0 / sqrt(num_inputs)`.
         generator: Random stream of the initial means.
     """
 
@@ -208,7 +209,7 @@ class NoisyLinear(nn.Module):
             noise.copy_(draw.sign() * draw.abs().sqrt())
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., num_inputs]` to `[..., num_outputs]`."""
+        """Return outputs `[..., num_outputs]` of `[..., num_inputs]`."""
         weight = torch.addcmul(
             self.weight, self.weight_sigma, torch.outer(self.eps_out, self.eps_in)
         )
@@ -221,7 +222,7 @@ def _legal(mask: Tensor) -> Tensor:
 
 
 def _mean_over_actions(advantage: Tensor, legal: Tensor | None) -> Tensor:
-    """Mean of advantages `[..., A, K]` over the legal actions `[..., A, 1]`, `[..., 1, K]`."""
+    """Return the mean of advantages `[..., A, K]` over legal actions `[..., A, 1]`."""
     if legal is None:
         return advantage.mean(-2, keepdim=True)
     return (advantage * legal).sum(-2, keepdim=True) / legal.sum(-2, keepdim=True)

@@ -30,10 +30,10 @@ class QFunctions(nn.Module):
     Each has an encoder of its own; a continuous action enters with the vector part.
 
     Args:
-        num_functions: E, two against overestimation (twin Q).
-        spec: What features look like.
-        num_action_dims: d of continuous actions; 0: they are discrete.
-        num_outputs: 1, or the number of discrete actions.
+        num_functions: Number of functions E, two against overestimation (twin Q).
+        spec: The features' description.
+        num_action_dims: Dimensions d of continuous actions; 0: they are discrete.
+        num_outputs: Values of each function: 1, or one for each discrete action.
         model: The `model` dict of the config.
         generator: Random stream of the initial weights.
     """
@@ -58,19 +58,19 @@ class QFunctions(nn.Module):
     def forward(
         self, features: Features, actions: Tensor | None = None, *, freeze: bool = False
     ) -> Tensor:
-        """Values of every function, `[E, B, num_outputs]`.
+        """Return the values of every function, `[E, B, num_outputs]`.
 
         Args:
-            features: `[B, …]`.
-            actions: In (-1, 1), `[B, d]`, or None if they are discrete.
-            freeze: Gradients flow to the actions, but not to the parameters.
+            features: The features of each row, `[B, …]`.
+            actions: Actions in (-1, 1), `[B, d]`, or None if they are discrete.
+            freeze: Whether gradients flow to the actions, but not to the parameters.
         """
         x = features if actions is None else _with_actions(features, actions)
         return torch.stack([frozen(f, x) if freeze else f(x) for f in self.functions])  # type: ignore[arg-type]
 
 
 def _with_actions(features: Features, actions: Tensor) -> Features:
-    """Features with actions behind the vector part."""
+    """Return features with actions behind the vector part."""
     if not isinstance(features, dict):
         return torch.cat([features, actions], -1)
     vector = [features[VECTOR]] if VECTOR in features else []
@@ -81,20 +81,20 @@ class SoftActorCritic(PolicyModule):
     """Policy, Q-functions and log alpha (Haarnoja et al., 2018; discrete: Christodoulou, 2019).
 
     Args:
-        spec: What features look like.
+        spec: The features' description.
         distribution: A squashed Gaussian, or a categorical one.
         model: The `model` dict of the config.
         generator: Random stream of the initial weights.
-        twin_q: Two Q-functions, of which the lesser value counts.
+        twin_q: Whether there are two Q-functions, of which the lesser value counts.
         q_model: The model of the Q-functions if it is another one.
         policy_model: The model of the policy if it is another one.
         initial_alpha: Weight of the entropy at the start.
 
     Attributes:
-        actor: Features to distribution inputs.
-        critic: `QFunctions`.
+        actor: The policy, from features to distribution inputs.
+        critic: The Q-functions.
         log_alpha: Logarithm of the entropy's weight, `[1]`.
-        is_discrete: Whether the actions are.
+        is_discrete: Whether the actions are discrete.
     """
 
     other_models: ClassVar[frozenset[str]] = frozenset({"q_model", "policy_model"})
@@ -163,7 +163,7 @@ class SoftActorCritic(PolicyModule):
         return inputs if mask is None else self._distribution.mask(inputs, mask)
 
     def value(self, features: Features) -> Tensor:
-        """The lesser Q: its mean under the policy if actions are discrete, else of its mode."""
+        """Return the lesser Q: its mean over discrete actions, else that of the policy's mode."""
         inputs = self.dist_inputs(features)
         if self.is_discrete:
             return (inputs.softmax(-1) * self.critic(features).amin(0)).sum(-1)

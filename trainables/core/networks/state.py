@@ -16,8 +16,8 @@ def reset_state(state: State, is_first: np.ndarray | Tensor) -> State:
     """Return the state with zeros in the slots that begin an episode.
 
     Args:
-        state: `[N, ...]` by name.
-        is_first: `[N]`, bool.
+        state: The state of each slot, `[N, ...]` by name.
+        is_first: Whether a slot begins an episode, `[N]`, bool.
     """
     first = torch.as_tensor(is_first)
     if not state or not first.any():
@@ -29,10 +29,10 @@ def reset_state(state: State, is_first: np.ndarray | Tensor) -> State:
 
 
 def state_arrays(state: State) -> dict[str, np.ndarray]:
-    """Return copies on the CPU."""
+    """Return copies of a state's parts as arrays, on the CPU."""
     return {name: part.cpu().numpy().copy() for name, part in state.items()}
 
 
 def stacked_states(states: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Several states as one, `[S, N, ...]` by name."""
+    """Return S states as one, `[S, N, ...]` by name."""
     return {name: np.stack([state[name] for state in states]) for name in states[0]}

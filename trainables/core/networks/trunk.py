@@ -17,12 +17,12 @@ class Trunk(nn.Module):
     """An encoder with a memory, which also sees the previous action and reward if they are given.
 
     Args:
-        spec: What features look like.
-        settings: Of the networks.
+        spec: The features' description.
+        settings: The model's settings.
         generator: Random stream of the initial weights.
 
     Attributes:
-        width: Of the output.
+        width: Width of the output.
         state_names: Names of the tensors in its state.
     """
 
@@ -45,7 +45,7 @@ class Trunk(nn.Module):
     def unroll(
         self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
     ) -> tuple[Tensor, State]:
-        """Outputs `[L, B, width]` of features `[L, B, …]`, and the next state; see `Memory`."""
+        """Return outputs `[L, B, width]` of features `[L, B, …]`, and the next state."""
         parts = [self.encoder(features)]
         if self._previous:
             assert isinstance(features, dict)
@@ -60,7 +60,7 @@ class Trunk(nn.Module):
 def make_trunk(
     spec: FeatureSpec, settings: ModelConfig, generator: torch.Generator | None = None
 ) -> Encoder | Trunk:
-    """Return the encoder alone where the settings ask for no memory."""
+    """Return an encoder, with a memory behind it if the settings ask for one."""
     make = make_encoder if settings.memory is None else Trunk
     return make(spec, settings, generator)
 

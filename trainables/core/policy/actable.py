@@ -1,4 +1,4 @@
-"""What whoever plays episodes needs of a policy, be it a `Policy` or an exported graph of one."""
+"""The interface of a policy that episodes are played with: `Policy`, and exported graphs of one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SeesObservations(Protocol):
-    """From observations of a vector environment to rows; see `Observations`."""
+    """The way from observations of a vector environment to rows; see `Observations`."""
 
     layout: ObservationLayout
     mask_path: str | None
@@ -27,24 +27,24 @@ class SeesObservations(Protocol):
         """Return what is stored beside observations: the action and reward that led to them."""
 
     def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
-        """The first row of stored `[N]` with NaN or infinity in it, and the leaf; None: no row."""
+        """Return the first row of stored `[N]` with NaN or infinity, and its leaf; None: no row."""
 
     def without_action(self, obs: np.ndarray) -> np.ndarray | None:
-        """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
+        """Return which of stored observations `[N]` allow no action; None if there is no mask."""
 
 
 class Explores(Protocol):
-    """What is kept for slots from step to step while they explore; see `Explorer`."""
+    """The memory that slots have from step to step while they explore; see `Explorer`."""
 
     def start(self, num_slots: int) -> SlotState:
         """Return what is kept for slots that all begin an episode; empty if nothing is."""
 
     def restart(self, slots: SlotState, begins: np.ndarray) -> None:
-        """Forget what is kept for the slots that begin an episode, `[N]` bool; in place."""
+        """Forget, in place, what is kept for the slots that begin an episode, `[N]` bool."""
 
 
 class Actable(Protocol):
-    """Turns observations into actions for an environment; see `Policy`."""
+    """A policy that turns observations into actions for an environment; see `Policy`."""
 
     observation_space: gym.Space
     action_space: gym.Space

@@ -29,13 +29,13 @@ from trainables.core.policy.observations import Observations
 
 
 class Acted(NamedTuple):
-    """What acting on a batch gives.
+    """The actions of a batch of observations.
 
     Attributes:
-        actions: As the distribution gave them, `[N, …]`.
-        env_actions: For the environment: an array, or a tree of arrays, `[N, …]`.
-        inputs: Of the distribution, `[N, num_inputs]`.
-        state: The recurrent state after it, `[N, …]` by name.
+        actions: Actions as the distribution gave them, `[N, …]`.
+        env_actions: Actions for the environment: an array, or a tree of arrays, `[N, …]`.
+        inputs: Inputs of the distribution, `[N, num_inputs]`.
+        state: The state after them, `[N, …]` by name; {} if the policy has none.
     """
 
     actions: Tensor
@@ -45,43 +45,43 @@ class Acted(NamedTuple):
 
 
 class ActingPolicy:
-    """Part of `Policy`: what it is made of, and how it acts on rows of observations.
+    """The part of `Policy` that holds its parts and acts on rows of observations.
 
     Args:
-        observation_space: Of one environment.
-        action_space: Of one environment.
+        observation_space: The space of one environment's observations.
+        action_space: The space of one environment's actions.
         model: The `model` of the config.
-        module: What it is made of: `{"type": name in core.networks.catalog, **options}`.
+        module: The networks: `{"type": name in core.networks.catalog, **options}`.
         observation_filter: "NoFilter" or "MeanStdFilter".
-        normalize_actions: See `ActionConnector`.
-        clip_actions: See `ActionConnector`.
-        frame_stack: How many of the last observations are seen as one.
+        normalize_actions: Whether [-1, 1] is stretched to the bounds; see `ActionConnector`.
+        clip_actions: Whether actions are clipped to the bounds; see `ActionConnector`.
+        frame_stack: The number of last observations that are seen as one.
         action_mask_key: The key of a Dict observation that says which actions are allowed.
         env_to_module_connector: Connectors from raw observations to those that are preprocessed,
             see `make_connectors` and `EnvToModule`.
         module_to_env_connector: Connectors from actions to those that the environment is given,
             see `ModuleToEnv`.
         explore: Default of the `explore` arguments.
-        exploration: What exploring is: the `exploration_config` of the config.
-        seed: Of the initial weights and of exploration outside of env runners.
-        device: Where the module computes.
-        metadata: Where the policy comes from; kept in its folder.
-        weights: Those that `set_weights` will be given, arrays by name: networks of other shapes
-            are refused before they take any memory.
+        exploration: The `exploration_config` of the config.
+        seed: Seed of the initial weights, and of exploration outside of env runners.
+        device: The device that the module computes on.
+        metadata: Facts about the policy's origin; kept in its folder.
+        weights: Arrays by name that `set_weights` will be given: networks of other shapes are
+            refused before they take any memory.
 
     Attributes:
         module: The network.
         model: The network as users of the reference know it, see `ModelView`.
-        distribution: Of the actions, parametrised by the module's output.
-        observations: How observations are stored, and what makes features of them.
-        actions: From what the distribution gives to what an environment takes.
+        distribution: The distribution of actions, parametrised by the module's output.
+        observations: The way from raw observations to features.
+        actions: The way from the distribution's actions to those an environment takes.
         env_to_module: Connectors before the preprocessor, or None.
         module_to_env: Connectors behind `actions`, or None.
         is_recurrent: Whether the module has a memory.
         has_state: Whether acting needs a state: that of a memory, or the last frames.
         options: The arguments of this policy that are neither spaces nor seed: see `recipe`.
-        explorer: What `explore=True` does.
-        exploration: Its present values, see `set_exploration`.
+        explorer: Draws actions where `explore` is True.
+        exploration: The present values of exploration, see `set_exploration`.
     """
 
     module: PolicyModule
@@ -175,7 +175,7 @@ class ActingPolicy:
         _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)
 
     def _set_up_connectors(self) -> None:
-        """The user's connectors, and the spaces that they make."""
+        """Make the user's connectors, and note the spaces that they make."""
         spaces = EnvSpaces(self.observation_space, self.action_space)
         self._module_space, self._module_action_space = spaces
         self.env_to_module: EnvToModule | None = None
@@ -220,10 +220,10 @@ class ActingPolicy:
 
         Args:
             obs: Rows as `layout` stores them, `[N, *shape]`.
-            explore: Sample, or take the most likely actions.
+            explore: Whether to sample actions or to take the most likely ones.
             generator: Random stream, on this policy's device.
-            state: Of a policy that has one, `[N, …]` by name, zeros where an episode begins.
-            slots: What the explorer keeps for these slots, see `Explorer.start`.
+            state: The state if the policy has one, `[N, …]` by name; zeros begin an episode.
+            slots: The explorer's memory of these slots, see `Explorer.start`.
         """
         if self.module.is_noisy:
             self.module.set_noise(generator or self._generator if explore else None)
@@ -251,9 +251,9 @@ class ActingPolicy:
         """Return what a module says of features `[N, …]`, and its state after them.
 
         Args:
-            module: The policy's, or a copy of it.
-            features: Those of one step of N slots.
-            state: The memory's before the step, `[N, …]` by name; {} without a memory.
+            module: The policy's module, or a copy of it.
+            features: The features of N slots at one step.
+            state: The memory's state before the step, `[N, …]` by name; {} without a memory.
         """
         if not self.is_recurrent:
             return module(features), {}
@@ -278,7 +278,7 @@ class ActingPolicy:
 
     @contextmanager
     def exploring(self, **values: Any) -> Iterator[None]:
-        """Within it exploring means something else; see `set_exploration`."""
+        """Set what exploring means for a while; see `set_exploration`."""
         before = {
             name: getattr(self.distribution if name == "epsilon" else self.explorer, name)
             for name in values
@@ -296,8 +296,8 @@ def check_weights(own: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:
     """Check that weights are a module's.
 
     Args:
-        own: The module's, by name.
-        given: Arrays by name.
+        own: The module's weights by name.
+        given: The arrays to become its weights, by name.
 
     Raises:
         ConfigError: if names or shapes differ.

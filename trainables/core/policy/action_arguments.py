@@ -1,4 +1,4 @@
-"""What callers of `compute_actions` give besides observations, in the reference's forms too."""
+"""The arguments of `compute_actions`, also in the forms that callers of the reference use."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _NOT_GIVEN = -1  # what the reference marks older names with
 
 
 class ActionArguments(NamedTuple):
-    """What an action is computed from.
+    """The arguments that an action is computed from.
 
     Attributes:
-        obs: One observation, or a batch of them.
-        state: Of a policy that has one; None begins an episode.
+        obs: An observation, or a batch of them.
+        state: The state of a policy that has one; None begins an episode.
         prev_action: The action before.
-        prev_reward: What it gave.
+        prev_reward: The reward of the action before.
         unsquash: Whether to stretch actions to the bounds of the action space; None: as always.
         clip: Whether to clip those that are not stretched; None: as always.
     """
@@ -51,12 +51,12 @@ class ActionArguments(NamedTuple):
     def with_more(
         self, input_dict: Mapping[str, Any] | None, more: dict[str, Any], sees: Iterable[str]
     ) -> ActionArguments:
-        """These with those of a batch of samples, and of keywords with older names.
+        """Add the arguments of a batch of samples, and of keywords with older names.
 
         Args:
             input_dict: `obs`, `state_in_0`, …, `prev_actions` and `prev_rewards`, or None.
-            more: Keywords. One warning names those that nobody knows.
-            sees: What the policy looks at besides observations: `prev_actions`, `prev_rewards`.
+            more: Keywords by name. One warning names those that nobody knows.
+            sees: Columns that the policy looks at: `prev_actions`, `prev_rewards`.
 
         Raises:
             ConfigError: if there is no observation, or there are two.
@@ -85,7 +85,7 @@ class ActionArguments(NamedTuple):
     def _of_batch(
         self, batch: Mapping[str, Any], sees: set[str]
     ) -> tuple[ActionArguments, list[str]]:
-        """These with what a batch of samples holds, and its columns that nobody knows."""
+        """Return the arguments with a batch's own, and its columns that nobody knows."""
         if "obs" not in batch:
             raise ConfigError(f"input_dict has no 'obs'; it has {sorted(map(str, batch))}")
         parts = {n.removeprefix(_STATE_IN): n for n in batch if n.startswith(_STATE_IN)}
@@ -106,8 +106,8 @@ def named_state(state: AnyState, names: Iterable[str]) -> Mapping[str, Any]:
     """Return a state by name; {} if none was given.
 
     Args:
-        state: As a caller gave it.
-        names: The policy's, in order.
+        state: A state in any form that callers give.
+        names: The names of the policy's state, in order.
 
     Raises:
         ConfigError: if a list has another number of parts than there are names.

@@ -1,4 +1,4 @@
-"""Actions for observations from anywhere: what users of a policy call."""
+"""Actions for observations from anywhere, as users of a policy compute them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MODULE_ACTIONS = "module_actions"
 
 
 class Computed(NamedTuple):
-    """What `compute_actions` gives with `full_fetch`, and always of a policy that has a state.
+    """The result of `compute_actions` with `full_fetch`, and of every policy that has a state.
 
     Attributes:
-        actions: For the environment.
-        state: To be given with the next observations; {} of a policy that has none. In the form in
-            which the state before it was given: by name, or a list of its parts.
+        actions: Actions for the environment.
+        state: The state to be given with the next observations, in the form of the one before:
+            by name, or a list of its parts; {} if the policy has none.
         extra: `action_dist_inputs`, `action_logp` and `vf_preds`; with a `module_to_env_connector`
             also `module_actions`, what it was given.
     """
@@ -41,7 +41,7 @@ class Computed(NamedTuple):
 
 
 class ComputesActions(ActingPolicy):
-    """Part of `Policy`: checks observations and states, acts, and says what it thought of them."""
+    """The part of `Policy` that checks observations and states, acts, and says on what grounds."""
 
     def compute_actions(
         self,
@@ -60,33 +60,33 @@ class ComputesActions(ActingPolicy):
         clip_actions: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Actions for a batch of observations.
+        """Compute actions for a batch of observations.
 
         Args:
             obs: Raw observations `[B, *shape]`; of a Dict or Tuple space a tree of such arrays, or
                 a list of observations.
-            state: Of a policy that has one, `[B, …]` by name, or a list in the order of
+            state: The state of a policy that has one, `[B, …]` by name, or a list in the order of
                 `initial_state`; None begins an episode.
             prev_action: The action before, `[B, …]`, for policies that look at it; None at an
                 episode's start. With a `module_to_env_connector` the one it was given, i.e.
                 `extra["module_actions"]`.
-            prev_reward: What it gave in return, `[B]`.
-            info: The environment's. Taken since callers of the reference pass it on: no policy
-                here looks at it.
-            input_dict: Instead of `obs`, `state`, `prev_action` and `prev_reward`: a batch of
-                samples with `obs`, `state_in_0`, …, `prev_actions` and `prev_rewards`.
-            full_fetch: Also return the state and a dict with `action_dist_inputs`,
+            prev_reward: The reward of the action before, `[B]`.
+            info: The environment's infos, which callers of the reference pass on: no policy here
+                looks at them.
+            input_dict: A batch of samples with `obs`, `state_in_0`, …, `prev_actions` and
+                `prev_rewards`, instead of `obs`, `state`, `prev_action` and `prev_reward`.
+            full_fetch: Whether to return the state, too, and a dict with `action_dist_inputs`,
                 `action_logp` and `vf_preds`. Recurrent policies always do.
-            explore: Sample (True) or take the most likely actions (False); None: the default.
+            explore: Whether to sample actions or to take the most likely ones; None: the default.
             timestep: The number of environment steps so far. Schedules of exploration look at it
                 in `Algorithm.compute_actions`; a policy by itself has no schedule, but the values
                 that it was given last.
-            episodes: Taken as `info` is.
-            unsquash_actions: Stretch continuous actions from [-1, 1] to the bounds of the action
-                space and clip them; False: leave them in the normalised space. None: as
+            episodes: Episodes of the reference; like `info` they have no effect.
+            unsquash_actions: Whether to stretch continuous actions from [-1, 1] to the bounds of
+                the action space and clip them, or leave them in the normalised space. None: as
                 `normalize_actions` of the config says.
-            clip_actions: Clip those that are not stretched; None: as the setting of that name.
-            kwargs: What a later version may have: one warning names them.
+            clip_actions: Whether to clip those that are not stretched; None: as the setting says.
+            kwargs: Arguments of other versions: one warning names them.
 
         Returns:
             Actions for the environment, `[B, …]`; with `full_fetch`, or of a recurrent policy, the
@@ -124,7 +124,7 @@ class ComputesActions(ActingPolicy):
         clip_action: bool | None = None,
         **kwargs: Any,
     ) -> Any:
-        """The action for one observation; see `compute_actions`. No argument has a batch axis."""
+        """Compute the action for one observation, without a batch axis; see `compute_actions`."""
         given = ActionArguments(
             obs, state, prev_action, prev_reward, unsquash_action, clip_action
         ).with_more(input_dict, kwargs, self._sees)
@@ -175,13 +175,13 @@ class ComputesActions(ActingPolicy):
         full_fetch: bool = False,
         actions: ActionConnector | None = None,
     ) -> Any:
-        """`compute_actions` of observations as they are stored, with what led to them.
+        """Compute actions for observations as they are stored; see `compute_actions`.
 
         Args:
-            rows: Observations, `[B, *shape]`.
-            state: By name; nothing begins an episode.
-            explore: See `compute_actions`.
-            full_fetch: See `compute_actions`.
+            rows: Observations with their extras, `[B, *shape]`.
+            state: The state, `[B, …]` by name; {} and None begin an episode.
+            explore: Whether to sample actions; None: the default.
+            full_fetch: Whether to return a `Computed` in any case.
             actions: Makes actions for the environment; None: the policy's own connector.
         """
         explore = self.explore if explore is None else explore
@@ -205,9 +205,9 @@ class ComputesActions(ActingPolicy):
         """Return what led to actions: `action_dist_inputs`, `action_logp` and `vf_preds`, `[B, …]`.
 
         Args:
-            rows: That were acted on.
-            state: Before them.
-            acted: What `act` gave.
+            rows: The observations that were acted on.
+            state: The state before them.
+            acted: The result of `act`.
         """
         return {
             "action_dist_inputs": acted.inputs.cpu().numpy(),
@@ -217,7 +217,7 @@ class ComputesActions(ActingPolicy):
 
     @torch.inference_mode()
     def _values(self, rows: np.ndarray, state: State) -> Tensor:
-        """Values `[B]` of rows with the state before them."""
+        """Return the values `[B]` of rows with the state before them."""
         self.module.set_noise(None)
         features, state, _ = self.observations.features_and_state(rows, state)
         if self.is_recurrent:
@@ -258,16 +258,16 @@ def keyed_actions(
     full_fetch: bool = False,
     **options: Any,
 ) -> Any:
-    """Actions by key; see `Algorithm.compute_actions`.
+    """Compute actions for observations by key, as one batch; see `Algorithm.compute_actions`.
 
     Args:
-        policy: Acts for all keys.
-        observations: One by key.
-        states: By key; an episode begins where there is none.
-        prev_action: By key, or as a batch in the order of the observations.
-        prev_reward: As `prev_action`.
-        full_fetch: Also return states and what else there is.
-        options: Of `Policy.compute_actions`.
+        policy: The policy that acts for all keys.
+        observations: Single observations by key.
+        states: States by key; an episode begins where there is none.
+        prev_action: Actions before by key, or a batch in the order of the observations.
+        prev_reward: Rewards before by key, or a batch in the order of the observations.
+        full_fetch: Whether to return states, too, and what else there is.
+        options: Further arguments of `Policy.compute_actions`.
 
     Raises:
         ConfigError: if states are not by the observations' keys.
@@ -300,7 +300,7 @@ def keyed_actions(
 
 
 def _batched(policy: ComputesActions, states: list[AnyState]) -> dict[str, np.ndarray]:
-    """One state `[B, …]` of those of single observations, zeros where an episode begins."""
+    """Return one state `[B, …]` of those of single observations; zeros begin an episode."""
     start = policy.get_initial_state()
     single = [named_state(state, start) or start for state in states]
     for state in single:
@@ -310,7 +310,7 @@ def _batched(policy: ComputesActions, states: list[AnyState]) -> dict[str, np.nd
 
 
 def _in_order(values: Any, keys: list[Any]) -> Any:
-    """Values by key as a list; others as they are."""
+    """Return values by key as a list, others as they are."""
     if isinstance(values, Mapping) and set(values) == set(keys):
         return [values[key] for key in keys]
     return values

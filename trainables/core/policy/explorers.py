@@ -33,14 +33,14 @@ _UNDRAWN = -1
 
 
 class Explorer:
-    """Draws actions from the policy's distribution, or uniformly.
+    """Draws from the policy's distribution, or uniform ones.
 
     That is all there is to StochasticSampling, Random, EpsilonGreedy and SoftQ: the last two are
     properties of the distribution over action values.
 
     Args:
         settings: The `exploration_config`.
-        distribution: Of the actions.
+        distribution: The distribution of the actions.
 
     Attributes:
         uniform: Whether actions are drawn uniformly for now.
@@ -63,7 +63,7 @@ class Explorer:
         return {}
 
     def restart(self, slots: SlotState, begins: np.ndarray) -> None:
-        """Forget what is kept for the slots that begin an episode, `[N]` bool; in place."""
+        """Forget, in place, what is kept for the slots that begin an episode, `[N]` bool."""
 
     def module(
         self,
@@ -80,13 +80,13 @@ class Explorer:
         generator: torch.Generator | None = None,
         slots: SlotState | None = None,
     ) -> Tensor:
-        """Actions as the distribution stores them, `[N, …]`.
+        """Return actions as the distribution stores them, `[N, …]`.
 
         Args:
-            inputs: Of the distribution, `[N, num_inputs]`.
+            inputs: Inputs of the distribution, `[N, num_inputs]`.
             generator: Random stream.
-            slots: What is kept for these slots; changed in place. None: they are no slots that
-                are stepped on and on, but observations by themselves.
+            slots: The memory of these slots, changed in place; None: they are observations by
+                themselves, not slots that are stepped on and on.
         """
         if self.uniform:
             return self.distribution.uniform(inputs, generator)
@@ -95,12 +95,12 @@ class Explorer:
     def draw(
         self, inputs: Tensor, generator: torch.Generator | None, slots: SlotState | None
     ) -> Tensor:
-        """Actions of this type of exploration, see `act`."""
+        """Draw actions of this type of exploration, see `act`."""
         return self.distribution.sample(inputs, generator)
 
 
 class GaussianNoise(Explorer):
-    """Adds `scale x N(0, stddev^2)` to each element of the action, and clips.
+    """Noise `scale x N(0, stddev^2)` on each element of the action, which is clipped.
 
     Raises:
         ConfigError: if actions are not continuous.
@@ -133,11 +133,11 @@ class GaussianNoise(Explorer):
     def noise(
         self, actions: Tensor, generator: torch.Generator | None, slots: SlotState | None
     ) -> Tensor:
-        """Noise of scale 1, `[N, *action_shape]`."""
+        """Draw noise of scale 1, `[N, *action_shape]`."""
         return self.settings.stddev * normal(actions.shape, actions, generator)
 
     def _shifted(self, actions: Tensor, noise: Tensor) -> Tensor:
-        """Stored actions with noise added in the space that they are learned in."""
+        """Return stored actions with noise added in the space that they are learned in."""
         if not isinstance(self.distribution, SquashedGaussian):
             return actions + noise  # clipped to the bounds on the way to the environment
         limit = 1 - torch.finfo(actions.dtype).eps  # stored before tanh; atanh is finite inside
@@ -145,7 +145,7 @@ class GaussianNoise(Explorer):
 
 
 class OrnsteinUhlenbeckNoise(GaussianNoise):
-    """Adds noise that pulls one way for a while (Uhlenbeck and Ornstein, 1930).
+    """Noise that pulls one way for a while (Uhlenbeck and Ornstein, 1930).
 
     `x <- x - theta x dt + sigma sqrt(dt) N(0, 1)`, from 0 at the start of an episode; steps k apart
     are correlated by `(1 - theta dt)^k`. It explores what only many like actions in a row reach.
@@ -160,7 +160,7 @@ class OrnsteinUhlenbeckNoise(GaussianNoise):
 
     @property
     def stationary_stddev(self) -> float:
-        """Of x in the long run: `sigma / sqrt(theta (2 - theta dt))`."""
+        """Standard deviation of x in the long run: `sigma / sqrt(theta (2 - theta dt))`."""
         theta, dt = self.settings.ou_theta, self.settings.ou_dt
         return self.settings.ou_sigma / math.sqrt(theta * (2 - theta * dt))
 
@@ -184,7 +184,9 @@ class OrnsteinUhlenbeckNoise(GaussianNoise):
 
 
 class ParameterNoise(Explorer):
-    """Acts with a copy of the network, `theta + sigma x N(0, 1)`; the learner's is never touched.
+    """Noise on the parameters (Plappert et al., 2018, 1706.01905): `theta + sigma x N(0, 1)`.
+
+    A copy of the network acts with it; the learner's is never touched.
 
     The noise is drawn anew when slot 0 begins an episode, for all slots of an env runner together:
     within an episode a state has the same action. Where weights change meanwhile, the noise stays.
@@ -192,7 +194,7 @@ class ParameterNoise(Explorer):
     means for actions depends on the network and changes as it learns.
 
     Attributes:
-        stddev: Sigma.
+        stddev: The standard deviation sigma.
     """
 
     def __init__(self, settings: ExplorationConfig, distribution: Distribution):
@@ -237,11 +239,11 @@ class ParameterNoise(Explorer):
 
     @torch.inference_mode()
     def adapted(self, module: PolicyModule, features: Any, generator: torch.Generator) -> float:
-        """Sigma, a little greater if actions with noise are too close, else a little less.
+        """Return a greater sigma if actions with noise are too close to those without, else a less.
 
         Args:
             module: The learner's network.
-            features: Of replayed observations, `[B, …]`.
+            features: Features of replayed observations, `[B, …]`.
             generator: Random stream of the noise, which is drawn for this comparison.
         """
         noisy = self._noisy(module, _draw_noise(module, generator))
@@ -278,7 +280,7 @@ def make_explorer(
 
     Args:
         exploration: The type and its options.
-        distribution: Of the actions.
+        distribution: The distribution of the actions.
         is_recurrent: Whether the network that acts keeps a state.
 
     Raises:
@@ -302,7 +304,7 @@ def make_explorer(
 
 
 def action_distance(distribution: Distribution, clean: Tensor, noisy: Tensor) -> float:
-    """How far actions are from another, by the inputs of their distributions, `[B, num_inputs]`.
+    """Return how far actions are apart, by the inputs of their distributions, `[B, num_inputs]`.
 
     Continuous: the root mean square of the difference of the most likely actions (eq. 9), where
     they are learned. Discrete: KL(clean || noisy) in nats, action values by their softmax (App. C).
@@ -318,7 +320,7 @@ def action_distance(distribution: Distribution, clean: Tensor, noisy: Tensor) ->
 
 
 def default_target(distribution: Distribution) -> float:
-    """The distance that sigma is steered to: `-log(1 - epsilon + epsilon / |A|)` (App. C)."""
+    """Return the distance to steer sigma to: `-log(1 - epsilon + epsilon / |A|)` (App. C)."""
     if isinstance(distribution, DiagGaussian):
         return _TARGET_STDDEV
     num_actions = max(2, distribution.num_inputs)
@@ -335,7 +337,7 @@ def _draw_seed(generator: torch.Generator | None) -> int:
 
 
 def normal(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Standard normal noise, on the device and of the dtype of a tensor.
+    """Draw standard normal noise, on the device and of the dtype of a tensor.
 
     It is drawn where the generator is, which may be elsewhere.
     """

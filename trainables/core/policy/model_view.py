@@ -47,8 +47,8 @@ class LayerView:
 
     Args:
         module: The network.
-        name: What errors and the table call it.
-        instead: What to say of names that it does not have.
+        name: The network's name in errors and in the table.
+        instead: Advice for names that it does not have.
     """
 
     def __init__(self, module: nn.Module, name: str, instead: Mapping[str, str] | None = None):
@@ -62,7 +62,7 @@ class LayerView:
         print(summary_of(self._module, self._name))
 
     def variables(self, as_dict: bool = False) -> list[Tensor] | dict[str, Tensor]:
-        """All parameters, in order or by name."""
+        """Return all parameters, in order or by name."""
         named: dict[str, Tensor] = dict(self._module.named_parameters())
         return named if as_dict else list(named.values())
 
@@ -85,7 +85,7 @@ class LayerView:
     if not TYPE_CHECKING:  # for mypy every attribute would then exist
 
         def __getattr__(self, name: str) -> Any:
-            """The network's, or an error that says what to call."""
+            """Return the network's attribute; an error says what to call instead."""
             if name.startswith("_"):  # also while it is copied
                 raise AttributeError(name)
             try:
@@ -101,7 +101,7 @@ class ModelView(LayerView):
     What it has no name for is looked up in the networks: `parameters()`, `state_dict()`, layers.
 
     Args:
-        policy: Whose networks.
+        policy: The policy with the networks.
     """
 
     def __init__(self, policy: Policy):
@@ -113,11 +113,11 @@ class ModelView(LayerView):
         """Run the networks forward, with gradients.
 
         Args:
-            given: Features, which gives what the networks give. Or `{"obs": …}`, as the reference
-                does: observations `[B, …]`, raw or as `get_preprocessor` transforms them. The
-                observation filter is applied to them.
-            state: With `{"obs": …}`, of a memory or of stacked frames; None begins an episode.
-            seq_lens: With `{"obs": …}`, ones: each row is a step.
+            given: Features, for the networks' own output. Or `{"obs": …}`, as in the reference:
+                observations `[B, …]`, raw or as `get_preprocessor` transforms them, which the
+                observation filter is applied to.
+            state: The memory's state or stacked frames, with `{"obs": …}`; None begins an episode.
+            seq_lens: Ones, with `{"obs": …}`: each row is a step.
 
         Returns:
             With `{"obs": …}` the inputs of the action distribution, `[B, num_inputs]` (of DQN what
@@ -143,7 +143,7 @@ class ModelView(LayerView):
         return out, like_given(state, after | frames)
 
     def value_function(self) -> Tensor:
-        """State values `[B]` of the last `model({"obs": …})`; of action values their maximum."""
+        """Return state values, or largest action values, `[B]` of the last `model({"obs": …})`."""
         return self._last_pass()[1]
 
     def last_output(self) -> Tensor:
@@ -160,11 +160,11 @@ class ModelView(LayerView):
         return output.dist_inputs, output.values, state
 
     def _takes(self, given: Mapping[str, Any]) -> bool:
-        """Tell whether a dict is one of features: an image of observations may be called `obs`."""
+        """Return whether a dict holds features: an image may be called `obs`."""
         return VECTOR in given or "obs" in self._policy.observations.preprocessor.spec.images
 
     def _look(self, obs: Any, state: AnyState) -> tuple[Features, State, State]:
-        """Features, the memory's state before them, and the frames after them."""
+        """Return features, the memory's state before them, and the frames after them."""
         policy = self._policy
         names = policy.initial_state(1)
         vectors = self._vectors(obs)
@@ -177,7 +177,7 @@ class ModelView(LayerView):
         return policy.observations.features_and_state(rows, before)
 
     def _vectors(self, obs: Any) -> Tensor | None:
-        """Preprocessed observations; None if they are raw, or may be."""
+        """Return preprocessed observations; None if they are raw, or may be."""
         policy = self._policy
         spec = policy.observations.preprocessor.spec
         is_made = policy.observations.frames is not None or policy.env_to_module is not None
@@ -196,12 +196,12 @@ class ModelView(LayerView):
 
 
 class QValueDistributions(NamedTuple):
-    """What `get_q_value_distributions` gives.
+    """Action values, and the distributions that they are means of.
 
     Attributes:
-        q_values: Q(s, a), `[B, A]`.
-        logits: Of each return's distribution over the atoms, `[B, A, K]`; Q itself if there is one.
-        probabilities: Their softmax, `[B, A, K]`.
+        q_values: Action values Q(s, a), `[B, A]`.
+        logits: Logits of each return's distribution over K atoms, `[B, A, K]`; Q of one atom.
+        probabilities: Softmax of the logits, `[B, A, K]`.
     """
 
     q_values: Tensor
@@ -215,10 +215,10 @@ class QModelView(ModelView):
     _module: QNetwork
 
     def get_q_value_distributions(self, model_out: Any) -> QValueDistributions:
-        """Action values, with both heads if there are two.
+        """Return action values, made by both heads if there are two.
 
         Args:
-            model_out: What `model({"obs": …})` gave, or the first part of it.
+            model_out: The result of `model({"obs": …})`, or the first part of it.
 
         Raises:
             ConfigError: if actions are masked, and it is not of the last forward pass.
@@ -231,7 +231,7 @@ class QModelView(ModelView):
         """Return what the state-value head gives, `[B, K]` with K atoms, `[B, 1]` without.
 
         Args:
-            model_out: See `get_q_value_distributions`.
+            model_out: The result of `model({"obs": …})`, or the first part of it.
         """
         value: Tensor = self.state_value_head(_hidden(model_out))
         return value
@@ -265,7 +265,7 @@ class QModelView(ModelView):
         return hidden, q_values.amax(-1), state
 
     def _features_of(self, hidden: Tensor) -> Features:
-        """Those that the heads' input was made of, which have the action mask."""
+        """Return the features that the heads' input was made of, which have the action mask."""
         last, _, features = self._last_pass()
         if action_mask_of(features) is not None and hidden is not last:
             raise ConfigError(
@@ -279,7 +279,7 @@ def summary_of(module: nn.Module, name: str) -> str:
 
     Args:
         module: The network.
-        name: What the table calls it.
+        name: The network's name in the table.
     """
     rows = [_COLUMNS]
     for path, layer in module.named_modules():

@@ -1,4 +1,4 @@
-"""What a policy makes of raw observations: how they are stored, and the features of them."""
+"""The way of raw observations through a policy: how they are stored, and their features."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from trainables.core.policy.connectors.pipelines import EnvToModule
 
 
 class Observations:
-    """From raw observations to features: connectors, frame stacks, preprocessor and filter.
+    """The way from raw observations to features: connectors, frames, preprocessor and filter.
 
     Args:
-        space: Of one raw observation.
-        connectors: The user's, before the preprocessor, or None.
-        distribution: Of the actions, which a mask is of.
-        actions: Between the distribution and the environment.
-        model: The `model` dict of the config.
+        space: The space of raw observations.
+        connectors: The user's connectors before the preprocessor, or None.
+        distribution: The distribution of the actions, which a mask is of.
+        actions: The way between the distribution's actions and the environment's.
+        model: The `model` of the config.
         observation_filter: "NoFilter" or "MeanStdFilter".
         action_mask_key: The key of a Dict observation that says which actions are allowed.
-        frame_stack: How many observations are seen as one.
-        device: Where features are computed.
+        frame_stack: The number of observations that are seen as one.
+        device: The device that features are computed on.
 
     Attributes:
-        space: Of one raw observation.
-        layout: How observations are stored.
-        frames: What a stack of frames looks like, or None.
-        num_frames: How many observations are seen as one.
-        preprocessor: From one-hot to images; its `spec` says what features look like.
+        space: The space of raw observations.
+        layout: The rows that observations are stored as.
+        frames: The stack of frames, or None.
+        num_frames: The number of observations that are seen as one.
+        preprocessor: The way from leaves to features, described by its `spec`.
         filter: Running mean and standard deviation of the features, or None.
         mask_path: The observation's leaf that says which actions are allowed, or None.
     """
@@ -162,7 +162,7 @@ class Observations:
         return self.preprocessor(self.frames.join(stacks))
 
     def seen(self, rollout: Rollout) -> Any:
-        """What `features` takes of the rows of a rollout, `[T+1, N, ...]`, in host memory."""
+        """Return what `features` takes of a rollout's rows, `[T+1, N, ...]`, in host memory."""
         if self.frames is None:
             return rollout.obs
         assert rollout.states is not None
@@ -170,7 +170,7 @@ class Observations:
         return stack_frames(*(as_tensor(array, torch.device("cpu")) for array in arrays))
 
     def _connected(self, obs: Any) -> Any:
-        """Stored observations as tensors, through the user's connectors."""
+        """Return stored observations as tensors, through the user's connectors."""
         tensors = self._tensors(obs)
         return tensors if self._connectors is None else self._connectors(tensors)
 
@@ -198,8 +198,8 @@ class Observations:
         """Return what is stored beside observations: the action and reward that led to them.
 
         Args:
-            actions: As the distribution gave them, `[N, …]`; None at the very start.
-            rewards: `[N]`.
+            actions: Actions as the distribution gave them, `[N, …]`; None at the very start.
+            rewards: The rewards of the actions, `[N]`.
             is_first: Whether the observations begin an episode, `[N]`: these get zeros.
         """
         if not self._extras or actions is None:
@@ -215,10 +215,10 @@ class Observations:
         return extras
 
     def encoded_actions(self, actions: Any, *, batched: bool = True) -> np.ndarray:
-        """Actions as the next observation's row has them, `[B, num_encoded]`.
+        """Return actions as the next observation's row has them, `[B, num_encoded]`.
 
         Args:
-            actions: As an environment (or a `module_to_env_connector`) is given them.
+            actions: Actions as an environment (or a `module_to_env_connector`) is given them.
             batched: Whether there are several.
         """
         stored = self._actions.to_stored(actions, batched=batched)
@@ -231,7 +231,7 @@ class Observations:
         return dict(self._extras)
 
     def without_action(self, obs: np.ndarray) -> np.ndarray | None:
-        """Which of stored observations `[N]` allow no action at all; None if there is no mask."""
+        """Return which of stored observations `[N]` allow no action; None if there is no mask."""
         if self.mask_path is None:
             return None
         if self._connectors is None:
@@ -241,7 +241,7 @@ class Observations:
         return (~self._distribution.allows_something(mask.reshape(len(obs), -1) != 0)).numpy()
 
     def not_finite(self, rows: np.ndarray) -> tuple[int, str] | None:
-        """The first row of stored `[N]` with NaN or infinity in it, and the leaf; None: no row.
+        """Return the first row of stored `[N]` with NaN or infinity, and its leaf; None: no row.
 
         What connectors make finite numbers of is none: infinity may be what a sensor says that
         sees nothing.
@@ -254,7 +254,7 @@ class Observations:
         return None if all(bool(part.isfinite().all()) for part in parts) else found
 
     def features_and_state(self, rows: np.ndarray, state: State) -> tuple[Features, State, State]:
-        """Features of rows, the memory's part of the state, and the frames from now on."""
+        """Return the features of rows, the memory's part of the state, and the frames after it."""
         if self.frames is None:
             return self.features(rows), state, {}
         stacked, frames = with_last(self._tensors(rows), state[FRAMES])
@@ -264,7 +264,7 @@ class Observations:
     def checked_rows(
         self, obs: Any, prev_action: Any, prev_reward: Any, *, batched: bool
     ) -> np.ndarray:
-        """Observations as stored rows, `[B, *shape]`."""
+        """Return observations that fit the space as stored rows, `[B, *shape]`."""
         for name, value, extra in (
             ("prev_action", prev_action, PREV_ACTION),
             ("prev_reward", prev_reward, PREV_REWARD),

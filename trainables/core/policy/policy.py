@@ -38,7 +38,7 @@ _FILE = "policy"
 
 
 class Policy(ComputesActions):
-    """Connectors and a module: raw observations in, actions for the environment out.
+    """Connectors and a module that turn raw observations into actions for the environment.
 
     See `ActingPolicy` for its arguments and attributes.
     """
@@ -53,7 +53,7 @@ class Policy(ComputesActions):
 
     @torch.inference_mode()
     def forward(self, obs: Any) -> ModuleOutput:
-        """Distribution inputs `[B, …]` and values `[B]` of raw observations, as `compute_actions`.
+        """Return distribution inputs `[B, …]` and values `[B]` of raw observations.
 
         A recurrent policy begins an episode with each of them.
         """
@@ -65,7 +65,7 @@ class Policy(ComputesActions):
         return self.one_step(self.module, features, state)[0]
 
     def value(self, obs: Any) -> Tensor:
-        """Values of raw observations, `[B]`; see `forward`."""
+        """Return the values of raw observations, `[B]`; see `forward`."""
         return self.forward(obs).values
 
     def dist_class(self, inputs: Tensor, model: Any = None) -> BoundDistribution:
@@ -91,7 +91,7 @@ class Policy(ComputesActions):
                 parameter.copy_(torch.as_tensor(np.array(weights[name])))
 
     def get_state(self) -> dict[str, Any]:
-        """Weights, filter statistics and what exploring means."""
+        """Return the weights, filter statistics and what exploring means."""
         state: dict[str, Any] = {
             "weights": self.get_weights(),
             "exploration": dict(self.exploration),
@@ -101,7 +101,7 @@ class Policy(ComputesActions):
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over `get_state`'s.
+        """Take over what `get_state` returned.
 
         Raises:
             ConfigError: if it is of another network, or of a policy with another filter.
@@ -149,8 +149,9 @@ class Policy(ComputesActions):
         """Load a policy from its folder or from a checkpoint's.
 
         Args:
-            folder: What `save`, `tunescape export` or a checkpoint wrote; also Ray's `Checkpoint`.
-            device: Where the module computes.
+            folder: A folder that `save`, `tunescape export` or a trial wrote; also Ray's
+                `Checkpoint`.
+            device: The device that the module computes on.
             trust: Custom models and connectors, as `module:name`, that may be imported if the
                 folder names them. Without it, loading runs no code.
 

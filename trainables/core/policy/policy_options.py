@@ -28,9 +28,9 @@ def trusted_options(options: dict[str, Any], trust: Collection[str], what: str) 
     """Return the options that a policy is made with, with the callables that they name.
 
     Args:
-        options: As they were stored.
+        options: The options as they were stored.
         trust: Code that may be imported, as `module:name`.
-        what: Whose they are, for messages.
+        what: The name of their owner, for messages.
 
     Raises:
         CheckpointError: naming what is not harmless and not trusted.
@@ -64,7 +64,7 @@ def checked_options(options: dict[str, Any]) -> tuple[dict[str, Any], list[Doubt
 
 
 def _module_doubts(module: dict[str, Any]) -> Iterator[Doubt]:
-    """Of the options of networks: numbers, and dicts of settings like `model`."""
+    """Yield what is not harmless in a module's options: numbers, and dicts like `model`."""
     for name, value in module.items():
         if name == "type":  # a name in `catalog.MODULES`, or an error
             continue

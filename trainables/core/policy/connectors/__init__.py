@@ -1,1 +1,1 @@
-"""What observations and actions pass through on their way."""
+"""Connectors: the steps between raw observations, features, actions and the environment."""

@@ -21,16 +21,16 @@ from trainables.core.errors import ConfigError
 
 
 class ActionConnector:
-    """Stored actions -> actions for the environment, and back.
+    """The way from stored actions to actions for the environment, and back.
 
     A stored action of a Dict or Tuple space is one vector: its leaves flattened, in the space's
     order. See `Joint`.
 
     Args:
         space: The environment's action space.
-        distribution: Where actions come from.
-        normalize: Stretch [-1, 1] to the bounds of bounded Boxes of floats, then clip to them.
-        clip: Clip Boxes of floats to their bounds without stretching.
+        distribution: The distribution that actions are drawn from.
+        normalize: Whether to stretch [-1, 1] to the bounds of Boxes of floats, then clip to them.
+        clip: Whether to clip Boxes of floats to their bounds without stretching.
 
     Raises:
         ConfigError: if a leaf is not supported, or is squashed and has no bounds.
@@ -56,10 +56,10 @@ class ActionConnector:
         self._is_plain = PLAIN in leaves
 
     def __call__(self, actions: Tensor) -> Any:
-        """Actions for a vector environment, of the dtypes of its space and inside it.
+        """Return actions for a vector environment, of the dtypes of its space and inside it.
 
         Args:
-            actions: Stored ones, `[N, …]`.
+            actions: Stored actions, `[N, …]`.
 
         Returns:
             An array `[N, *shape]`; for Dict and Tuple spaces a dict or tuple of them, nested as
@@ -76,14 +76,14 @@ class ActionConnector:
         return {p: leaf.tensor(part) for p, leaf, part in self._split(actions)}
 
     def to_stored_tensor(self, actions: Tensor) -> Tensor:
-        """Stored actions as `to_stored` gives them of `tensors`: clipped, if they were."""
+        """Return stored actions as `to_stored` gives them of `tensors`: clipped, if they were."""
         stored = [leaf.to_stored_tensor(part) for _, leaf, part in self._split(actions)]
         if self._is_plain:
             return stored[0].to(self._dtype)
         return torch.cat([part.reshape(part.shape[0], -1) for part in stored], -1).to(self._dtype)
 
     def _split(self, actions: Tensor) -> list[tuple[str, _Discrete | _Continuous, Tensor]]:
-        """Path, leaf and stored actions `[N, *shape]` of each."""
+        """Return path, leaf and stored actions `[N, *shape]` of each."""
         if self._is_plain:
             return [(PLAIN, self._leaves[0], actions)]
         parts = zip(
@@ -92,11 +92,11 @@ class ActionConnector:
         return [(p, leaf, own.reshape(own.shape[0], *shape)) for p, leaf, shape, own in parts]
 
     def scaled(self, unsquash: bool | None, clip: bool | None) -> ActionConnector:
-        """One that leaves Boxes of floats in the normalised space, stretches or clips them.
+        """Return a connector that stretches or clips Boxes of floats otherwise.
 
         Args:
-            unsquash: Stretch [-1, 1] to the bounds, and clip to them; None: as this one does.
-            clip: Clip what is not stretched; None: as this one does.
+            unsquash: Whether to stretch [-1, 1] to the bounds and clip; None: as this one does.
+            clip: Whether to clip what is not stretched; None: as this one does.
 
         Returns:
             This one, if it does so already.
@@ -111,16 +111,16 @@ class ActionConnector:
         return made
 
     def single(self, actions: Any, index: int = 0) -> Any:
-        """One action of a batch for the environment, as an environment by itself takes it."""
+        """Return one action of a batch for the environment, as one environment takes it."""
         return single_action(self.space, actions, index)
 
     def to_stored(self, actions: Any, *, batched: bool = True) -> Tensor:
-        """Stored actions of an environment's: the inverse of a call, up to rounding and clipping.
+        """Return an environment's actions as they are stored: undoes a call, but for rounding.
 
         Args:
-            actions: A batch as a vector environment takes it, see `__call__`.
-            batched: False if it is a single action, which is then stored without a batch axis. A
-                batch of a Dict or Tuple space may also be a list of single actions.
+            actions: A batch as a vector environment takes it, see `__call__`; of a Dict or Tuple
+                space it may also be a list of single actions.
+            batched: Whether it is a batch; a single action is stored without a batch axis.
 
         Raises:
             ConfigError: naming the leaf that is not of the space. Boxes may be left: what clipping
@@ -142,7 +142,7 @@ class ActionConnector:
 
 
 class _Discrete:
-    """Choices counted from 0 -> choices of the space, by what it starts at."""
+    """The way from choices counted from 0 to choices of the space, by what it starts at."""
 
     def __init__(self, space: gym.Space):
         self._space_dtype = space.dtype
@@ -160,8 +160,7 @@ class _Discrete:
         return array.astype(self._space_dtype, copy=False)
 
     def scaled(self, unsquash: bool | None, clip: bool | None) -> _Discrete:
-        """Itself: choices have no bounds to be stretched to."""
-        return self
+        return self  # choices have no bounds to be stretched to
 
     def tensor(self, actions: Tensor) -> Tensor:
         """Return what a call gives, as a tensor."""
@@ -179,7 +178,7 @@ class _Discrete:
 
 
 class _Continuous:
-    """Elements of a distribution -> elements of a Box of floats."""
+    """The way from elements of a distribution to elements of a Box of floats."""
 
     def __init__(self, space: gym.Space, path: str, is_squashed: bool, normalize: bool, clip: bool):
         assert isinstance(space, gym.spaces.Box)
@@ -259,12 +258,12 @@ class _Continuous:
 
 
 def torch_dtype(dtype: Any) -> torch.dtype:
-    """PyTorch's type of the same name."""
+    """Return PyTorch's type of the same name."""
     return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
 def single_action(space: gym.Space, actions: Any, index: int = 0) -> Any:
-    """One action of a batch for a vector environment, as an environment by itself takes it."""
+    """Return one action of a batch for a vector environment, as one environment takes it."""
     return _map(space, actions, lambda leaf, array: _row(leaf, array, index))
 
 
@@ -278,7 +277,7 @@ def _build(space: gym.Space, arrays: Iterator[np.ndarray]) -> Any:
 
 
 def _map(space: gym.Space, tree: Any, function: Callable[[gym.Space, Any], Any]) -> Any:
-    """The tree of `function(leaf's space, leaf)`, called in the order of the space's leaves."""
+    """Return the tree of `function(leaf's space, leaf)`, called in the order of the leaves."""
     if isinstance(space, gym.spaces.Dict):
         return {key: _map(part, tree[key], function) for key, part in space.spaces.items()}
     if isinstance(space, gym.spaces.Tuple):

@@ -1,4 +1,4 @@
-"""What lies between an environment and a module: from observations to features."""
+"""The observation filter: features scaled by running means and standard deviations."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class RunningMoments:
         return np.where(std > 1e-8, std, 1.0)
 
     def get_state(self) -> dict[str, Any]:
-        """Counts and moments."""
+        """Return count and moments."""
         return {"count": self.count, "mean": self.mean.copy(), "m2": self.m2.copy()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over `get_state`'s."""
+        """Take over what `get_state` returned."""
         self.count = int(state["count"])
         self.mean = like(self.mean, state["mean"], "mean")
         self.m2 = like(self.m2, state["m2"], "m2")
 
 
 class MeanStdFilter:
-    """Scales features by running statistics, which stay as they are until `merge` or `set_state`.
+    """A scale of features by running statistics, which change by `merge` and `set_state` alone.
 
     Frozen in between, so that sampling, values and every epoch of an update see the same features
     and the probability ratio of the first epoch is exactly 1.
@@ -73,7 +73,7 @@ class MeanStdFilter:
         self._refresh()
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Features with mean 0 and standard deviation 1, within 10 standard deviations; float32.
+        """Return features with mean 0 and deviation 1, clipped to 10 deviations, as float32.
 
         The mean is taken off in float64: what is far from 0, as times are, differs in digits that
         float32 does not have.

@@ -32,7 +32,7 @@ _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_
 
 
 class EnvSpaces(NamedTuple):
-    """What a factory gets as `env`: a policy has no environment, but knows its spaces."""
+    """The argument `env` of a factory: a policy has no environment, but knows its spaces."""
 
     observation_space: gym.Space
     action_space: gym.Space
@@ -47,12 +47,12 @@ class Signature:
     observation space. Two arguments before an environment can only be `env` and the module.
 
     Args:
-        setting: It is given for.
+        setting: The name of the setting that it is given for.
         found: The callable.
         options: Names of parameters that are given by keyword.
 
     Attributes:
-        makes_connectors: Whether it is called once, and what it returns are the connectors.
+        makes_connectors: Whether it is called once and returns the connectors.
         takes_module: Whether it makes them of the module, too.
     """
 
@@ -113,7 +113,7 @@ class Signature:
 
 
 def made_connectors(setting: str, result: Any) -> str:
-    """What to add where a connector gave a function: it was meant to make connectors, it seems."""
+    """Return what an error adds where a connector gave a function: it may be a factory."""
     if not callable(result):
         return ""
     return f" (a function that makes connectors takes {_FACTORIES[setting]}, by these names)"
@@ -123,10 +123,10 @@ class Connector(NamedTuple):
     """A connector of the user's.
 
     Attributes:
-        name: What errors call it.
-        call: Applies it.
-        space: Says what space it makes of one, if it is a class with a method of that name.
-        of_module: Of one that is still to be made with the networks: makes what takes its place.
+        name: The connector's name in errors.
+        call: The function that applies it.
+        space: Tells the space that it makes of one, if it is a class with a method of that name.
+        of_module: Makes the connectors that take its place, once there are networks; or None.
     """
 
     name: str
@@ -166,9 +166,9 @@ def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None) -> list[
     """Return the connectors that a setting gives, in order.
 
     Args:
-        given: See `ALLOWED`; None: none.
-        setting: What errors call it; it decides what a connector takes, see `Signature`.
-        spaces: What factories get; None: there are none.
+        given: The value of the setting; None: no connectors.
+        setting: The name of the setting, which decides what a connector takes; see `Signature`.
+        spaces: The spaces that factories get; None: there are none.
 
     Raises:
         ConfigError: naming the connector and what is wrong with it.
@@ -187,7 +187,7 @@ def make_connectors(given: Any, setting: str, spaces: EnvSpaces | None) -> list[
 def _make(
     found: Any, options: dict[str, Any], setting: str, name: str, spaces: EnvSpaces | None
 ) -> list[Connector]:
-    """What an entry stands for: itself, an object of the class, or what the factory returns."""
+    """Return what an entry stands for: itself, a class's object, or a factory's connectors."""
     signature = Signature(setting, found, options)
     if signature.takes_module:
 

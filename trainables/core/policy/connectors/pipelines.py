@@ -33,11 +33,11 @@ class EnvToModule:
     is learned from, so that it must give the same for the same observations.
 
     Args:
-        connectors: In order.
-        space: Of one observation of the environment.
+        connectors: The connectors in order.
+        space: The space of the environment's observations.
 
     Attributes:
-        space: Of one observation as the last one makes it.
+        space: The space of observations as the last connector makes them.
 
     Raises:
         ConfigError: naming the connector and what is wrong with what it makes.
@@ -53,11 +53,11 @@ class EnvToModule:
             self._leaves.append({path: leaf for path, (_, leaf) in leaves.items()})
 
     def __call__(self, leaves: Tensor | Mapping[str, Tensor]) -> Tensor | dict[str, Tensor]:
-        """What the pipeline makes of stored observations.
+        """Return what the pipeline makes of stored observations.
 
         Args:
-            leaves: `[..., *shape]` of a plain space, or by path. What is stored beside an
-                observation stays as it is.
+            leaves: Rows `[..., *shape]` of a plain space, or leaves by path. What is stored beside
+                an observation stays as it is.
         """
         by_path = {PLAIN: leaves} if isinstance(leaves, Tensor) else dict(leaves)
         inputs = {path: by_path.pop(path) for path in self._leaves[0]}
@@ -96,12 +96,12 @@ class ModuleToEnv:
     dict or tuple of them. The learner keeps the module's own actions.
 
     Args:
-        connectors: In order, from the module to the environment.
-        env_space: Of one action of the environment.
+        connectors: The connectors in order, from the module to the environment.
+        env_space: The space of the environment's actions.
 
     Attributes:
-        space: Of one action of the module: the environment's, unless a connector's `space` says,
-            given the space that it makes actions for, what it makes them of.
+        space: The space of the module's actions: the environment's, unless a connector's `space`
+            says, given the space that it makes actions for, what it makes them of.
 
     Raises:
         ConfigError: naming the connector and what is wrong with its space.
@@ -137,7 +137,7 @@ class ModuleToEnv:
         self._connectors = made
 
     def __call__(self, actions: Any) -> Any:
-        """Actions for the environment, of the shapes and dtypes of its space."""
+        """Return actions for the environment, of the shapes and dtypes of its space."""
         for connector in self._connectors:
             actions = connector.apply(_BEHIND, actions)
         return self._fitted(self._env_space, actions)
@@ -214,7 +214,7 @@ def _space_after(connector: Connector, space: gym.Space) -> gym.Space:
 
 
 def _examples(leaf: gym.Space) -> np.ndarray:
-    """Some observations of a leaf: the least of integers, what is nearest to 0 of a Box."""
+    """Return some observations of a leaf: the least integers, what of a Box is nearest to 0."""
     if isinstance(leaf, gym.spaces.Box):
         least = np.clip(np.zeros(leaf.shape, leaf.dtype), leaf.low, leaf.high)
     else:
