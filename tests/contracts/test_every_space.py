@@ -91,7 +91,7 @@ def is_image(leaf: gym.Space) -> bool:
 
 
 def leaves(space: gym.Space) -> list[gym.Space]:
-    return [leaf for _, leaf in leaf_spaces(space).values()]
+    return list(leaf_spaces(space).values())
 
 
 def check_training(algorithm: type[Algorithm], config: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ class TraceWriter(Watch):
         self._spaces = {"obs": observation_space, "action": action_space}
         self.left_out = [
             _column("obs", leaf)
-            for leaf, (_, space) in leaf_spaces(observation_space).items()
+            for leaf, space in leaf_spaces(observation_space).items()
             if math.prod(space.shape or ()) > MAX_ELEMENTS and not with_images
         ]
         self._rows: dict[str, np.ndarray] = {}

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.data.spaces import PLAIN, leaf_spaces
+from trainables.core.data.spaces import PLAIN, leaf_keys, leaf_spaces
 
 
 class ObservationLayout:
@@ -32,16 +32,15 @@ class ObservationLayout:
 
     def __init__(self, space: gym.Space, extras: Mapping[str, int] | None = None):
         self.space = space
-        leaves = leaf_spaces(space)
-        self.leaf_spaces = {path: leaf for path, (_, leaf) in leaves.items()}
-        self._keys = {path: keys for path, (keys, _) in leaves.items()}
+        self.leaf_spaces = leaf_spaces(space)
+        self._keys = leaf_keys(space)
         self._extras = dict(extras or {})
         self._float_paths = [
             path
             for path, leaf in self.leaf_spaces.items()
             if np.issubdtype(leaf.dtype, np.floating)
         ]
-        self.is_plain = PLAIN in leaves and not self._extras
+        self.is_plain = PLAIN in self.leaf_spaces and not self._extras
         self.dtype: np.dtype
         self.shape: tuple[int, ...]
         if self.is_plain:

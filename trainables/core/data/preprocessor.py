@@ -66,7 +66,7 @@ class Preprocessor:
         images: dict[str, ImageSpec] = {}
         slices: dict[str, tuple[int, int]] = {}
         num_features = num_mask = 0
-        leaves = {path: leaf for path, (_, leaf) in leaf_spaces(space).items()}
+        leaves = leaf_spaces(space)
         is_wide = exact and any(_is_wide(leaf) for leaf in leaves.values())
         dtype = torch.float64 if is_wide else torch.float32
         for path, leaf in leaves.items():

@@ -1,8 +1,8 @@
-"""What spaces are supported, their leaves, and what fits them."""
+"""Spaces that are supported, their leaves, and the check of what fits them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -23,10 +23,8 @@ _LEAVES = (
 _NESTED = (gym.spaces.Dict, gym.spaces.Tuple)
 
 
-def leaf_spaces(
-    space: gym.Space, what: str = "observation space"
-) -> dict[str, tuple[Keys, gym.Space]]:
-    """Return the leaves of a space by path: the keys that lead to each, and its space.
+def leaf_spaces(space: gym.Space, what: str = "observation space") -> dict[str, gym.Space]:
+    """Return the leaves of a space by path: the keys that lead to each.
 
     Keys are joined by "/", e.g. `camera/rgb` or `0/1`; the path of a plain space is `PLAIN`.
 
@@ -37,7 +35,7 @@ def leaf_spaces(
     Raises:
         ConfigError: if a leaf is not supported, if two have the same path, or if there is none.
     """
-    leaves: dict[str, tuple[Keys, gym.Space]] = {}
+    leaves: dict[str, gym.Space] = {}
     for keys, leaf in _walk(space, ()):
         path = path_of(keys)
         if not isinstance(leaf, _LEAVES):
@@ -47,16 +45,21 @@ def leaf_spaces(
                 f"{what}: the key {path!r} is not allowed; allowed: keys that do not begin with "
                 "'@', and that stay apart when nested ones are joined by '/'"
             )
-        leaves[path] = (keys, leaf)
+        leaves[path] = leaf
     if not leaves:
         raise ConfigError(f"{what} {space} is not supported: it has no leaves")
     return leaves
 
 
+def leaf_keys(space: gym.Space) -> dict[str, Keys]:
+    """Return the keys that lead to each leaf of a space, by path."""
+    return {path_of(keys): keys for keys, _ in _walk(space, ())}
+
+
 def leaves_of(space: gym.Space, tree: Any) -> dict[str, Any]:
     """Return the leaves of a tree that is nested as a space is, by path."""
     leaves = {}
-    for path, (keys, _) in leaf_spaces(space).items():
+    for path, keys in leaf_keys(space).items():
         leaves[path] = tree
         for key in keys:
             leaves[path] = leaves[path][key]
@@ -74,6 +77,16 @@ def _tree(space: gym.Space, leaves: Mapping[str, Any], keys: Keys) -> Any:
     if isinstance(space, gym.spaces.Tuple):
         return tuple(_tree(part, leaves, (*keys, i)) for i, part in enumerate(space.spaces))
     return leaves[path_of(keys)]
+
+
+def map_leaves(function: Callable[[gym.Space, Any], Any], space: gym.Space, tree: Any) -> Any:
+    """Return the tree of `function(leaf's space, leaf)`, called in the order of the leaves."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: map_leaves(function, part, tree[key]) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        parts = zip(space.spaces, tree, strict=True)
+        return tuple(map_leaves(function, part, leaf) for part, leaf in parts)
+    return function(space, tree)
 
 
 def path_of(keys: Keys) -> str:
@@ -97,7 +110,7 @@ def check_observation(
 
     Args:
         space: The space of one observation.
-        obs: One observation, or a batch, nested as the space is.
+        obs: An observation or a batch of them, nested as the space is.
         batched: Whether it is a batch: every leaf has one axis more at the front. A batch of a
             Dict or Tuple space may also be a list of single observations.
         what: The name of the observation in errors.

@@ -6,6 +6,7 @@ A `Distribution` knows an action space; what it is given is the network's output
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -81,6 +82,14 @@ class Distribution(ABC):
         """Draw one action for each row uniformly over those the inputs do not mask."""
         raise ConfigError(f"{type(self).__name__} is over a space without a uniform distribution")
 
+    def _flat(self, actions: Tensor) -> Tensor:
+        """Return actions `[..., *action_shape]` as `[..., elements]`."""
+        leading = actions.shape[: actions.dim() - len(self.action_shape)]
+        return actions.reshape(*leading, math.prod(self.action_shape))
+
+    def _shaped(self, flat: Tensor) -> Tensor:
+        return flat.reshape(*flat.shape[:-1], *self.action_shape)
+
     def mask(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """Return inputs under which only allowed actions have a probability.
 
@@ -102,7 +111,12 @@ def mask_logits(logits: Tensor, mask: Tensor) -> Tensor:
     A row that allows nothing counts as one that allows everything. That happens only where no
     action follows, e.g. on the last observation of an episode: whoever acts looks before.
     """
-    return logits.masked_fill(~(mask | ~mask.any(-1, keepdim=True)), ILLEGAL)
+    return logits.masked_fill(~legal_actions(mask), ILLEGAL)
+
+
+def legal_actions(mask: Tensor) -> Tensor:
+    """Return a mask `[..., n]`, all True in rows that allow nothing; see `mask_logits`."""
+    return mask | ~mask.any(-1, keepdim=True)
 
 
 def sum_logps(logps: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ def distribution_for(space: gym.Space, *, squash: bool = False) -> Distribution:
     leaves = leaf_spaces(space, "action space")
     if PLAIN in leaves:
         return _leaf_distribution(space, PLAIN, squash)
-    parts = {path: _leaf_distribution(leaf, path, squash) for path, (_, leaf) in leaves.items()}
+    parts = {path: _leaf_distribution(leaf, path, squash) for path, leaf in leaves.items()}
     if all(isinstance(part, DiagGaussian) for part in parts.values()):
         gaussian = SquashedGaussian if squash else DiagGaussian
         return gaussian((sum(math.prod(part.action_shape) for part in parts.values()),))

@@ -105,15 +105,6 @@ class MultiCategorical(Distribution):
             inputs = pad(inputs, (0, 1), value=filling)[..., self._places.to(inputs.device)]
         return inputs.unflatten(-1, (self._num_parts, self._width))
 
-    def _flat(self, actions: Tensor) -> Tensor:
-        """Actions `[..., *action_shape]` as `[..., parts]`."""
-        return actions.reshape(
-            *actions.shape[: actions.dim() - len(self.action_shape)], self._num_parts
-        )
-
-    def _shaped(self, flat: Tensor) -> Tensor:
-        return flat.reshape(*flat.shape[:-1], *self.action_shape)
-
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._shaped(categorical_sample(self._rows(inputs), generator))
 
@@ -167,23 +158,15 @@ class MultiBernoulli(Distribution):
         self.num_inputs = self.num_encoded = math.prod(shape)
         self.num_mask = 2 * self.num_inputs
 
-    def _flat(self, actions: Tensor) -> Tensor:
-        return actions.reshape(
-            *actions.shape[: actions.dim() - len(self.action_shape)], self.num_inputs
-        )
-
-    def _shaped(self, bits: Tensor) -> Tensor:
-        return bits.reshape(*bits.shape[:-1], *self.action_shape).long()
-
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         draw = torch.rand(inputs.shape, generator=generator, device=inputs.device)  # in [0, 1)
-        return self._shaped(draw < inputs.sigmoid())
+        return self._shaped(draw < inputs.sigmoid()).long()
 
     def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self.sample(torch.where(inputs.abs() == -ILLEGAL, inputs, 0.0), generator)
 
     def mode(self, inputs: Tensor) -> Tensor:
-        return self._shaped(inputs > 0)
+        return self._shaped(inputs > 0).long()
 
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
         return sum_logps(logsigmoid(torch.where(self._flat(actions) == 1, inputs, -inputs)))

@@ -31,12 +31,6 @@ class DiagGaussian(Distribution):
         mean, log_std = inputs.split(self._size, -1)
         return mean, log_std
 
-    def _shaped(self, flat: Tensor) -> Tensor:
-        return flat.reshape(*flat.shape[:-1], *self.action_shape)
-
-    def _flat(self, actions: Tensor) -> Tensor:
-        return actions.reshape(*actions.shape[: actions.dim() - len(self.action_shape)], self._size)
-
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         mean, log_std = self._parameters(inputs)
         noise = torch.empty_like(mean).normal_(generator=generator)
@@ -66,7 +60,7 @@ class SquashedGaussian(DiagGaussian):
     """tanh of a diagonal Gaussian: actions in (-1, 1).
 
     Stored actions are the samples BEFORE tanh: the density of a saturated action cannot be told
-    from the action itself. `squash` gives what the environment's scale is mapped from.
+    from the action itself.
     """
 
     def _parameters(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,11 +109,6 @@ class SquashedGaussian(DiagGaussian):
 
     def encode(self, actions: Tensor) -> Tensor:
         return self._flat(actions).tanh().to(torch.float32)
-
-    @staticmethod
-    def squash(actions: Tensor) -> Tensor:
-        """Actions in (-1, 1) from stored ones."""
-        return actions.tanh()
 
 
 def _normal_quadrature(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -34,7 +34,7 @@ from trainables.core.export.torch_program import TORCH_FILE, torch_program
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.acting_policy import Acted
 from trainables.core.policy.action_arguments import AnyState, like_given, named_state
-from trainables.core.policy.compute_actions import Computed
+from trainables.core.policy.compute_actions import Computed, check_allowed
 from trainables.core.policy.connectors.actions import single_action
 from trainables.core.policy.policy import Policy
 
@@ -219,10 +219,7 @@ class ExportedPolicy:
         batched: bool,
     ) -> Any:
         rows = self.observations.checked_rows(obs, prev_reward, batched=batched)
-        impossible = self.observations.without_action(rows)
-        if impossible is not None and impossible.any():
-            row, mask = int(impossible.argmax()), self.observations.mask_path
-            raise ConfigError(f"observation {row}: {mask!r} allows no action")
+        check_allowed(self.observations, rows)
         before = self._checked_state(state, len(rows))
         _refuse_exploring(bool(explore))
         outputs = self._outputs(rows, before)

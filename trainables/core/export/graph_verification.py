@@ -175,7 +175,7 @@ class _Comparison:
     def __init__(self, policy: Policy, graph: PolicyGraph, report: _Report):
         self._policy, self._graph, self._report = policy, graph, report
         self.nudged = _nudged(graph)
-        self._leaves = {path: leaf for path, (_, leaf) in leaf_spaces(policy.action_space).items()}
+        self._leaves = leaf_spaces(policy.action_space)
         stretches = policy.options["normalize_actions"] or is_squashed(policy.distribution)
         self._scales = {
             path: _reach(leaf) if stretches else None for path, leaf in self._leaves.items()

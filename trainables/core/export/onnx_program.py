@@ -14,10 +14,8 @@ import numpy as np
 import torch
 
 from trainables.core.errors import ConfigError
-from trainables.core.export.description import graph_description, write_description
 from trainables.core.export.graph_observations import Recording
-from trainables.core.export.graph_verification import verified
-from trainables.core.export.torch_program import TracedGraph
+from trainables.core.export.torch_program import TracedGraph, write_program
 from trainables.core.policy.policy import Policy
 
 ONNX_FILE = "policy.onnx"
@@ -57,24 +55,18 @@ def export_onnx(
             f"onnx opset = {opset!r} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}"
         )
     traced = TracedGraph(policy)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    work = folder / f".new-{ONNX_FILE}"
-    try:
-        _convert(traced, opset, work)
-        onnx.checker.check_model(str(work), full_check=True)
-        report = verified(policy, traced.graph, onnx_program(work), recordings)
-        versions = {
-            "torch": torch.__version__,
-            "onnx": onnx.__version__,
-            "onnxruntime": _libraries("onnxruntime").__version__,
-            "opset": opset,
-        }
-        description = graph_description(policy, traced.graph, traced.outputs, report, versions)
-        write_description(folder / ONNX_FILE, description, work)
-    finally:
-        work.unlink(missing_ok=True)
-    return folder / ONNX_FILE
+    versions = {
+        "torch": torch.__version__,
+        "onnx": onnx.__version__,
+        "onnxruntime": _libraries("onnxruntime").__version__,
+        "opset": opset,
+    }
+
+    def save(path: Path) -> None:
+        _convert(traced, opset, path)
+        onnx.checker.check_model(str(path), full_check=True)
+
+    return write_program(traced, Path(folder) / ONNX_FILE, save, onnx_program, versions, recordings)
 
 
 def onnx_program(path: str | os.PathLike[str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from trainables.core.errors import ConfigError
 from trainables.core.export.description import graph_description, write_description
 from trainables.core.export.graph_observations import Recording, sampled
-from trainables.core.export.graph_verification import verified
+from trainables.core.export.graph_verification import Run, verified
 from trainables.core.export.policy_graph import Named, PolicyGraph, TensorSpec
 from trainables.core.policy.policy import Policy
 
@@ -84,20 +85,49 @@ def export_torch_program(
         ConfigError: if the policy cannot be exported, or the program acts otherwise than it.
     """
     traced = TracedGraph(policy)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / TORCH_FILE
-    work = folder / f".new-{TORCH_FILE}"
+
+    def save(path: Path) -> None:
+        torch.export.save(traced.program, path)
+
+    file, versions = Path(folder) / TORCH_FILE, {"torch": torch.__version__}
+    return write_program(traced, file, save, torch_program, versions, recordings)
+
+
+def write_program(
+    traced: TracedGraph,
+    file: Path,
+    save: Callable[[Path], None],
+    load: Callable[[Path], Run],
+    versions: dict[str, Any],
+    recordings: list[Recording] | None,
+) -> Path:
+    """Write a graph's file and its description, if it acts as the policy does.
+
+    Args:
+        traced: The graph.
+        file: The file; it takes its place once it is checked.
+        save: Writes the graph to a path.
+        load: Returns what a file computes, arrays by name of arrays by name.
+        versions: Versions of the libraries that make the file, by name.
+        recordings: Observations to check it on besides sampled ones.
+
+    Returns:
+        The file.
+
+    Raises:
+        ConfigError: if it acts otherwise than the policy.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    work = file.with_name(f".new-{file.name}")
     try:
-        torch.export.save(traced.program, work)
-        report = verified(policy, traced.graph, torch_program(work), recordings)
-        description = graph_description(
-            policy, traced.graph, traced.outputs, report, {"torch": torch.__version__}
-        )
-        write_description(path, description, work)
+        save(work)
+        policy, graph = traced.policy, traced.graph
+        report = verified(policy, graph, load(work), recordings)
+        description = graph_description(policy, graph, traced.outputs, report, versions)
+        write_description(file, description, work)
     finally:
         work.unlink(missing_ok=True)
-    return path
+    return file
 
 
 def torch_program(path: str | os.PathLike[str]) -> Any:

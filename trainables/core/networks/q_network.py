@@ -14,7 +14,7 @@ from torch.nn.functional import linear
 
 from trainables.core.config.model import ModelConfig
 from trainables.core.data.features import Features, FeatureSpec, action_mask_of
-from trainables.core.distributions.base import ILLEGAL, Distribution
+from trainables.core.distributions.base import ILLEGAL, Distribution, legal_actions
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
 from trainables.core.networks.mlp import activation_layer, linear_layer
@@ -109,7 +109,7 @@ class QNetwork(PolicyModule):
         shape = (*hidden.shape[:-1], -1, self.num_atoms)
         advantage = self.advantage(hidden).view(shape)
         mask = action_mask_of(features)
-        legal = None if mask is None else _legal(mask).unsqueeze(-1)  # [..., A, 1]
+        legal = None if mask is None else legal_actions(mask).unsqueeze(-1)  # [..., A, 1]
         if self.state_value is None:
             logits = advantage
         else:
@@ -214,11 +214,6 @@ class NoisyLinear(nn.Module):
             self.weight, self.weight_sigma, torch.outer(self.eps_out, self.eps_in)
         )
         return linear(x, weight, torch.addcmul(self.bias, self.bias_sigma, self.eps_out))
-
-
-def _legal(mask: Tensor) -> Tensor:
-    """Return the mask `[..., A]`, but all actions where it allows none; see `mask_logits`."""
-    return mask | ~mask.any(-1, keepdim=True)
 
 
 def _mean_over_actions(advantage: Tensor, legal: Tensor | None) -> Tensor:

@@ -138,7 +138,7 @@ class SoftActorCritic(PolicyModule):
     def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:
         if isinstance(space, gym.spaces.Discrete):
             return Categorical(int(space.n))
-        for path, (_, leaf) in leaf_spaces(space, "action space").items():
+        for path, leaf in leaf_spaces(space, "action space").items():
             where = "" if path == PLAIN else f" at {path!r}"
             if not is_float_box(leaf):
                 raise ConfigError(

@@ -12,6 +12,7 @@ from torch import Tensor
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State, state_arrays
+from trainables.core.policy.actable import SeesObservations
 from trainables.core.policy.acting_policy import Acted, ActingPolicy
 from trainables.core.policy.action_arguments import (
     ActionArguments,
@@ -98,11 +99,7 @@ class ComputesActions(ActingPolicy):
         given = ActionArguments(
             obs, state, prev_action, prev_reward, unsquash_actions, clip_actions
         ).with_more(input_dict, kwargs, self._sees)
-        rows = self.observations.checked_rows(
-            given.obs, given.prev_action, given.prev_reward, batched=True
-        )
-        before = named_state(given.state, self._state_names)
-        result = self.compute_rows(rows, before, explore, full_fetch, self._connector_for(given))
+        result = self._computed(given, explore, full_fetch, batched=True)
         if not isinstance(result, Computed):
             return result
         return result._replace(state=like_given(given.state, result.state))
@@ -128,19 +125,12 @@ class ComputesActions(ActingPolicy):
         given = ActionArguments(
             obs, state, prev_action, prev_reward, unsquash_action, clip_action
         ).with_more(input_dict, kwargs, self._sees)
-        rows = self.observations.checked_rows(
-            given.obs, given.prev_action, given.prev_reward, batched=False
-        )
-        before = {
-            name: _tensor(part)[None]
-            for name, part in named_state(given.state, self._state_names).items()
-        }
-        result = self.compute_rows(rows, before, explore, full_fetch, self._connector_for(given))
+        result = self._computed(given, explore, full_fetch, batched=False)
         if not isinstance(result, Computed):
             return single_action(self.action_space, result)
         extra = {k: value[0] for k, value in result.extra.items() if k != MODULE_ACTIONS}
         if MODULE_ACTIONS in result.extra:
-            extra[MODULE_ACTIONS] = self.actions.single(result.extra[MODULE_ACTIONS])
+            extra[MODULE_ACTIONS] = single_action(self.actions.space, result.extra[MODULE_ACTIONS])
         after = {name: part[0] for name, part in result.state.items()}
         return Computed(
             single_action(self.action_space, result.actions), like_given(given.state, after), extra
@@ -152,12 +142,17 @@ class ComputesActions(ActingPolicy):
         seen = {PREV_ACTION: "prev_actions", PREV_REWARD: "prev_rewards"}
         return [seen[name] for name in self.observations.extra_widths]
 
-    @property
-    def _state_names(self) -> list[str]:
-        return list(self.initial_state(1)) if self.has_state else []
-
-    def _connector_for(self, given: ActionArguments) -> ActionConnector:
-        """Return what makes actions for the environment, as the arguments of a call ask for it."""
+    def _computed(
+        self, given: ActionArguments, explore: bool | None, full_fetch: bool, *, batched: bool
+    ) -> Any:
+        """Compute actions `[B, …]`, of a batch of one if the arguments are not batched."""
+        rows = self.observations.checked_rows(
+            given.obs, given.prev_action, given.prev_reward, batched=batched
+        )
+        names = list(self.initial_state(1)) if self.has_state else []
+        before = named_state(given.state, names)
+        if not batched:
+            before = {name: _tensor(part)[None] for name, part in before.items()}
         actions = self.actions.scaled(given.unsquash, given.clip)
         if actions is not self.actions and self.module_to_env is not None:
             raise ConfigError(
@@ -165,7 +160,7 @@ class ComputesActions(ActingPolicy):
                 "module_to_env_connector, which takes actions as the config makes them; "
                 f"full_fetch=True has what it is given as extra[{MODULE_ACTIONS!r}]"
             )
-        return actions
+        return self.compute_rows(rows, before, explore, full_fetch, actions)
 
     def compute_rows(
         self,
@@ -186,10 +181,7 @@ class ComputesActions(ActingPolicy):
         """
         explore = self.explore if explore is None else explore
         before = self.checked_state(state, len(rows))
-        impossible = self.observations.without_action(rows)
-        if impossible is not None and impossible.any():
-            mask, row = self.observations.mask_path, int(impossible.argmax())
-            raise ConfigError(f"observation {row}: {mask!r} allows no action")
+        check_allowed(self.observations, rows)
         acted = self.act(rows, explore, self._generator, before)
         env_actions = acted.env_actions
         if actions is not None and actions is not self.actions:
@@ -246,6 +238,18 @@ class ComputesActions(ActingPolicy):
                     f"{tuple(initial[name].shape)}"
                 )
         return {name: part.to(initial[name]) for name, part in given.items()}
+
+
+def check_allowed(observations: SeesObservations, rows: np.ndarray) -> None:
+    """Check that the action masks of stored observations `[B]` allow an action each.
+
+    Raises:
+        ConfigError: naming the first row that does not.
+    """
+    impossible = observations.without_action(rows)
+    if impossible is not None and impossible.any():
+        row = int(impossible.argmax())
+        raise ConfigError(f"observation {row}: {observations.mask_path!r} allows no action")
 
 
 def keyed_actions(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from space_strategies import nested_spaces
 
 from trainables.core.data.space_json import space_from_json, space_to_json
-from trainables.core.data.spaces import check_observation, leaf_spaces, space_mismatch
+from trainables.core.data.spaces import check_observation, leaf_keys, leaf_spaces, space_mismatch
 from trainables.core.errors import ConfigError
 
 Box, Dict, Tuple = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple
@@ -35,7 +35,7 @@ REFUSED = [gym.spaces.Text(5), GRAPH, SEQUENCE, ONE_OF]
 
 
 def keys_of(space: gym.Space) -> list[Any]:
-    return [(keys, leaf) for keys, leaf in leaf_spaces(space).values()]
+    return list(zip(leaf_keys(space).values(), leaf_spaces(space).values(), strict=True))
 
 
 @given(nested_spaces())
@@ -79,8 +79,10 @@ def test_a_discrete_space_of_an_older_file_has_no_dtype() -> None:
 
 def test_leaves_are_in_the_spaces_order() -> None:
     assert list(leaf_spaces(NESTED)) == ["z", "a/0", "a/1/bits"]
-    assert leaf_spaces(NESTED)["a/1/bits"] == (("a", 1, "bits"), MultiBinary(2))
-    assert leaf_spaces(Discrete(2)) == {"@obs": ((), Discrete(2))}
+    assert leaf_spaces(NESTED)["a/1/bits"] == MultiBinary(2)
+    assert leaf_keys(NESTED)["a/1/bits"] == ("a", 1, "bits")
+    assert leaf_spaces(Discrete(2)) == {"@obs": Discrete(2)}
+    assert leaf_keys(Discrete(2)) == {"@obs": ()}
 
 
 @pytest.mark.parametrize("space", REFUSED)

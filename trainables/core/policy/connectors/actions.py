@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any
 
@@ -12,7 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.data.spaces import PLAIN, check_observation, leaf_spaces
+from trainables.core.data.spaces import (
+    PLAIN,
+    check_observation,
+    leaf_spaces,
+    leaves_of,
+    map_leaves,
+    tree_of_leaves,
+)
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import is_float_box
 from trainables.core.distributions.gaussian import SquashedGaussian
@@ -41,19 +47,17 @@ class ActionConnector:
     ):
         self.space = space
         self._dtype = distribution.action_dtype
-        leaves = leaf_spaces(space, "action space")
+        self._spaces = leaf_spaces(space, "action space")
         parts = distribution.parts if isinstance(distribution, Joint) else {}
         self._leaves: list[_Discrete | _Continuous] = []
-        for path, (_, leaf) in leaves.items():
+        for path, leaf in self._spaces.items():
             if not is_float_box(leaf):
                 self._leaves.append(_Discrete(leaf))
                 continue
             is_squashed = isinstance(parts.get(path, distribution), SquashedGaussian)
             self._leaves.append(_Continuous(leaf, path, is_squashed, normalize, clip))
-        self._paths = list(leaves)
-        self._shapes = [leaf.shape or () for _, leaf in leaves.values()]
-        self._sizes = [math.prod(shape) for shape in self._shapes]
-        self._is_plain = PLAIN in leaves
+        self._sizes = [math.prod(leaf.shape or ()) for leaf in self._spaces.values()]
+        self._is_plain = PLAIN in self._spaces
 
     def __call__(self, actions: Tensor) -> Any:
         """Return actions for a vector environment, of the dtypes of its space and inside it.
@@ -65,15 +69,14 @@ class ActionConnector:
             An array `[N, *shape]`; for Dict and Tuple spaces a dict or tuple of them, nested as
             the space is.
         """
-        if self._is_plain:
-            return self._leaves[0](actions)
-        parts = zip(self._leaves, self._shapes, actions.cpu().split(self._sizes, -1), strict=True)
-        arrays = (leaf(part.reshape(len(part), *shape)) for leaf, shape, part in parts)
-        return _build(self.space, arrays)
+        if self._is_plain:  # without a dict: this is called at each step
+            return self._leaves[0].tensor(actions.cpu()).numpy()
+        made = {path: part.numpy() for path, part in self.tensors(actions.cpu()).items()}
+        return tree_of_leaves(self.space, made)
 
     def tensors(self, actions: Tensor) -> dict[str, Tensor]:
         """Return what a call gives, by path and as tensors: for programs without numpy."""
-        return {p: leaf.tensor(part) for p, leaf, part in self._split(actions)}
+        return {path: leaf.tensor(part) for path, leaf, part in self._split(actions)}
 
     def to_stored_tensor(self, actions: Tensor) -> Tensor:
         """Return stored actions as `to_stored` gives them of `tensors`: clipped, if they were."""
@@ -86,10 +89,11 @@ class ActionConnector:
         """Return path, leaf and stored actions `[N, *shape]` of each."""
         if self._is_plain:
             return [(PLAIN, self._leaves[0], actions)]
-        parts = zip(
-            self._paths, self._leaves, self._shapes, actions.split(self._sizes, -1), strict=True
-        )
-        return [(p, leaf, own.reshape(own.shape[0], *shape)) for p, leaf, shape, own in parts]
+        parts = zip(self._spaces.items(), self._leaves, actions.split(self._sizes, -1), strict=True)
+        return [
+            (path, leaf, part.reshape(part.shape[0], *(space.shape or ())))
+            for (path, space), leaf, part in parts
+        ]
 
     def scaled(self, unsquash: bool | None, clip: bool | None) -> ActionConnector:
         """Return a connector that stretches or clips Boxes of floats otherwise.
@@ -110,10 +114,6 @@ class ActionConnector:
         made._leaves = leaves
         return made
 
-    def single(self, actions: Any, index: int = 0) -> Any:
-        """Return one action of a batch for the environment, as one environment takes it."""
-        return single_action(self.space, actions, index)
-
     def to_stored(self, actions: Any, *, batched: bool = True) -> Tensor:
         """Return an environment's actions as they are stored: undoes a call, but for rounding.
 
@@ -127,25 +127,22 @@ class ActionConnector:
                 has lost cannot be told anyway.
         """
         check_observation(self.space, actions, batched=batched, what="action")
-        if not batched:
-            batch = _map(self.space, actions, lambda _, leaf: np.asarray(leaf)[None])
-            return self.to_stored(batch)[0]
-        if isinstance(actions, list) and not self._is_plain:
+        if batched and isinstance(actions, list) and not self._is_plain:
             return torch.stack([self.to_stored(action, batched=False) for action in actions])
-        arrays: list[np.ndarray] = []
-        _map(self.space, actions, lambda _, leaf: arrays.append(np.asarray(leaf)))
-        stored = [leaf.inverse(array) for leaf, array in zip(self._leaves, arrays, strict=True)]
-        if self._is_plain:
-            return torch.from_numpy(stored[0]).to(self._dtype)
-        flat = [array.reshape(len(array), -1) for array in stored]
-        return torch.from_numpy(np.concatenate(flat, -1)).to(self._dtype)
+        arrays = map(np.asarray, leaves_of(self.space, actions).values())
+        pairs = zip(self._leaves, arrays, strict=True)
+        stored = [leaf.inverse(array if batched else array[None]) for leaf, array in pairs]
+        if not self._is_plain:
+            stored = [np.concatenate([part.reshape(len(part), -1) for part in stored], -1)]
+        tensor = torch.from_numpy(stored[0]).to(self._dtype)
+        return tensor if batched else tensor[0]
 
 
 class _Discrete:
     """The way from choices counted from 0 to choices of the space, by what it starts at."""
 
     def __init__(self, space: gym.Space):
-        self._space_dtype = space.dtype
+        self._dtype = torch_dtype(space.dtype)
         if isinstance(space, gym.spaces.Box):
             start = space.low
         else:
@@ -153,20 +150,14 @@ class _Discrete:
         # Also of uint64: it wraps on the way there and back.
         self._start = start.astype(np.int64) if start.any() else None
 
-    def __call__(self, actions: Tensor) -> np.ndarray:
-        array = actions.cpu().numpy()
-        if self._start is not None:
-            array = array.astype(np.int64, copy=False) + self._start
-        return array.astype(self._space_dtype, copy=False)
-
     def scaled(self, unsquash: bool | None, clip: bool | None) -> _Discrete:
         return self  # choices have no bounds to be stretched to
 
     def tensor(self, actions: Tensor) -> Tensor:
-        """Return what a call gives, as a tensor."""
+        """Return choices of the space `[N, *shape]`."""
         if self._start is not None:
             actions = actions.to(torch.int64) + torch.from_numpy(self._start)
-        return actions.to(torch_dtype(self._space_dtype))
+        return actions.to(self._dtype)
 
     def to_stored_tensor(self, actions: Tensor) -> Tensor:
         """Return the inverse of `tensor` after it."""
@@ -182,8 +173,7 @@ class _Continuous:
 
     def __init__(self, space: gym.Space, path: str, is_squashed: bool, normalize: bool, clip: bool):
         assert isinstance(space, gym.spaces.Box)
-        self._space_dtype, self._squashes = space.dtype, is_squashed
-        self._low, self._high = space.low, space.high
+        self._dtype, self._squashes = torch_dtype(space.dtype), is_squashed
         bounded = np.isfinite(space.low) & np.isfinite(space.high)
         if is_squashed and not bounded.all():
             where = "" if path == PLAIN else f" at {path!r}"
@@ -199,16 +189,9 @@ class _Continuous:
         low = np.where(bounded, space.low, -1).astype(work) / 2
         high = np.where(bounded, space.high, 1).astype(work) / 2
         self._center, self._half = high + low, high - low
-
-    def __call__(self, actions: Tensor) -> np.ndarray:
-        if self._squashes:
-            actions = actions.tanh()
-        array = actions.cpu().numpy()
-        if self._stretches:
-            array = self._center + array * self._half
-        if self._clips:
-            array = np.clip(array, self._low, self._high)
-        return array.astype(self._space_dtype, copy=False)
+        self._divisor = np.where(self._half > 0, self._half, 1)  # of a Box with a single value
+        parts = (self._center, self._half, self._divisor, space.low, space.high)
+        self._constants = [torch.from_numpy(np.array(part, work)) for part in parts]
 
     def scaled(self, unsquash: bool | None, clip: bool | None) -> _Continuous:
         """See `ActionConnector.scaled`."""
@@ -220,36 +203,33 @@ class _Continuous:
         return self if same else made
 
     def tensor(self, actions: Tensor) -> Tensor:
-        """Return what a call gives, as a tensor: the same operations in the same order."""
+        """Return elements of the Box `[N, *shape]`."""
         if self._squashes:
             actions = actions.tanh()
         # PyTorch would not promote to the dtype of a tensor without axes, as NumPy does.
-        actions = actions.to(torch_dtype(self._center.dtype))
+        center, half, _, low, high = self._constants
+        actions = actions.to(center.dtype)
         if self._stretches:
-            actions = self._constant(self._center) + actions * self._constant(self._half)
+            actions = center + actions * half
         if self._clips:
-            actions = actions.clamp(self._constant(self._low), self._constant(self._high))
-        return actions.to(torch_dtype(self._space_dtype))
+            actions = actions.clamp(low, high)
+        return actions.to(self._dtype)
 
     def to_stored_tensor(self, actions: Tensor) -> Tensor:
         """Return the inverse of `tensor` after it."""
-        made = self.tensor(actions).to(torch_dtype(self._center.dtype))
+        center, _, divisor, *_ = self._constants
+        made = self.tensor(actions).to(center.dtype)
         if self._stretches:
-            half = np.where(self._half > 0, self._half, 1)
-            made = (made - self._constant(self._center)) / self._constant(half)
+            made = (made - center) / divisor
         made = made.to(torch.float32)
         if self._squashes:
             limit = 1 - torch.finfo(torch.float32).eps
             made = made.clamp(-limit, limit).atanh()
         return made
 
-    def _constant(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.array(array, self._center.dtype))
-
     def inverse(self, array: np.ndarray) -> np.ndarray:
         if self._stretches:
-            half = np.where(self._half > 0, self._half, 1)  # of a Box that holds a single value
-            array = (array - self._center) / half
+            array = (array - self._center) / self._divisor
         array = array.astype(np.float32)
         if self._squashes:
             limit = 1 - np.finfo(np.float32).eps  # atanh is finite inside
@@ -264,25 +244,7 @@ def torch_dtype(dtype: Any) -> torch.dtype:
 
 def single_action(space: gym.Space, actions: Any, index: int = 0) -> Any:
     """Return one action of a batch for a vector environment, as one environment takes it."""
-    return _map(space, actions, lambda leaf, array: _row(leaf, array, index))
-
-
-def _build(space: gym.Space, arrays: Iterator[np.ndarray]) -> Any:
-    """Return a tree as the space is, of arrays in the order of its leaves."""
-    if isinstance(space, gym.spaces.Dict):
-        return {key: _build(part, arrays) for key, part in space.spaces.items()}
-    if isinstance(space, gym.spaces.Tuple):
-        return tuple(_build(part, arrays) for part in space.spaces)
-    return next(arrays)
-
-
-def _map(space: gym.Space, tree: Any, function: Callable[[gym.Space, Any], Any]) -> Any:
-    """Return the tree of `function(leaf's space, leaf)`, called in the order of the leaves."""
-    if isinstance(space, gym.spaces.Dict):
-        return {key: _map(part, tree[key], function) for key, part in space.spaces.items()}
-    if isinstance(space, gym.spaces.Tuple):
-        return tuple(_map(p, leaf, function) for p, leaf in zip(space.spaces, tree, strict=True))
-    return function(space, tree)
+    return map_leaves(lambda leaf, array: _row(leaf, array, index), space, actions)
 
 
 def _row(space: gym.Space, array: np.ndarray, index: int) -> Any:

@@ -10,7 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of, path_of, tree_of_leaves
+from trainables.core.data.spaces import (
+    PLAIN,
+    leaf_spaces,
+    leaves_of,
+    map_leaves,
+    path_of,
+    tree_of_leaves,
+)
 from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.actions import torch_dtype
 from trainables.core.policy.connectors.given import Connector, made_connectors
@@ -46,11 +53,11 @@ class EnvToModule:
     def __init__(self, connectors: Sequence[Connector], space: gym.Space):
         self._input_space = self.space = space
         self._connectors = list(connectors)
-        self._leaves = [{path: leaf for path, (_, leaf) in leaf_spaces(space).items()}]
+        self._leaves = [leaf_spaces(space)]
         for connector in self._connectors:
             self.space = _space_after(connector, self.space)
-            leaves = leaf_spaces(self.space, f"{_BEFORE}: {connector.name} makes a space that")
-            self._leaves.append({path: leaf for path, (_, leaf) in leaves.items()})
+            what = f"{_BEFORE}: {connector.name} makes a space that"
+            self._leaves.append(leaf_spaces(self.space, what))
 
     def __call__(self, leaves: Tensor | Mapping[str, Tensor]) -> Tensor | dict[str, Tensor]:
         """Return what the pipeline makes of stored observations.
@@ -140,7 +147,12 @@ class ModuleToEnv:
         """Return actions for the environment, of the shapes and dtypes of its space."""
         for connector in self._connectors:
             actions = connector.apply(_BEHIND, actions)
-        return self._fitted(self._env_space, actions)
+        try:
+            return map_leaves(self._fitted, self._env_space, actions)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"{_BEHIND}: {self._names} made no action: {error!r}") from error
 
     def tensors(self, actions: Any) -> dict[str, Tensor]:
         """Return what a call gives, by path and as tensors, for programs without numpy.
@@ -153,7 +165,7 @@ class ModuleToEnv:
             for connector in self._connectors:
                 actions = connector.call(actions)
             made = leaves_of(self._env_space, actions)
-            spaces = {path: leaf for path, (_, leaf) in leaf_spaces(self._env_space).items()}
+            spaces = leaf_spaces(self._env_space)
             for path, leaf in spaces.items():
                 if not isinstance(made[path], Tensor):
                     raise TypeError(f"made a {type(made[path]).__name__}")
@@ -167,16 +179,8 @@ class ModuleToEnv:
             ) from error
         return {path: made[path].to(torch_dtype(leaf.dtype)) for path, leaf in spaces.items()}
 
-    def _fitted(self, space: gym.Space, actions: Any) -> Any:
-        try:
-            if isinstance(space, gym.spaces.Dict):
-                return {key: self._fitted(part, actions[key]) for key, part in space.spaces.items()}
-            if isinstance(space, gym.spaces.Tuple):
-                parts = zip(space.spaces, actions, strict=True)
-                return tuple(self._fitted(part, action) for part, action in parts)
-            array = np.asarray(actions).astype(space.dtype, copy=False)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise ConfigError(f"{_BEHIND}: {self._names} made no action: {error!r}") from error
+    def _fitted(self, space: gym.Space, actions: Any) -> np.ndarray:
+        array = np.asarray(actions).astype(space.dtype, copy=False)
         if array.ndim == 0 or array.shape[1:] != space.shape:
             raise ConfigError(
                 f"{_BEHIND}: {self._names} made actions of shape {array.shape}; allowed: "
@@ -192,7 +196,7 @@ def _space_after(connector: Connector, space: gym.Space) -> gym.Space:
     """
     if connector.space is not None:
         return connector.space_of(_BEFORE, space)
-    spaces = {path: leaf for path, (_, leaf) in leaf_spaces(space).items()}
+    spaces = leaf_spaces(space)
     inputs = {path: torch.from_numpy(_examples(leaf)) for path, leaf in spaces.items()}
     with torch.no_grad():
         obs = connector.apply(_BEFORE, tree_of_leaves(space, inputs))
