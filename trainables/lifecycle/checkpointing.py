@@ -14,12 +14,13 @@ from trainables import registry
 from trainables.core.checkpoint import (
     CHECKPOINT_FILE,
     POLICIES,
+    AnyCheckpoint,
     CheckpointError,
     load_state,
+    local_folder,
     policy_folder,
     save_state,
 )
-from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.reference.planned import MULTI_AGENT
 from trainables.core.config.settings import CODE

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from ray import tune
 from ray.train._internal.session import _TrainingResult
 
-from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.core.checkpoint import AnyCheckpoint, local_folder
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -118,18 +118,12 @@ def check_observation(
     Raises:
         ConfigError: naming the leaf and what is wrong with it.
     """
+    is_list = batched and isinstance(space, _NESTED) and isinstance(obs, list)
     try:
-        _check_all(space, obs, batched)
+        for one in obs if is_list else [obs]:
+            _check(space, one, (), set() if batched and not is_list else None)
     except _NotOne as problem:
         raise ConfigError(f"{what}{problem}") from None
-
-
-def _check_all(space: gym.Space, obs: Any, batched: bool) -> None:
-    if batched and isinstance(space, _NESTED) and isinstance(obs, list):
-        for single in obs:
-            _check(space, single, (), None)
-        return
-    _check(space, obs, (), set() if batched else None)
 
 
 def _walk(space: gym.Space, keys: Keys) -> Iterator[tuple[Keys, gym.Space]]:

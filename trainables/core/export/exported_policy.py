@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError
-from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
+from trainables.core.checkpoint import CHECKPOINT_FILE, AnyCheckpoint, CheckpointError, local_folder
 from trainables.core.data.features import PREV_REWARD
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.space_json import space_from_json

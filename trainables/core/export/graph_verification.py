@@ -104,22 +104,12 @@ def verified(
     """
     report = _Report()
     comparison = _Comparison(policy, graph, report)
+    compare = comparison.steps if graph.states else comparison.batches
     slots = _NUM_SLOTS if graph.states else 1
-    given = [sampled(policy, NUM_OBSERVATIONS // slots, slots), *(recordings or [])]
-    for recording in given:
-        compare = _compare_steps if graph.states else _compare_batches
-        compare(policy, graph, run, recording, comparison)
+    for recording in (sampled(policy, NUM_OBSERVATIONS // slots, slots), *(recordings or [])):
+        compare(run, recording)
         report.observations[recording.source] = recording.is_first.size
     return report.checked()
-
-
-def _compare_batches(
-    policy: Policy, graph: PolicyGraph, run: Run, recording: Recording, comparison: _Comparison
-) -> None:
-    rows = recording.rows.reshape(-1, *policy.observations.layout.shape)
-    for part in _batches(rows):
-        given = graph.arrays(part, {})
-        comparison.of(part, {}, run(given), comparison.nudged(given))
 
 
 def _batches(rows: np.ndarray) -> Iterator[np.ndarray]:
@@ -128,30 +118,6 @@ def _batches(rows: np.ndarray) -> Iterator[np.ndarray]:
         size = _BATCHES[min(number, len(_BATCHES) - 1)]
         yield rows[start : start + size]
         start, number = start + size, number + 1
-
-
-def _compare_steps(
-    policy: Policy, graph: PolicyGraph, run: Run, recording: Recording, comparison: _Comparison
-) -> None:
-    extras = policy.observations.layout.leaves(recording.rows[0]).keys()
-    num_slots = recording.is_first.shape[1]
-    ours: State = policy.initial_state(num_slots)
-    theirs: Arrays = {spec.name: spec.zeros(num_slots) for spec in graph.states}
-    nudged = dict(theirs)
-    actions: Any = None
-    for rows, rewards, is_first in zip(
-        recording.rows, recording.rewards, recording.is_first, strict=True
-    ):
-        rows = rows.copy()
-        beside = policy.observations.extras(actions, rewards, is_first) or {}
-        for name in extras & {PREV_ACTION, PREV_REWARD}:
-            rows[name] = beside.get(name, 0)
-        ours = reset_state(ours, is_first)
-        theirs, nudged = (_reset(state, is_first) for state in (theirs, nudged))
-        roundings = comparison.nudged(graph.arrays(rows, nudged))
-        outputs = run(graph.arrays(rows, theirs))
-        actions, ours, theirs = comparison.of(rows, ours, outputs, roundings)
-        nudged = {old: roundings[new] for old, new in graph.state_pairs.items()}
 
 
 def _reset(state: Arrays, is_first: np.ndarray) -> Arrays:
@@ -187,6 +153,36 @@ class _Comparison:
             and np.dtype(leaf.dtype).itemsize >= 4
             for path, leaf in self._leaves.items()
         }
+
+    def batches(self, run: Run, recording: Recording) -> None:
+        """Compare the policy with a program on observations by themselves."""
+        rows = recording.rows.reshape(-1, *self._policy.observations.layout.shape)
+        for part in _batches(rows):
+            given = self._graph.arrays(part, {})
+            self.of(part, {}, run(given), self.nudged(given))
+
+    def steps(self, run: Run, recording: Recording) -> None:
+        """Compare the policy with a program from step to step, each with its own state."""
+        policy, graph = self._policy, self._graph
+        extras = policy.observations.layout.leaves(recording.rows[0]).keys()
+        num_slots = recording.is_first.shape[1]
+        ours: State = policy.initial_state(num_slots)
+        theirs: Arrays = {spec.name: spec.zeros(num_slots) for spec in graph.states}
+        nudged = dict(theirs)
+        actions: Any = None
+        for rows, rewards, is_first in zip(
+            recording.rows, recording.rewards, recording.is_first, strict=True
+        ):
+            rows = rows.copy()
+            beside = policy.observations.extras(actions, rewards, is_first) or {}
+            for name in extras & {PREV_ACTION, PREV_REWARD}:
+                rows[name] = beside.get(name, 0)
+            ours = reset_state(ours, is_first)
+            theirs, nudged = (_reset(state, is_first) for state in (theirs, nudged))
+            roundings = self.nudged(graph.arrays(rows, nudged))
+            outputs = run(graph.arrays(rows, theirs))
+            actions, ours, theirs = self.of(rows, ours, outputs, roundings)
+            nudged = {old: roundings[new] for old, new in graph.state_pairs.items()}
 
     def of(
         self, rows: np.ndarray, state: State, outputs: Arrays, roundings: Arrays

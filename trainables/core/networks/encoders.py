@@ -16,7 +16,7 @@ from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.data.features import VECTOR, Features, FeatureSpec, ImageSpec
 from trainables.core.errors import ConfigError
-from trainables.core.networks.mlp import activation_layer, mlp
+from trainables.core.networks.mlp import activation_layer, initialize, linear_layer, mlp
 
 # Images that are evaluated at once where no gradient is needed: a rollout's float images and
 # activations together would take gigabytes.
@@ -89,16 +89,11 @@ class ImageEncoder(nn.Module):
                     f"fit the image {name or 'observation'!r} of {image.size[0]}x{image.size[1]}: "
                     f"{size[0]}x{size[1]} is left there"
                 )
-            layers.append(
-                _conv_layer(
-                    num_channels,
-                    conv.channels,
-                    conv.kernel,
-                    conv.stride,
-                    settings.fcnet_initializer,
-                    generator,
-                )
+            layer = nn.utils.skip_init(
+                nn.Conv2d, num_channels, conv.channels, conv.kernel, conv.stride
             )
+            initialize(layer, math.sqrt(2), settings.fcnet_initializer, generator)
+            layers.append(layer)
             if settings.conv_activation != "linear":
                 layers.append(activation_layer(settings.conv_activation))
             size, num_channels = output, conv.channels
@@ -214,18 +209,12 @@ def network(
 ) -> nn.Sequential:
     """Return an encoder with a linear layer behind it, from features to `[..., num_outputs]`."""
     encoder = make_encoder(spec, settings, generator)
-    output = mlp(
-        encoder.width,
-        [],
-        settings.fcnet_activation,
-        num_outputs=num_outputs,
-        output_gain=output_gain,
-        initializer=settings.fcnet_initializer,
-        generator=generator,
+    output = linear_layer(
+        encoder.width, num_outputs, output_gain, settings.fcnet_initializer, generator
     )
     if isinstance(encoder, VectorEncoder):
-        return VectorEncoder(nn.Sequential(*encoder, *output), num_outputs)
-    return nn.Sequential(encoder, *output)
+        return VectorEncoder(nn.Sequential(*encoder, output), num_outputs)
+    return nn.Sequential(encoder, output)
 
 
 def _hidden_layers(
@@ -268,23 +257,3 @@ def _custom_encoder(
     if not isinstance(width, int) or width < 1:
         raise ConfigError(f"{what}: its attribute width is {width!r}; allowed: int, >= 1")
     return CustomEncoder(model)
-
-
-def _conv_layer(
-    num_inputs: int,
-    num_outputs: int,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    initializer: str,
-    generator: torch.Generator | None,
-) -> nn.Conv2d:
-    layer = nn.utils.skip_init(nn.Conv2d, num_inputs, num_outputs, kernel, stride)
-    assert layer.bias is not None
-    if initializer == "orthogonal":
-        nn.init.orthogonal_(layer.weight, math.sqrt(2), generator=generator)
-        nn.init.zeros_(layer.bias)
-    else:
-        bound = 1 / math.sqrt(num_inputs * math.prod(kernel))
-        nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-        nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-    return layer

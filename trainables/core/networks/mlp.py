@@ -29,7 +29,6 @@ def mlp(
     activation: str,
     *,
     num_outputs: int | None = None,
-    output_gain: float = 1.0,
     initializer: str = "orthogonal",
     generator: torch.Generator | None = None,
 ) -> nn.Sequential:
@@ -40,7 +39,6 @@ def mlp(
         hiddens: Widths of the hidden layers.
         activation: A name of `ACTIVATIONS` in core.config.model.
         num_outputs: Width of a last linear layer; None leaves it out.
-        output_gain: Gain of the last layer's orthogonal initialisation.
         initializer: "orthogonal" (gain sqrt(2), zero biases) or "default" (PyTorch's).
         generator: Random stream of the initial weights.
     """
@@ -51,7 +49,7 @@ def mlp(
         if activation != "linear":
             layers.append(activation_layer(activation))
     if num_outputs is not None:
-        layers.append(linear_layer(widths[-1], num_outputs, output_gain, initializer, generator))
+        layers.append(linear_layer(widths[-1], num_outputs, 1.0, initializer, generator))
     return nn.Sequential(*layers)
 
 
@@ -89,11 +87,22 @@ def linear_layer(
 ) -> nn.Linear:
     """Return a linear layer with weights of the given initialisation; see `mlp`."""
     layer = nn.utils.skip_init(nn.Linear, fan_in, fan_out)
+    initialize(layer, gain, initializer, generator)
+    return layer
+
+
+def initialize(
+    layer: nn.Linear | nn.Conv2d,
+    gain: float,
+    initializer: str,
+    generator: torch.Generator | None = None,
+) -> None:
+    """Draw a layer's weights and biases anew; see `mlp`."""
+    assert layer.bias is not None
     if initializer == "orthogonal":
         nn.init.orthogonal_(layer.weight, gain, generator=generator)
         nn.init.zeros_(layer.bias)
     else:
-        bound = 1 / math.sqrt(fan_in)
+        bound = 1 / math.sqrt(layer.weight[0].numel())
         nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
         nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
-    return layer

@@ -17,7 +17,7 @@ from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for, is_squashed
 from trainables.core.distributions.gaussian import LOG_STD_MIN
 from trainables.core.errors import ConfigError
-from trainables.core.networks.mlp import mlp
+from trainables.core.networks.mlp import linear_layer
 from trainables.core.networks.state import State
 from trainables.core.networks.trunk import Trunk, make_trunk
 
@@ -127,7 +127,14 @@ class ActorCritic(PolicyModule):
 
         self.encoder = make_trunk(spec, settings, generator)
         self.is_recurrent = isinstance(self.encoder, Trunk)
-        self.policy_head = self._head(num_outputs, 0.01, settings, generator)
+
+        def head(width: int, gain: float) -> nn.Sequential:
+            initializer = settings.fcnet_initializer
+            return nn.Sequential(
+                linear_layer(self.encoder.width, width, gain, initializer, generator)
+            )
+
+        self.policy_head = head(num_outputs, 0.01)
         if self._free_log_std:
             self.log_std = nn.Parameter(torch.full((len(log_stds),), settings.initial_log_std))
             # Of every input: its place among the head's outputs with log sigma behind them.
@@ -141,24 +148,7 @@ class ActorCritic(PolicyModule):
         self._shares_layers = settings.vf_share_layers
         if not self._shares_layers:
             self.value_encoder = make_trunk(spec, settings, generator)
-        self.value_head = self._head(1, 1.0, settings, generator)
-
-    def _head(
-        self,
-        num_outputs: int,
-        gain: float,
-        settings: ModelConfig,
-        generator: torch.Generator | None,
-    ) -> nn.Sequential:
-        return mlp(
-            self.encoder.width,
-            [],
-            settings.fcnet_activation,
-            num_outputs=num_outputs,
-            output_gain=gain,
-            initializer=settings.fcnet_initializer,
-            generator=generator,
-        )
+        self.value_head = head(1, 1.0)
 
     @classmethod
     def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:

@@ -134,8 +134,7 @@ class QNetwork(PolicyModule):
         return self.dist_inputs(features).amax(-1)
 
     def forward(self, features: Features) -> ModuleOutput:
-        q_values = self.dist_inputs(features)
-        return ModuleOutput(q_values, q_values.amax(-1))
+        return self._output(self.logits(features))
 
     def initial_state(self, batch_size: int) -> State:
         return self.encoder.initial_state(batch_size) if isinstance(self.encoder, Trunk) else {}
@@ -144,8 +143,11 @@ class QNetwork(PolicyModule):
         self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
     ) -> tuple[ModuleOutput, State]:
         logits, after = self.unroll_logits(features, state, is_first, ends_unseen)
+        return self._output(logits), after
+
+    def _output(self, logits: Tensor) -> ModuleOutput:
         q_values = self.expected(logits)
-        return ModuleOutput(q_values, q_values.amax(-1)), after
+        return ModuleOutput(q_values, q_values.amax(-1))
 
     def unroll_logits(
         self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from trainables.core.checkpoint import (
     CHECKPOINT_FILE,
+    AnyCheckpoint,
     CheckpointError,
     check_whole,
     load_state,
+    local_folder,
     policy_folder,
     save_state,
 )
-from trainables.core.checkpoint_folder import AnyCheckpoint, local_folder
 from trainables.core.distributions.base import BoundDistribution
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import ModuleOutput

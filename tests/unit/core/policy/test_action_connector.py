@@ -18,7 +18,7 @@ from trainables.core.distributions.build import distribution_for
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
-from trainables.core.policy.connectors.actions import ActionConnector
+from trainables.core.policy.connectors.actions import ActionConnector, single_action
 
 Box, Dict, Tuple = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple
 Discrete, MultiDiscrete = gym.spaces.Discrete, gym.spaces.MultiDiscrete
@@ -56,10 +56,10 @@ def test_nested_actions_by_hand() -> None:
     }
     assert equal(actions, expected)
     assert actions["steps"].dtype == np.int8 and actions["a"][0].dtype == np.int64
-    first = connector_of(NESTED).single(actions)
+    first = single_action(NESTED, actions)
     assert NESTED.contains(first) and isinstance(first["a"][0], np.int64)
     assert first["a"][0] == 1 and first["z"].tolist() == [0, 4]
-    assert connector_of(NESTED).single(actions, 1)["steps"].tolist() == [-121, -120]
+    assert single_action(NESTED, actions, 1)["steps"].tolist() == [-121, -120]
 
 
 def test_back_to_stored_by_hand() -> None:
@@ -69,9 +69,9 @@ def test_back_to_stored_by_hand() -> None:
     back = connector.to_stored(connector(STORED))
     torch.testing.assert_close(back, clipped)
     assert back.dtype == torch.float32
-    one = connector.single(connector(STORED), 1)
+    one = single_action(connector.space, connector(STORED), 1)
     torch.testing.assert_close(connector.to_stored(one, batched=False), clipped[1])
-    singles = [connector.single(connector(STORED), index) for index in range(2)]
+    singles = [single_action(connector.space, connector(STORED), index) for index in range(2)]
     torch.testing.assert_close(connector.to_stored(singles), clipped)
 
 
@@ -113,7 +113,7 @@ def test_environments_get_actions_of_their_space(space: gym.Space, seed: int, sq
     vector.reset()
     vector.step(actions)
     for index, env in enumerate(vector.envs):
-        single = connector.single(actions, index)
+        single = single_action(connector.space, actions, index)
         assert space.contains(single)
         assert equal(single, env.unwrapped.taken)  # type: ignore[attr-defined]
     # An environment's action comes back from what is stored of it.
