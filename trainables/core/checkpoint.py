@@ -12,7 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Protocol
@@ -144,7 +144,7 @@ class StoredFolder(Protocol):
 
 
 class HasCheckpoint(Protocol):
-    """What holds a checkpoint: a result of Tune, and what `save` returned."""
+    """An object that holds a checkpoint: a result of Tune, and what `save` returned."""
 
     @property
     def checkpoint(self) -> Any:
@@ -170,15 +170,12 @@ def local_folder(checkpoint: AnyCheckpoint) -> Iterator[Path]:
         raise CheckpointError(
             f"a checkpoint is a folder, or Ray's Checkpoint of one, not a {type(found).__name__}"
         )
-    stored: AbstractContextManager[str] = found.as_directory()
-    try:
-        folder = stored.__enter__()
-    except OSError as error:
-        raise CheckpointError(f"checkpoint {found.path} cannot be fetched: {error}") from error
-    try:
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(found.as_directory())
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {found.path} cannot be fetched: {error}") from error
         yield Path(folder)
-    finally:
-        stored.__exit__(None, None, None)
 
 
 def _digest(files: dict[str, str], tree: Any) -> str:
@@ -192,7 +189,6 @@ def _digest_of(path: Path) -> str:
 
 
 def _check_file(folder: Path, document: dict[str, Any], name: str, digest: str = "") -> None:
-    """Check a file of a checkpoint, by its digest if that is known already."""
     is_inside = name and not os.path.isabs(name) and ".." not in Path(name).parts
     if not is_inside or document["files"].get(name) != (digest or _digest_of(folder / name)):
         raise CheckpointError(f"{folder / name} has been changed, or is of another checkpoint")

@@ -1,4 +1,4 @@
-"""What the processes of a trial log: one logger, with one level in all of them."""
+"""The log of a trial's processes: one logger, with one level in all of them."""
 
 from __future__ import annotations
 
@@ -59,14 +59,10 @@ def shapes(data: Any) -> str:
     if is_dataclass(data) and not isinstance(data, type):
         data = {field.name: getattr(data, field.name) for field in fields(data)}
     if isinstance(data, Mapping):
-        return "{" + _joined([f"{name}: {shapes(item)}" for name, item in data.items()]) + "}"
+        return "{" + ", ".join(f"{name}: {shapes(item)}" for name, item in data.items()) + "}"
     if isinstance(data, (list, tuple)):
         more = [f"… {len(data) - _MOST} more"] if len(data) > _MOST else []
-        return "[" + _joined([*map(shapes, data[:_MOST]), *more]) + "]"
+        return "[" + ", ".join([*map(shapes, data[:_MOST]), *more]) + "]"
     if data is None or isinstance(data, (bool, int, float, str)):
         return repr(data)
     return type(data).__name__
-
-
-def _joined(parts: list[str]) -> str:
-    return ", ".join(parts)

@@ -8,12 +8,7 @@ from types import MappingProxyType
 
 
 def nearest_names(
-    name: object,
-    known: Iterable[str],
-    *,
-    most: int = 1,
-    cutoff: float = 0.6,
-    within: float = 1.0,
+    name: object, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6, within: float = 1.0
 ) -> list[str]:
     """Find the known names that are most like a name, the likeliest first.
 

@@ -17,7 +17,7 @@ from trainables.core.config.settings import CODE, Settings
 
 
 class Doubt(NamedTuple):
-    """What a checkpoint asks for that is not harmless by itself.
+    """A demand of a checkpoint that is not harmless by itself.
 
     Attributes:
         setting: The setting that asks for it, e.g. `model.custom_model`.

@@ -30,16 +30,16 @@ class Rollout:
     Attributes:
         obs: Raw observations as `ObservationLayout` stores them, `[T+1, N, ...]`.
         actions: Actions as the distribution sampled them, `[T, N, ...]`.
-        rewards: `[T, N]`, float32; 0 on rows that are not valid.
-        terminated: A terminal state was reached, `[T, N]`, bool.
-        truncated: The episode was cut, e.g. by a time limit, `[T, N]`, bool.
+        rewards: Rewards of the actions, `[T, N]`, float32; 0 on rows that are not valid.
+        terminated: Whether a terminal state was reached, `[T, N]`, bool.
+        truncated: Whether the episode was cut, e.g. by a time limit, `[T, N]`, bool.
         logp: Log-probability of the action under the policy that took it, `[T, N]`; 0 for
             algorithms that do without.
-        valid: Train on this row, `[T, N]`, bool.
-        continues: The return recursion runs on from row t to row t+1, `[T, N]`, bool.
+        valid: Whether to train on this row, `[T, N]`, bool.
+        continues: Whether the return recursion runs on from row t to row t+1, `[T, N]`, bool.
         weights_version: Version of the weights that acted, `[N]`, int64.
-        follows: This column goes on where the same column of the previous rollout ended, `[N]`,
-            bool. False after a reset that no row shows: new episodes, a restored run.
+        follows: Whether this column goes on where the same one of the previous rollout ended,
+            `[N]`, bool. False after a reset that no row shows: new episodes, a restored run.
         states: Recurrent states before the rows 0, `state_stride`, 2 `state_stride`, … of the
             columns, `[S, N, ...]` by name, zeros where the row begins an episode; None of a
             feed-forward policy.
@@ -61,9 +61,9 @@ class Rollout:
 
     @property
     def is_first(self) -> np.ndarray:
-        """Rows that begin an episode amid their column, `[T+1, N]`, bool.
+        """True in rows that begin an episode amid their column, `[T+1, N]`, bool.
 
-        The row after one that only resets. Row 0 is none: the state stored with it says all.
+        That is the row after one that only resets; never row 0, whose stored state says all.
         """
         return np.concatenate([np.zeros_like(self.valid[:1]), ~self.valid])
 
@@ -96,10 +96,7 @@ class Rollout:
         if self.states is not None:
             columns["states"] = {name: state[:, part] for name, state in self.states.items()}
         return replace(
-            self,
-            **columns,
-            weights_version=self.weights_version[part],
-            follows=self.follows[part],
+            self, **columns, weights_version=self.weights_version[part], follows=self.follows[part]
         )
 
     def to_state(self, layout: ObservationLayout) -> dict[str, Any]:

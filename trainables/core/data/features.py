@@ -1,4 +1,4 @@
-"""What a module sees: features, and the description of them that networks are built from."""
+"""Features, which modules see, and the description of them that networks are built from."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """What features look like.
+    """The description of features.
 
     Attributes:
         num_features: Width of the vector part, 0 if there is none.
@@ -74,7 +74,7 @@ class FeatureSpec:
 
     @property
     def is_vector(self) -> bool:
-        """Whether features are a plain tensor."""
+        """True if features are a plain tensor."""
         return not (self.images or self.num_mask or self.num_prev_action or self.has_prev_reward)
 
 

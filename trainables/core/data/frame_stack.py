@@ -22,17 +22,17 @@ FRAMES = "@frames"
 
 
 class FrameStack:
-    """What a stack of k observations looks like.
+    """A stack of k observations that are seen as one.
 
     Images are stacked in their channels, and Boxes of two axes become such an image, a channel for
     each; all others become one vector, oldest first.
 
     Args:
         space: The space of one frame as the networks see it, a Box.
-        num_frames: k, at least 2.
+        num_frames: The number of frames k, at least 2.
 
     Attributes:
-        num_frames: k.
+        num_frames: The number of frames k.
         space: The space of a stack.
         channels_first: Whether a stacked image has its channels in the first axis. The shape of the
             stack does not say: of 10 x 10 x 4 four make 10 x 10 x 16.

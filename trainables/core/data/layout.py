@@ -18,7 +18,7 @@ from trainables.core.data.spaces import PLAIN, leaf_keys, leaf_spaces
 
 
 class ObservationLayout:
-    """How observations of a space, and what is stored beside them, lie in one array.
+    """The layout of observations of a space, and of what is stored beside them, in one array.
 
     Args:
         space: The space of one observation.
@@ -143,7 +143,6 @@ class ObservationLayout:
 
 
 def _stacked(space: gym.Space, observations: list[Any]) -> Any:
-    """Return single observations as one tree of arrays."""
     if isinstance(space, gym.spaces.Dict):
         return {
             key: _stacked(part, [obs[key] for obs in observations])

@@ -1,4 +1,4 @@
-"""What is learned for each module, as checkpoints hold it."""
+"""Values of each module, as checkpoints hold them."""
 
 from __future__ import annotations
 

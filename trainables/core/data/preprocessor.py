@@ -119,7 +119,7 @@ class Preprocessor:
 
 
 class SpacePreprocessor:
-    """What networks see of single observations, before any filter.
+    """A preprocessor of single observations: it gives what networks see, before any filter.
 
     A policy does so by itself: only whoever calls networks directly needs it. Unlike in the
     reference images keep their size and their bytes: Atari games are scaled by their environment,
@@ -151,14 +151,10 @@ class SpacePreprocessor:
             ConfigError: if it is not of the space.
         """
         check_observation(self.observation_space, observation, batched=False)
-        rows = self._layout.rows(observation, batched=False)
-        if self._layout.is_plain:
-            features = self._preprocessor(torch.as_tensor(np.asarray(rows)))
-        else:
-            leaves = self._layout.leaves(rows)
-            features = self._preprocessor(
-                {path: torch.as_tensor(np.array(leaf)) for path, leaf in leaves.items()}
-            )
+        leaves = self._layout.leaves(self._layout.rows(observation, batched=False))
+        features = self._preprocessor(
+            {path: torch.as_tensor(np.array(leaf)) for path, leaf in leaves.items()}
+        )
         if not isinstance(features, dict):
             return features[0].numpy()
         arrays = {path: part[0].numpy() for path, part in features.items()}

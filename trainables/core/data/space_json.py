@@ -101,9 +101,7 @@ def _space(description: dict[str, Any]) -> gym.Space:
         return gym.spaces.Discrete(description["n"], start=description["start"], dtype=dtype.type)
     if kind == "MultiDiscrete":
         return gym.spaces.MultiDiscrete(
-            description["nvec"],
-            dtype=_dtype(description["dtype"]).type,
-            start=description["start"],
+            description["nvec"], dtype=_dtype(description["dtype"]).type, start=description["start"]
         )
     if kind == "MultiBinary":
         return gym.spaces.MultiBinary(description["n"])
@@ -130,20 +128,11 @@ def _key_to_json(key: Any) -> str | int:
 
 def _bounds_to_json(bounds: np.ndarray) -> Any:
     """Return one number if all are equal, else a flat list; infinities as strings."""
-    flat = [_number_to_json(value) for value in bounds.ravel().tolist()]
+    flat = [str(v) if v in (math.inf, -math.inf) else v for v in bounds.ravel().tolist()]
     return flat[0] if len(set(flat)) == 1 else flat
 
 
-def _number_to_json(value: float) -> float | str:
-    return str(value) if value in (float("inf"), float("-inf")) else value
-
-
 def _bounds_from_json(value: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    numbers = np.array(
-        [
-            float(v) if isinstance(v, str) else v
-            for v in (value if isinstance(value, list) else [value])
-        ],
-        dtype=dtype,
-    )
+    values = value if isinstance(value, list) else [value]
+    numbers = np.array([float(v) if isinstance(v, str) else v for v in values], dtype=dtype)
     return np.full(shape, numbers[0]) if numbers.size == 1 else numbers.reshape(shape)

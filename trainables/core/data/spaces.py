@@ -14,12 +14,7 @@ SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of th
 PLAIN = "@obs"  # the path of the only leaf of a space that is no Dict or Tuple
 
 Keys = tuple[str | int, ...]
-_LEAVES = (
-    gym.spaces.Box,
-    gym.spaces.Discrete,
-    gym.spaces.MultiDiscrete,
-    gym.spaces.MultiBinary,
-)
+_LEAVES = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
 _NESTED = (gym.spaces.Dict, gym.spaces.Tuple)
 
 

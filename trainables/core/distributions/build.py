@@ -9,11 +9,7 @@ import numpy as np
 
 from trainables.core.data.spaces import PLAIN, leaf_spaces
 from trainables.core.distributions.base import Distribution
-from trainables.core.distributions.categorical import (
-    Categorical,
-    MultiBernoulli,
-    MultiCategorical,
-)
+from trainables.core.distributions.categorical import Categorical, MultiBernoulli, MultiCategorical
 from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError

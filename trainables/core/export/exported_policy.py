@@ -38,7 +38,7 @@ from trainables.core.policy.connectors.actions import single_action
 from trainables.core.policy.policy import Policy
 
 TRUSTED_FORMAT = "torch.export"
-"""What `trust` must name for a `model.pt2`: PyTorch runs what such a file says."""
+"""The entry of `trust` that a `model.pt2` needs: PyTorch runs what such a file says."""
 
 Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 

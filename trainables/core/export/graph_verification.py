@@ -240,7 +240,6 @@ class _Comparison:
         return differs
 
     def _differs(self, path: str, ours: np.ndarray, outputs: Arrays) -> np.ndarray:
-        """Return in which rows actions differ, `[B]`."""
         name = self._graph.action_names[path]
         theirs = self._of_kind(name, ours, outputs)
         apart = _distance(ours, theirs) > TOLERANCE * (self._scales[path] or 1.0)

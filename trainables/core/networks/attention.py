@@ -52,19 +52,8 @@ class GatedTransformer(Memory):
         super().__init__()
         self.width, self._memory_length = width, memory_length
         self.embedding = linear_layer(num_inputs, width, 1.0, initializer, generator)
-        self.layers = nn.ModuleList(
-            TransformerLayer(
-                width,
-                num_heads,
-                head_dim,
-                memory_length,
-                mlp_width,
-                gate_bias,
-                initializer,
-                generator,
-            )
-            for _ in range(num_layers)
-        )
+        options = (num_heads, head_dim, memory_length, mlp_width, gate_bias, initializer, generator)
+        self.layers = nn.ModuleList(TransformerLayer(width, *options) for _ in range(num_layers))
 
     def initial_state(self, batch_size: int) -> State:
         weight = self.embedding.weight
@@ -219,11 +208,7 @@ class GruGate(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        bias: float,
-        initializer: str,
-        generator: torch.Generator | None = None,
+        self, width: int, bias: float, initializer: str, generator: torch.Generator | None = None
     ):
         super().__init__()
         self.of_output = linear_layer(width, 3 * width, 1.0, initializer, generator)

@@ -122,7 +122,6 @@ class RecurrentMemory(Memory):
         return {"h": h, "c": c}
 
     def _run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """Run over a whole sequence in one call."""
         options = (True, 1, 0.0, self.training, False, False)
         h = state["h"].unsqueeze(0)
         if self._is_gru:

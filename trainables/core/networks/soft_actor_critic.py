@@ -70,7 +70,6 @@ class QFunctions(nn.Module):
 
 
 def _with_actions(features: Features, actions: Tensor) -> Features:
-    """Return features with actions behind the vector part."""
     if not isinstance(features, dict):
         return torch.cat([features, actions], -1)
     vector = [features[VECTOR]] if VECTOR in features else []

@@ -54,11 +54,11 @@ class Actable(Protocol):
 
     @property
     def observations(self) -> SeesObservations:
-        """What it makes of observations."""
+        """The way from observations to rows."""
 
     @property
     def explorer(self) -> Explores:
-        """What `explore=True` does."""
+        """The memory that slots have while they explore."""
 
     def initial_state(self, batch_size: int) -> State:
         """Return the state at an episode's start, `[B, …]` by name: zeros."""

@@ -1,4 +1,4 @@
-"""What `explore=True` does: an `Explorer` turns a distribution's inputs into actions.
+"""Explorers, which turn a distribution's inputs into actions where `explore` is True.
 
 Its values that change in a run (scale, uniform, …) are set from outside, by the algorithm, so that
 env runners in other processes and resumed runs have the same. What it keeps for each slot from step
@@ -66,10 +66,7 @@ class Explorer:
         """Forget, in place, what is kept for the slots that begin an episode, `[N]` bool."""
 
     def module(
-        self,
-        module: PolicyModule,
-        generator: torch.Generator | None,
-        slots: SlotState | None,
+        self, module: PolicyModule, generator: torch.Generator | None, slots: SlotState | None
     ) -> PolicyModule:
         """Return the network that acts."""
         return module
@@ -221,10 +218,7 @@ class ParameterNoise(Explorer):
             slots["seed"].fill_(_UNDRAWN)
 
     def module(
-        self,
-        module: PolicyModule,
-        generator: torch.Generator | None,
-        slots: SlotState | None,
+        self, module: PolicyModule, generator: torch.Generator | None, slots: SlotState | None
     ) -> PolicyModule:
         if self.uniform:
             return module

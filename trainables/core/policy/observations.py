@@ -283,5 +283,4 @@ class Observations:
 
 
 def _part(space: gym.Space, key: str) -> gym.Space | None:
-    """Return the part of a Dict space with a key, or None."""
     return space.spaces.get(key) if isinstance(space, gym.spaces.Dict) else None

@@ -121,10 +121,7 @@ class Policy(ComputesActions):
     @property
     def recipe(self) -> dict[str, Any]:
         """The arguments that a copy of this policy is made with; its state is apart."""
-        spaces = {
-            "observation_space": self.observation_space,
-            "action_space": self.action_space,
-        }
+        spaces = {"observation_space": self.observation_space, "action_space": self.action_space}
         return spaces | self.options
 
     def save(self, folder: str | os.PathLike[str]) -> Path:

@@ -189,36 +189,26 @@ def _make(
 ) -> list[Connector]:
     """Return what an entry stands for: itself, a class's object, or a factory's connectors."""
     signature = Signature(setting, found, options)
+
+    def made_of(*arguments: Any) -> list[Connector]:
+        try:
+            made = found(*arguments, **options)
+        except ConfigError:
+            raise
+        except Exception as error:  # whatever a user's code raises is theirs to read
+            kind = "" if isinstance(error, TypeError) else f"{type(error).__name__}: "
+            raise ConfigError(f"{setting}: {name} cannot be made: {kind}{error}") from error
+        several = made if isinstance(made, (list, tuple)) else [made]
+        return [_connector(connector, setting, name) for connector in several]
+
     if signature.takes_module:
-
-        def with_module(module: Any) -> list[Connector]:
-            made = _made(found, (spaces, module), options, setting, name)
-            return [_connector(connector, setting, name) for connector in made]
-
-        return [Connector(name, _not_yet, None, with_module)]
+        return [Connector(name, _not_yet, None, lambda module: made_of(spaces, module))]
     if signature.makes_connectors:
         assert spaces is not None
-        arguments = signature.factory_arguments(name, spaces)
-        made = _made(found, arguments, options, setting, name)
-    elif isinstance(found, type):
-        made = _made(found, (), options, setting, name)
-    else:
-        made = [functools.partial(found, **options) if options else found]
-    return [_connector(connector, setting, name) for connector in made]
-
-
-def _made(
-    found: Any, arguments: tuple[Any, ...], options: dict[str, Any], setting: str, name: str
-) -> list[Any]:
-    """Return what a class or a factory gives."""
-    try:
-        made = found(*arguments, **options)
-    except ConfigError:
-        raise
-    except Exception as error:  # whatever a user's code raises is theirs to read
-        said = f"{error}" if isinstance(error, TypeError) else f"{type(error).__name__}: {error}"
-        raise ConfigError(f"{setting}: {name} cannot be made: {said}") from error
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+        return made_of(*signature.factory_arguments(name, spaces))
+    if isinstance(found, type):
+        return made_of()
+    return [_connector(functools.partial(found, **options) if options else found, setting, name)]
 
 
 def _connector(made: Any, setting: str, name: str) -> Connector:
@@ -242,9 +232,8 @@ def _parameters(found: Any, options: Collection[str]) -> list[inspect.Parameter]
         p
         for p in parameters
         if p.name not in options
-        and (p.kind in (*_BY_POSITION, p.VAR_POSITIONAL) or _must_be_named(p))
+        and (
+            p.kind in (*_BY_POSITION, p.VAR_POSITIONAL)
+            or (p.kind is p.KEYWORD_ONLY and p.default is p.empty)  # it must be named
+        )
     ]
-
-
-def _must_be_named(parameter: inspect.Parameter) -> bool:
-    return parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
