@@ -277,9 +277,7 @@ class GraphObservations:
         action_space: The space that it is a mask of.
 
     Attributes:
-        space: The space of one observation.
         layout: The rows that observations are stored as.
-        mask_path: The leaf that masks actions, or None.
     """
 
     def __init__(self, space: Any, extras: list[str], mask_path: str | None, action_space: Any):

@@ -22,10 +22,12 @@ from trainables.core.networks.catalog import chosen_module
 from trainables.core.networks.modules import ModuleOutput, PolicyModule, unroll_row
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.connectors.actions import ActionConnector
-from trainables.core.policy.connectors.given import EnvSpaces, make_connectors
+from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_connectors
 from trainables.core.policy.connectors.pipelines import EnvToModule, ModuleToEnv
 from trainables.core.policy.explorers import SlotState, make_explorer
 from trainables.core.policy.observations import Observations
+
+_CONNECTORS = ("env_to_module_connector", "module_to_env_connector")
 
 
 class Acted(NamedTuple):
@@ -125,18 +127,16 @@ class ActingPolicy:
             "explore": explore,
             "exploration": exploration_settings.given,
         }
-        self._set_up_connectors()
+        before, behind = (self._connectors(name) for name in _CONNECTORS)
+        self.env_to_module = EnvToModule(before, observation_space) if before else None
+        self.module_to_env = ModuleToEnv(behind, action_space) if behind else None
+        space = action_space if self.module_to_env is None else self.module_to_env.space
         make_module, module_settings, module_options = chosen_module(
             self.options["module"], model_settings
         )
-        self.distribution = make_module.distribution_of(
-            self._module_action_space, module_settings, **module_options
-        )
+        self.distribution = make_module.distribution_of(space, module_settings, **module_options)
         self.actions = ActionConnector(
-            self._module_action_space,
-            self.distribution,
-            normalize=normalize_actions,
-            clip=clip_actions,
+            space, self.distribution, normalize=normalize_actions, clip=clip_actions
         )
         self.observations = Observations(
             observation_space,
@@ -149,13 +149,8 @@ class ActingPolicy:
             frame_stack=frame_stack,
             device=self.device,
         )
-        make = partial(
-            make_module,
-            self.observations.preprocessor.spec,
-            self.distribution,
-            module_settings,
-            **module_options,
-        )
+        spec = self.observations.preprocessor.spec
+        make = partial(make_module, spec, self.distribution, module_settings, **module_options)
         # A user's own networks may compute as they are made, which takes memory.
         models = [self.options["model"], *self.options["module"].values()]
         is_custom = any(isinstance(m, dict) and m.get("custom_model") for m in models)
@@ -174,20 +169,9 @@ class ActingPolicy:
         self._generator = torch.Generator(self.device)
         _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)
 
-    def _set_up_connectors(self) -> None:
-        """Make the user's connectors, and note the spaces that they make."""
+    def _connectors(self, name: str) -> list[Connector]:
         spaces = EnvSpaces(self.observation_space, self.action_space)
-        self._module_space, self._module_action_space = spaces
-        self.env_to_module: EnvToModule | None = None
-        self.module_to_env: ModuleToEnv | None = None
-        name = "env_to_module_connector"
-        if connectors := make_connectors(self.options[name], name, spaces):
-            self.env_to_module = EnvToModule(connectors, self.observation_space)
-            self._module_space = self.env_to_module.space
-        name = "module_to_env_connector"
-        if connectors := make_connectors(self.options[name], name, spaces):
-            self.module_to_env = ModuleToEnv(connectors, self.action_space)
-            self._module_action_space = self.module_to_env.space
+        return make_connectors(self.options[name], name, spaces)
 
     # ------------------------------------------------------------------ acting
 

@@ -45,7 +45,6 @@ class Observations:
         device: The device that features are computed on.
 
     Attributes:
-        space: The space of raw observations.
         layout: The rows that observations are stored as.
         frames: The stack of frames, or None.
         num_frames: The number of observations that are seen as one.
