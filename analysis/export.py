@@ -167,7 +167,7 @@ def writer_of(
     if format in ("torch", "onnx"):
 
         def write(policy_folder: Path, target: Path) -> object:
-            from trainables.runtime.evaluation.policy_formats import write_graph
+            from trainables.lifecycle.exporting import write_graph
 
             return write_graph(policy_folder, target, str(format), opset=opset, trust=trust)
 

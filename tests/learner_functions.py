@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.learners.group import LearnerWorker
 
 
 def vector(worker: LearnerWorker, data: Any) -> list[torch.Tensor]:

@@ -27,7 +27,7 @@ from trainables.core.learning.learner import Learner
 from trainables.core.reported_metrics import COMMON, OLDER, TUNES
 from trainables.registry import get_algorithm
 from trainables.runtime.callbacks.callbacks import Callbacks
-from trainables.runtime.callbacks.episodes import Episode
+from trainables.runtime.callbacks.episode import Episode
 from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup

@@ -32,7 +32,7 @@ from trainables.core.reported_metrics import (
     LR,
     learned,
 )
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.learners.group import LearnerWorker
 
 _ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"
 

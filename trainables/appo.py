@@ -39,9 +39,8 @@ from trainables.impala import (
     IMPALAConfig,
 )
 from trainables.ppo import adapted_kl_coeff, policy_divergence
-from trainables.runtime.learners.worker import LearnerWorker
-from trainables.runtime.sampling.circular_buffer import CircularBuffer
-from trainables.runtime.sampling.fragment_queue import sample_of_state, sample_state
+from trainables.runtime.learners.group import LearnerWorker
+from trainables.runtime.sampling.fragment_queue import CircularBuffer, sample_of_state, sample_state
 from trainables.runtime.sampling.group import Sample
 
 _BUFFER_REPLAYS = "the circular buffer says how often a train batch comes again"

@@ -36,7 +36,7 @@ from trainables.core.learning.returns import (
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import ASYNCHRONOUS, HALF_VALUE_LOSS, Reported, learned
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 

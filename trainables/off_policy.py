@@ -30,7 +30,7 @@ from trainables.core.reported_metrics import (
 from trainables.runtime.learners.group import LocalLearnerGroup
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay.buffer import ReplayBuffer
-from trainables.runtime.replay.state_store import StateLayout
+from trainables.runtime.replay.stores import StateLayout
 
 # Batches that are drawn and gathered at once. More would save nothing, and priorities that one
 # update changes are seen by the next draw only.

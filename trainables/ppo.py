@@ -36,7 +36,7 @@ from trainables.core.reported_metrics import (
     WITH_KL,
     learned,
 )
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.learners.group import LearnerWorker
 
 
 @dataclass(kw_only=True)

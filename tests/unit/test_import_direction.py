@@ -26,6 +26,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.checkpointing",
     "trainables.lifecycle.configuring",
     "trainables.lifecycle.evaluating",
+    "trainables.lifecycle.exporting",
     "trainables.lifecycle.folder_trainable",
     "trainables.lifecycle.own_classes",
     "trainables.lifecycle.policy_access",
@@ -42,7 +43,7 @@ PUBLIC = (
     "trainables.core.suggestions",
     "trainables.runtime.evaluation.play",
     "trainables.runtime.evaluation.needed_trust",
-    "trainables.runtime.evaluation.policy_formats",
+    "trainables.lifecycle.exporting",
 )
 MAY_IMPORT = {
     "trainables.core": ("trainables.core",),

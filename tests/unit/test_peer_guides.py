@@ -25,7 +25,7 @@ from trainables.core.policy.model_view import QModelView
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import MODULE, OLDER
 from trainables.registry import algorithm_names, get_algorithm
-from trainables.runtime.callbacks.episodes import Episode
+from trainables.runtime.callbacks.episode import Episode
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.worker_calls import CallsWorkers
 

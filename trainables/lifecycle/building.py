@@ -21,9 +21,8 @@ from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.make import EnvContext, env_name, make_vector_env, training_options
 from trainables.runtime.envs.slot_tasks import check_tasks
-from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup
+from trainables.runtime.learners.group import LearnerGroup, LearnerWorker, LocalLearnerGroup
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
-from trainables.runtime.learners.worker import LearnerWorker
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
 from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 

@@ -21,10 +21,10 @@ from trainables.core.policy.action_arguments import AnyState
 from trainables.core.policy.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.built_trainable import BuiltTrainable
+from trainables.lifecycle.exporting import recorded
 from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.evaluation.needed_trust import TRAINABLE
-from trainables.runtime.evaluation.recording import recorded
 
 
 class PolicyAccess(BuiltTrainable):

@@ -44,7 +44,7 @@ class EpisodeWindow:
             self._episodes.popleft()
 
     def metrics(self) -> dict[str, float]:
-        """Statistics of the window, NaN before the first episode; starts a new iteration."""
+        """Return statistics of the window, NaN before the first episode; start a new iteration."""
         unknown = [math.nan]
         returns = [episode[0] for episode in self._episodes] or unknown
         lengths = [episode[1] for episode in self._episodes] or unknown
@@ -91,7 +91,7 @@ class Timers:
             self._seconds[phase] = self._seconds.get(phase, 0.0) + time.perf_counter() - start
 
     def metrics(self) -> dict[str, float]:
-        """`time/<phase>_s` of this iteration; starts a new one."""
+        """Return `time/<phase>_s` of this iteration; start a new one."""
         seconds, self._seconds = self._seconds, {}
         return {f"time/{phase}_s": value for phase, value in seconds.items()}
 
@@ -114,7 +114,7 @@ class TensorMeans:
         self._scalars += scalars.values()  # summed up later, in one operation for all updates
 
     def take(self) -> dict[str, float]:
-        """Means since the last call."""
+        """Return means since the last call."""
         if self._scalars:
             values = torch.stack([scalar.reshape(()) for scalar in self._scalars]).double()
             means = values.view(-1, len(self._names)).mean(0).tolist()
@@ -123,7 +123,7 @@ class TensorMeans:
         return dict(self._last)
 
     def get_state(self) -> dict[str, Any]:
-        """What was taken last. Call it between iterations: what is being summed is no part."""
+        """Return what was taken last, between iterations: what is being summed is no part."""
         return {"last": dict(self._last)}
 
     def set_state(self, state: dict[str, Any]) -> None:

@@ -15,14 +15,14 @@ from trainables.runtime.envs.make import env_name
 def tell_set_up(
     name: str, config: AlgorithmConfig, policies: Mapping[str, Policy], seed: int, seconds: float
 ) -> None:
-    """What was set up: the environment, spaces, networks and resources.
+    """Tell what was set up: the environment, spaces, networks and resources.
 
     Args:
-        name: The algorithm's.
+        name: The name of the algorithm.
         config: Its config.
-        policies: By module id.
+        policies: The policies by module id.
         seed: Root of all random streams.
-        seconds: That it took.
+        seconds: How long it took.
     """
     if not logger.isEnabledFor(logging.INFO):
         return
@@ -57,7 +57,7 @@ def tell_set_up(
 
 
 def tell_evaluation(metrics: Mapping[str, float], num_training_steps: int) -> None:
-    """What an evaluation came to; one of a user's own may have other metrics."""
+    """Tell what an evaluation came to; one of a user's own may have other metrics."""
     shown = {name: metrics[name] for name in _OF_EVALUATION if name in metrics} or dict(metrics)
     logger.info(
         "evaluation after %d training steps: %s",

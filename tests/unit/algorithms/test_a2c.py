@@ -22,8 +22,8 @@ from trainables.core.learning.advantages import with_advantages
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.networks.modules import ModuleOutput
-from trainables.runtime.learners.shares import shares
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.learners.actor import shares
+from trainables.runtime.learners.group import LearnerWorker
 
 MEMORY = {"use_lstm": True, "lstm_cell_size": 4, "fcnet_hiddens": [4], "max_seq_len": 5}
 

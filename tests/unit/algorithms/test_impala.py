@@ -29,8 +29,8 @@ from trainables.impala import (
     impala_loss,
     impala_update,
 )
-from trainables.runtime.learners.shares import shares
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.learners.actor import shares
+from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.sampling.env_runner import Episodes
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample

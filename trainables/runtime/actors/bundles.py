@@ -88,7 +88,7 @@ class Bundles:
         """Return the index of the bundle of one process.
 
         Args:
-            role: Its kind.
+            role: The kind of the process.
             number: Which one, from 1.
 
         Returns:
@@ -117,7 +117,7 @@ class Bundles:
             check_cluster(needs, "PACK", f"It asks for {self.help()}.")
 
     def help(self) -> str:
-        """Each kind of process with what it needs and the settings that decide it, in words."""
+        """Say of each kind of process what it needs and which settings decide it."""
         return "; ".join(
             f"{role.count} {role.title}{'s' if role.count != 1 else ''}"
             f" of {shown(role.needs)}"
@@ -173,7 +173,7 @@ def _roles(config: AlgorithmConfig) -> dict[str, Role]:
 
 
 def reserved(trial_info: Any) -> dict[str, float]:
-    """The metrics `num_cpus` and `num_gpus`: what Tune holds for a trial, in all its bundles.
+    """Return the metrics `num_cpus` and `num_gpus`: what Tune holds for a trial in all bundles.
 
     A scheduler may give it more than its config asks for, and change that on the way.
 

@@ -21,8 +21,8 @@ class FaultTolerance:
     Args:
         role: What the actors are, in messages.
         work: The method that is their work; to answer anything else says little.
-        ignore: Go on with the others.
-        restart: Make it again.
+        ignore: Whether to go on with the others.
+        restart: Whether to make it again.
         num_consecutive: Failures of actors that have done no work since, before training ends.
     """
 

@@ -47,7 +47,7 @@ def check_cluster(bundles: Sequence[Resources], strategy: str, asked: str) -> No
 def check_nodes(
     bundles: Sequence[Resources], strategy: str, asked: str, nodes: Sequence[Resources]
 ) -> None:
-    """`check_cluster` for nodes that are known: those that a Ray would have, say."""
+    """Do as `check_cluster` for nodes that are known: those that a Ray would have, say."""
     problem = placement_problem(bundles, strategy, nodes)
     if problem is not None:
         raise InfeasibleError(
@@ -62,7 +62,7 @@ def live_nodes() -> list[dict[str, float]]:
 
 
 def cluster_may_grow() -> bool:
-    """Whether nodes are started by an autoscaler or an operator, or one was lost and may return."""
+    """Tell whether an autoscaler or an operator starts nodes, or one was lost and may return."""
     return any(not node["Alive"] or _MANAGED in node["Labels"] for node in ray.nodes())
 
 
@@ -104,14 +104,14 @@ def total(resources: Iterable[Resources], name: str) -> float:
 
 
 def shown(resources: Resources) -> str:
-    """Resources in words, e.g. `4 CPU, 1 GPU`; what Ray counts by itself is of no interest."""
+    """Return resources in words, e.g. `4 CPU, 1 GPU`, without what Ray counts by itself."""
     names = [name for name in resources if not name.startswith(_NOT_SHOWN)]
     names.sort(key=lambda name: (name not in ("CPU", "GPU"), name))  # Ray's order varies
     return ", ".join(f"{resources[n]:g} {n}" for n in names if resources[n]) or "nothing"
 
 
 def side_by_side(parts: Iterable[Resources]) -> str:
-    """Several nodes or bundles in words, e.g. `(1 CPU, 1 GPU) + 3 x (4 CPU)`."""
+    """Return several nodes or bundles in words, e.g. `(1 CPU, 1 GPU) + 3 x (4 CPU)`."""
     counts = Counter(shown(part) for part in parts)
     return " + ".join(f"({text})" if n == 1 else f"{n} x ({text})" for text, n in counts.items())
 

@@ -74,7 +74,7 @@ class ActorGroup:
     same index. What a method raises is an answer, and the actor lives on.
 
     Args:
-        actor_class: Made without arguments; then its method `build` is called.
+        actor_class: The class, made without arguments; then its method `build` is called.
         count: Number of actors.
         arguments: Those of `build`, for an index and the number of its restarts so far.
         role: What they are, in messages.
@@ -138,7 +138,7 @@ class ActorGroup:
         return self._members[index].num_restarts
 
     def restore(self) -> list[int]:
-        """Begin to make the failed actors again; returns which. They are healthy once built."""
+        """Begin to make the failed actors again; return which. They are healthy once built."""
         failed = self.failed
         for index in failed:
             self._members[index].num_restarts += 1
@@ -178,7 +178,7 @@ class ActorGroup:
         return replies
 
     def take_failures(self) -> list[Reply]:
-        """What `ready` has yet to give of errors, each once: to be seen to before `restore`."""
+        """Return the errors that `ready` has yet to give: to be seen to before `restore`."""
         failures = [reply for reply in self._unread if reply.error is not None]
         self._unread = [reply for reply in self._unread if reply.error is None]
         return failures
@@ -212,10 +212,10 @@ class ActorGroup:
 
         Args:
             index: The actor.
-            method: Of the actor's class.
-            arguments: Of the method; Ray references are resolved.
-            num_returns: With 2, the method returns a pair whose second half stays in the object
-                store: the reply's value is (first, reference to second).
+            method: The name of a method of the actor's class.
+            arguments: The arguments of the method; Ray references are resolved.
+            num_returns: 1 or 2. With 2, the method returns a pair whose second half stays in the
+                object store: the reply's value is (first, reference to second).
             timeout_s: How long the actor may take, from when it has answered what came before.
         """
         self._request(index, method, arguments, num_returns, timeout_s)
@@ -240,7 +240,7 @@ class ActorGroup:
                 request.is_wanted = request.method == BUILD
 
     def ready(self, timeout_s: float | None = 0.0) -> list[Reply]:
-        """Answer to `submit` that have arrived, and failures, each once.
+        """Return answers to `submit` that have arrived, and failures, each once.
 
         An actor that fails gives one reply, whatever it was asked for. It also returns, with
         nothing, when an actor has been built.
@@ -277,7 +277,7 @@ class ActorGroup:
         *,
         timeout_s: float | None = None,
     ) -> list[Reply]:
-        """`call` with arguments for each actor, by index."""
+        """Do as `call` with arguments for each actor, by index."""
         requests = {
             index: self._request(index, method, given, timeout_s=timeout_s)
             for index, given in sorted(arguments.items())

@@ -40,7 +40,7 @@ class ActorOptions:
         env_vars: Mapping[str, str] | None = None,
         num_threads: int = 1,
     ) -> Self:
-        """Options of a process with these resources, by Ray's names."""
+        """Return the options of a process with these resources, by Ray's names."""
         others = {name: amount for name, amount in needs.items() if name not in ("CPU", "GPU")}
         cpus, gpus = needs.get("CPU", 0), needs.get("GPU", 0)
         return cls(cpus, gpus, others, dict(env_vars or {}), num_threads)
@@ -56,7 +56,7 @@ class ActorProcesses:
     """Starts actors of a class in the trial's placement group if there is one.
 
     Args:
-        actor_class: Made without arguments.
+        actor_class: The class of the actor, made without arguments.
         options: What each process is started with.
     """
 

@@ -34,7 +34,7 @@ class ProcessEnvironment:
 
 
 def num_threads(variables: Mapping[str, str], num_cpus: float) -> int:
-    """Threads of PyTorch in a process: as many as it has CPUs, unless OMP_NUM_THREADS says more.
+    """Return the threads of PyTorch in a process: its CPUs, unless OMP_NUM_THREADS says more.
 
     PyTorch reads that variable when it is imported, which a trial's process has done long before.
     """

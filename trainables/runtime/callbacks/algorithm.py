@@ -18,7 +18,7 @@ class AlgorithmCallbacks:
     Args:
         algorithm: What hooks get.
         config: Its config.
-        metrics: Takes what is logged.
+        metrics: The metrics that what is logged goes to.
     """
 
     def __init__(self, algorithm: Any, config: AlgorithmConfig, metrics: CustomMetrics):

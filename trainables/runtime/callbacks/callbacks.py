@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trainables.core.networks.modules import PolicyModule
     from trainables.core.policy.policy import Policy
     from trainables.runtime.callbacks.custom_metrics import MetricsLogger
-    from trainables.runtime.callbacks.episodes import Episode
+    from trainables.runtime.callbacks.episode import Episode
     from trainables.runtime.evaluation.runner import EvaluationRunner
     from trainables.runtime.sampling.env_runner import EnvRunner
     from trainables.runtime.sampling.group import EnvRunnerGroup
@@ -149,7 +149,7 @@ class Callbacks:
             episode: The episode, as it now is.
             env_runner: What samples it, in an evaluation what plays it; None where a policy is
                 evaluated without an algorithm.
-            metrics_logger: Takes custom metrics.
+            metrics_logger: The logger of custom metrics.
             env: All slots.
             env_index: The episode's slot.
             rl_module: The networks that act.
@@ -236,7 +236,7 @@ class Call(NamedTuple):
 
     Attributes:
         name: What errors call it.
-        function: Is called.
+        function: The method or function itself.
         arguments: Its parameters, each with the name of the argument that it gets.
         takes_all: Whether it also gets all others.
     """
@@ -259,7 +259,7 @@ class CallbackSet:
     """The callbacks of a config: an object of each class, and the functions of single hooks.
 
     Args:
-        config: See its settings of section `callbacks`.
+        config: The config, whose settings of section `callbacks` name them.
 
     Raises:
         ConfigError: naming what is no callback.

@@ -105,7 +105,7 @@ def extend(logged: Logged, more: Logged) -> None:
 
 
 def reduced(logged: Logged) -> dict[str, float]:
-    """Flat metrics of all values."""
+    """Return flat metrics of all values."""
     return {
         f"{'' if name.startswith(HISTOGRAMS) else PREFIX}{name}_{reduce}": _REDUCTIONS[reduce](
             values
@@ -136,7 +136,7 @@ class CustomMetrics:
                 window.popleft()
 
     def metrics(self) -> dict[str, float]:
-        """Flat metrics of the windows."""
+        """Return flat metrics of the windows."""
         values: Logged = {key: list(window) for key, window in self._windows.items()}
         for key in values:
             if key[1] == "sum":  # of this iteration

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,129 +10,10 @@ from gymnasium.vector import VectorEnv
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
-from trainables.runtime.callbacks.custom_metrics import EpisodeMetrics, MetricsLogger
-from trainables.runtime.callbacks.episode_by_agent import EpisodeByAgent
+from trainables.runtime.callbacks.custom_metrics import MetricsLogger
+from trainables.runtime.callbacks.episode import Episode, SlotRows
 
 EPISODE_HOOKS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
-
-
-@dataclass(frozen=True)
-class _Now:
-    """What all slots' last row gave, batched as the vector environment does; others' is stale."""
-
-    obs: Any
-    actions: list[Any]  # by slot: the batch in which its action is
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    infos: dict[str, Any]
-    returns: np.ndarray
-    lengths: np.ndarray
-
-
-@dataclass(eq=False)
-class Episode(EpisodeByAgent):
-    """An episode as hooks see it: valid within the hook, but for the three dicts.
-
-    Attributes:
-        episode_id: Counts the episodes of an env runner, or of a part of an evaluation.
-        env_index: Its slot.
-        is_evaluation: Whether it is one of an evaluation.
-        user_data: Lives as long as the episode, for whatever you put into it.
-        worker: What samples or evaluates it; None where a policy is evaluated by itself.
-        custom_metrics: Numbers that results tell the mean, minimum and maximum of, over episodes.
-        hist_data: Lists of numbers that results tell the same of, over all of their values.
-    """
-
-    episode_id: int
-    env_index: int
-    is_evaluation: bool
-    _now: _Now
-    worker: Any = None
-    user_data: dict[Any, Any] = field(default_factory=dict)
-    custom_metrics: EpisodeMetrics = field(default_factory=EpisodeMetrics)
-    hist_data: dict[str, list[float]] = field(default_factory=dict)
-
-    @property
-    def custom_data(self) -> dict[Any, Any]:
-        """The newer name of `user_data`."""
-        return self.user_data
-
-    @property
-    def length(self) -> int:
-        """Steps so far."""
-        return int(self._now.lengths[self.env_index])
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __bool__(self) -> bool:
-        return True  # also before the first step
-
-    @property
-    def total_reward(self) -> float:
-        """Sum of the environment's rewards so far."""
-        return float(self._now.returns[self.env_index])
-
-    def get_return(self) -> float:
-        """Sum of the environment's rewards so far."""
-        return self.total_reward
-
-    @property
-    def last_observation(self) -> Any:
-        """As the environment gave it; a copy."""
-        return _of_slot(self._now.obs, self.env_index)
-
-    @property
-    def last_action(self) -> Any:
-        """As the environment was given it, a copy; None before the first step."""
-        if not self.length:
-            return None
-        return _of_slot(self._now.actions[self.env_index], self.env_index)
-
-    @property
-    def last_reward(self) -> float:
-        """Of the last step; 0 before the first one."""
-        return float(self._now.rewards[self.env_index]) if self.length else 0.0
-
-    @property
-    def last_info(self) -> dict[str, Any]:
-        """The environment's `info`, of the last step or of the reset."""
-        return _info_of_slot(self._now.infos, self.env_index)
-
-    @property
-    def is_terminated(self) -> bool:
-        """Whether the environment has ended it."""
-        return bool(self._now.terminated[self.env_index])
-
-    @property
-    def is_truncated(self) -> bool:
-        """Whether it was cut off."""
-        return bool(self._now.truncated[self.env_index])
-
-    @property
-    def is_done(self) -> bool:
-        """Whether this was its last step."""
-        return self.is_terminated or self.is_truncated
-
-
-def _of_slot(batch: Any, slot: int) -> Any:
-    if isinstance(batch, dict):
-        return {key: _of_slot(part, slot) for key, part in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(_of_slot(part, slot) for part in batch)
-    return np.array(batch[slot])[()]  # a number, not an array of no dimensions
-
-
-def _info_of_slot(infos: dict[str, Any], slot: int) -> dict[str, Any]:
-    """Gymnasium batches infos by key, and says under `_key` which slots have it."""
-    found = {}
-    for key, values in infos.items():
-        has = infos.get(f"_{key}")
-        if has is None or not has[slot]:
-            continue
-        found[key] = _info_of_slot(values, slot) if isinstance(values, dict) else values[slot]
-    return found
 
 
 class EpisodeHooks:
@@ -145,8 +25,8 @@ class EpisodeHooks:
 
     Args:
         callbacks: What is called.
-        logger: Takes what callbacks log, and the custom metrics of episodes.
-        policy: Acts.
+        logger: The logger of what callbacks log, and of the custom metrics of episodes.
+        policy: The policy that acts.
         env: The slots.
         env_runner: What samples or evaluates; None where a policy is evaluated by itself.
         is_evaluation: Whether the episodes are those of an evaluation.
@@ -176,7 +56,7 @@ class EpisodeHooks:
         self.forget()
 
     def forget(self) -> None:
-        """No hook is called for the episodes that are running, only for their slots' next ones."""
+        """Call no hook for the episodes that are running, only for their slots' next ones."""
         self._episodes: list[Episode | None] = [None] * self._num_slots
         self._closed = np.zeros(self._num_slots, bool)
         self._actions: list[Any] = [None] * self._num_slots
@@ -185,12 +65,12 @@ class EpisodeHooks:
         self._reset: tuple[Any, dict[str, Any]] | None = None
 
     def was_reset(self, obs: Any, infos: dict[str, Any]) -> None:
-        """All slots have been reset: their episodes begin with the first row that is sampled."""
+        """Note that all slots were reset: episodes begin with the first row that is sampled."""
         self.forget()
         self._reset = (obs, infos)
 
     def begin(self) -> None:
-        """Before rows are sampled: new episodes after a reset of all slots."""
+        """Begin new episodes after a reset of all slots, before rows are sampled."""
         if self._reset is None:
             return
         (obs, infos), self._reset = self._reset, None
@@ -198,7 +78,7 @@ class EpisodeHooks:
         self.row(obs, nothing, none, none, infos, none)
 
     def close(self, slot: int) -> None:
-        """Its further episodes are not wanted."""
+        """Ignore the further episodes of a slot."""
         self._episodes[slot] = None
         self._closed[slot] = True
 
@@ -221,9 +101,9 @@ class EpisodeHooks:
 
         Args:
             obs: Batched, as the environment gave them.
-            rewards: `[N]`.
-            terminated: `[N]`.
-            truncated: `[N]`.
+            rewards: The rewards of the slots, `[N]`.
+            terminated: Where the environment has ended an episode, `[N]`.
+            truncated: Where an episode was cut off, `[N]`.
             infos: Batched.
             valid: Where a step was made; elsewhere an episode begins, `[N]`.
             ready: Slots that have a row at all, `[N]`; None: all.
@@ -234,7 +114,7 @@ class EpisodeHooks:
         self._returns = np.where(begins, 0.0, self._returns + np.where(valid, rewards, 0.0))
         self._lengths = np.where(begins, 0, self._lengths + valid)
         done = valid & (terminated | truncated)
-        now = _Now(
+        now = SlotRows(
             obs,
             list(self._actions),
             rewards,
@@ -279,7 +159,7 @@ def episode_hooks(
     *,
     is_evaluation: bool,
 ) -> EpisodeHooks | None:
-    """What calls the hooks of episodes; None if nobody overrides one, so that nobody pays."""
+    """Return what calls the hooks of episodes; None if nobody overrides one, so nobody pays."""
     if callbacks is None or not callbacks.has(*EPISODE_HOOKS):
         return None
     return EpisodeHooks(callbacks, logger, policy, env, env_runner, is_evaluation)

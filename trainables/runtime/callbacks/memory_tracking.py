@@ -51,6 +51,6 @@ class MemoryTrackingCallbacks(Callbacks):
 
 
 def resident_mb() -> float:
-    """Resident memory of this process in MB."""
+    """Return the resident memory of this process in MB."""
     psutil: Any = importlib.import_module("psutil")
     return float(psutil.Process().memory_info().rss) / _MB

@@ -25,7 +25,7 @@ _STEPS = 3
 
 
 def check_vector_env(env: VectorEnv, name: str, mask_key: str = "action_mask") -> None:
-    """`check_env` for a class of vector environments: its arrays hold a row for each slot.
+    """Do as `check_env` for a class of vector environments: arrays with a row for each slot.
 
     Raises:
         ConfigError: naming the environment and the first thing that is wrong.
@@ -42,8 +42,8 @@ def check_env(env: gym.Env, name: str, mask_key: str = "action_mask") -> None:
     with before it is trained on.
 
     Args:
-        env: As training steps it.
-        name: For messages.
+        env: The environment as training steps it.
+        name: The name of the environment, for messages.
         mask_key: The key of a Dict observation that says which actions are allowed: only these are
             tried.
 

@@ -63,7 +63,7 @@ def choose_tasks(
     Args:
         env: A class of vector environments of the user has one task for all its slots.
         task_fn: Called with the result, the slot's environment and its context.
-        result: Of the last training iteration.
+        result: The result of the last training iteration.
         context: What a vector environment of the user was made with.
 
     Returns:

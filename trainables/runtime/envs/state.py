@@ -40,7 +40,7 @@ _NATIVE_CARTPOLE_STATE = ("state", "steps", "prev_done", "low", "high")
 
 
 def get_env_state(env: Any) -> dict[str, Any] | None:
-    """The state of all slots of a vector environment, or None if some part cannot give its own."""
+    """Return the state of all slots of a vector environment, None if some part cannot give its."""
     if isinstance(env, CartPoleVectorEnv):
         return {
             "attributes": _get_attributes(env, _NATIVE_CARTPOLE_STATE),
@@ -71,7 +71,7 @@ def set_env_state(env: Any, state: dict[str, Any]) -> None:
 
 
 def get_slot_state(env: gym.Env) -> list[dict[str, Any]] | None:
-    """State of each layer of one slot, from the outermost wrapper to the environment itself.
+    """Return the state of each layer of one slot, from the outermost wrapper to the environment.
 
     None if some layer cannot give its own.
     """

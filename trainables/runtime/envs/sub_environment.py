@@ -45,7 +45,7 @@ class SubEnvironment(gym.Wrapper):
     What it does not have itself is looked up in what it wraps, layer by layer.
 
     Args:
-        maker: Makes the environment, again where it is replaced. Its text names the slot.
+        maker: What makes the environment, again where it is replaced. Its text names the slot.
 
     Attributes:
         context: What the present environment was made with.

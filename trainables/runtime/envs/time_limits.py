@@ -24,13 +24,13 @@ LIMIT = "max_episode_steps"
 def take_limit(
     creator: EnvSpec | Callable[..., Any], env_config: dict[str, Any], *, by_keyword: bool
 ) -> int | None:
-    """The limit that a slot's environment needs around it; None if it has its own, or needs none.
+    """Return the limit that a slot's environment needs around it; None if it needs none.
 
     A class that takes keyword arguments, and has no parameter for the limit, does not get it: it
     is taken out of `env_config`. One that has limits itself, in steps of its own.
 
     Args:
-        creator: Makes the environment.
+        creator: What makes the environment.
         env_config: What it is made with.
         by_keyword: Whether that are its keyword arguments; else it gets the dict, limit and all.
 

@@ -56,9 +56,9 @@ class EvaluationGroup(CallsWorkers):
         video_folder: Where videos go; None if there are none.
 
     Attributes:
-        local_env_runner: Plays in process; None with actors.
+        local_env_runner: The runner that plays in process; None with actors.
         is_running: Whether an evaluation has begun and is not collected.
-        weights_version: Of the weights that are evaluated.
+        weights_version: The version of the weights that are evaluated.
         num_timeouts: How often an actor had not played its episodes in time.
         on_recreated: Called with the indices of actors that were made again.
     """
@@ -134,11 +134,11 @@ class EvaluationGroup(CallsWorkers):
     # ------------------------------------------------------------------ an evaluation
 
     def sync_weights(self, iteration: int, version: int, seed: np.random.SeedSequence) -> None:
-        """From here on, evaluate the policy as it is now.
+        """Evaluate the policy as it is now, from here on.
 
         Args:
-            iteration: Of training, names videos.
-            version: Of the weights.
+            iteration: The iteration of training, which names videos.
+            version: The version of the weights.
             seed: Root of the parts' random streams.
         """
         self._abandon()
@@ -180,12 +180,12 @@ class EvaluationGroup(CallsWorkers):
         return result
 
     def play(self) -> EvaluationResult | None:
-        """`begin` and `collect`: one evaluation of `evaluation_duration`."""
+        """Play one evaluation of `evaluation_duration`: `begin` and `collect`."""
         self.begin(beside_training=False)
         return self.collect()
 
     def play_until(self, duration_fn: Callable[[int], int]) -> EvaluationResult | None:
-        """Evaluations one after another, each on episodes of its own, as one.
+        """Play evaluations one after another, each on episodes of its own, as one.
 
         Args:
             duration_fn: Given how many episodes (or timesteps, by `evaluation_duration_unit`) were
@@ -334,7 +334,7 @@ class EvaluationGroup(CallsWorkers):
         actors.check_left()
 
     def probe(self) -> list[int]:
-        """Ask idle actors for a sign of life; returns those that failed."""
+        """Ask idle actors for a sign of life; return those that failed."""
         return self._actors.probe() if self._actors else []
 
     def restore(self) -> list[int]:
@@ -368,7 +368,7 @@ class EvaluationGroup(CallsWorkers):
         Args:
             function: Sent to the actors, so it must be serialisable by Ray.
             local_env_runner: Whether the in-process one takes part.
-            env_runner_ids: Only these actors, from 1. None: all.
+            env_runner_ids: The actors that are asked, from 1. None: all.
             timeout_s: How long each may take, seconds; None: as long as it takes.
 
         Returns:

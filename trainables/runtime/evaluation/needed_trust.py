@@ -34,7 +34,7 @@ def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
     Nothing that it names is imported, and no network is built.
 
     Args:
-        folder: With a `policy.json`.
+        folder: A folder with a `policy.json`.
 
     Returns:
         The entries; none, too, of a folder that is damaged or holds no policy: loading says so.
@@ -47,7 +47,7 @@ def stored_doubts(folder: str | os.PathLike[str], *, known_here: bool = True) ->
     """Return what needs trust to load a policy's folder and play in its environment.
 
     Args:
-        folder: With a `policy.json`; of any other there is none.
+        folder: A folder with a `policy.json`; of any other there is none.
         known_here: See `playing_doubts`.
     """
     try:
@@ -68,7 +68,7 @@ def playing_doubts(
 
     Args:
         settings: `env`, `env_config` and others of an algorithm, checked.
-        metadata: The policy's.
+        metadata: The metadata of the policy.
         known_here: Whether a name that this process knows is known: another one may not have
             imported what registered it.
     """

@@ -24,9 +24,9 @@ class Part:
     actor, and a result does not depend on who played what.
 
     Attributes:
-        number: From 0.
+        number: Its number, from 0.
         num_slots: Slots that are stepped together.
-        max_steps: Of all slots together, after which episodes are cut off; None: none is.
+        max_steps: Steps of all slots together after which episodes are cut off; None: none is.
     """
 
     number: int
@@ -82,7 +82,7 @@ class EvaluationPlan:
         return len(self._parts) or None
 
     def parts_from(self, first: int, step: int) -> Iterator[Part]:
-        """Parts of an endless plan for one of `step` players."""
+        """Yield the parts of an endless plan for one of `step` players."""
         return (self._part(number) for number in count(first, step))
 
     def missing(
@@ -92,8 +92,8 @@ class EvaluationPlan:
 
         Args:
             played: What has been played, by the part's number.
-            expected_length: Of episodes in steps, as long as none has been played.
-            at_least: So many parts, if more are played anyway than are needed.
+            expected_length: The length of episodes in steps, as long as none has been played.
+            at_least: How many parts there are to be, if more are played anyway than are needed.
         """
         if self._parts:
             return [part for part in self._parts if part.number not in played]
@@ -150,7 +150,7 @@ class EvaluationPlan:
 
 
 def dealt_evenly(total: int, shares: int) -> list[int]:
-    """Whole shares that add up to a total; the first ones are larger by one where need be."""
+    """Return whole shares that add up to a total, the first ones larger by one where need be."""
     base, rest = divmod(total, shares)
     return [base + (share < rest) for share in range(shares)]
 

@@ -62,19 +62,19 @@ def evaluate_policy(
     as they would be if the first to end were taken.
 
     Args:
-        policy: Acts.
+        policy: The policy that acts.
         env: See the setting `env`.
         env_config: See the setting `env_config`.
         num_episodes: How many.
-        seed: Of environments and exploration: the same seed plays the same episodes. A
+        seed: The seed of environments and exploration: the same seed plays the same episodes. A
             `SeedSequence` is the root of the parts' streams itself; None draws one.
-        explore: Sample actions instead of taking the most likely ones.
+        explore: Whether to sample actions instead of taking the most likely ones.
         num_envs: Slots that are stepped together. Another number plays other episodes.
         max_steps_per_episode: An episode longer than this raises.
         time_limit: An episode longer than this is cut off: it counts as truncated.
         options: How the slots are made and stepped.
-        callbacks: Their hooks of episodes are called.
-        watches: Look on.
+        callbacks: Callbacks whose hooks of episodes are called.
+        watches: What looks on.
         videos: mp4 files for the first episodes, one each. An environment that steps all slots at
             once cannot be filmed, CartPole excepted: for the parts with these episodes slots apart
             take its place, which have other random streams (`is_filmed_apart`).
@@ -148,10 +148,10 @@ def play_episodes(
     """Play one episode in every slot of an environment.
 
     Args:
-        policy: Acts.
-        vector_env: Is reset first.
-        env: Its name, for messages.
-        seed: Of environments and exploration.
+        policy: The policy that acts.
+        vector_env: The slots, which are reset first.
+        env: The name of the environment, for messages.
+        seed: The seed of environments and exploration.
         explore: See `evaluate_policy`.
         max_steps_per_episode: See `evaluate_policy`.
         time_limit: See `evaluate_policy`.

@@ -22,8 +22,8 @@ class EvaluationResult:
 
     Attributes:
         returns: Undiscounted sums of rewards, of episodes that ended, `[E]`.
-        lengths: Their environment steps, `[E]`.
-        logged: By callbacks.
+        lengths: Environment steps of these episodes, `[E]`.
+        logged: What callbacks have logged.
         weights: What each counts in the means, `[E]`; None: the same.
         cut_lengths: Environment steps of episodes that were cut off, as all were played that a
             number of timesteps asks for, `[C]`. What they would have returned is not known.
@@ -92,7 +92,7 @@ class EvaluationResult:
         return float(self.returns.std(ddof=1)) if len(self.returns) > 1 else 0.0
 
     def metrics(self) -> dict[str, float]:
-        """Flat metrics, as training results name them; NaN where no episode has ended."""
+        """Return flat metrics, as training results name them; NaN where no episode has ended."""
         return {
             "episode_return_mean": self.return_mean,
             "episode_return_min": float(min(self.returns, default=math.nan)),

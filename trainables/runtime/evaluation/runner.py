@@ -33,7 +33,7 @@ class Task:
     Attributes:
         number: Higher than that of any task before.
         seed: Root of the parts' random streams.
-        iteration: Of training, names videos.
+        iteration: The iteration of training, which names videos.
         video_folder: Where the video of part 0 goes; None if there is none.
         parts: What to play.
         endless: Without parts: play the plan's parts from the first number on, every n-th one,
@@ -62,13 +62,13 @@ class EvaluationRunner(Worker):
 
     Args:
         config: The algorithm's config.
-        policy: Acts. The algorithm's own in process; a copy in an actor.
+        policy: The policy that acts: the algorithm's own in process; a copy in an actor.
         worker_index: 0 in process, 1, 2, … for actors.
 
     Attributes:
         config: The config with `evaluation_config` applied.
         env: What is played now; None between evaluations.
-        weights_version: Of the weights that the policy has.
+        weights_version: The version of the weights that the policy has.
     """
 
     def __init__(self, config: AlgorithmConfig, policy: Policy, worker_index: int = 0):
@@ -197,7 +197,7 @@ class EvaluationActor:
         logger.info("evaluation env runner %d is there", worker_index)
 
     def ping(self) -> int:
-        """This runner's index."""
+        """Return this runner's index."""
         return self.runner.worker_index
 
     def play(self, task: Task, state: dict[str, Any], version: int) -> Played:

@@ -15,10 +15,10 @@ class PlayedStep:
 
     Attributes:
         obs: What was acted on, batched as the environment gives it; a copy.
-        actions: That the environment was given, batched.
-        rewards: `[N]`.
-        terminated: `[N]`.
-        truncated: By the environment or by the limit of the evaluation, `[N]`.
+        actions: The actions that the environment was given, batched.
+        rewards: The rewards of the slots, `[N]`.
+        terminated: Where the environment has ended an episode, `[N]`.
+        truncated: Where the environment or the limit of the evaluation cut one off, `[N]`.
         lengths: Steps of the slots' episodes with this one, `[N]`.
         counts: Slots whose step is one of an episode that counts, `[N]`.
         policy_outputs: Computes what the policy thought of it, see `SlotActor.policy_outputs`.
@@ -44,18 +44,18 @@ class Watch:
     wants_steps = False
 
     def begin(self, seeds: Sequence[int], share: bool) -> None:
-        """Slots begin an episode each.
+        """Take note of the episodes that the slots begin.
 
         Args:
-            seeds: That the slots' environments are reset with.
+            seeds: The seeds that the slots' environments are reset with.
             share: Whether that is one seed, of a vector environment that is one piece.
         """
 
     def step(self, step: PlayedStep) -> None:
-        """All slots have made a step."""
+        """Take note of a step of all slots."""
 
     def ended(self, slot: int, outcome: Outcome) -> None:
-        """A slot's episode has ended."""
+        """Take note of the end of a slot's episode."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class EpisodeRecord:
         episode: Its number, from 0.
         part: Number of the part of the evaluation; the episodes of a part are played side by side.
         slot: Its place in the part.
-        num_slots: Of the part.
-        seed: That its environment was reset with. One of a vector environment that is one piece
-            (`shares_seed`) is that of all its slots together.
+        num_slots: Number of slots of the part.
+        seed: The seed that its environment was reset with. One of a vector environment that is one
+            piece (`shares_seed`) is that of all its slots together.
         shares_seed: Whether the part's slots have one seed.
         outcome: How it ended.
     """

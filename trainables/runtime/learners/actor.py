@@ -1,9 +1,10 @@
-"""`LearnerActor`: a `LearnerWorker` in a process of its own."""
+"""`LearnerActor`: a `LearnerWorker` in a process of its own, and its share of the data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import ray
@@ -11,6 +12,8 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.data.batch import Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.ranks import ALONE, Ranks
@@ -18,7 +21,7 @@ from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import chosen_device
-from trainables.runtime.learners.group import fetched
+from trainables.runtime.learners.group import LearnerWorker, fetched
 from trainables.runtime.learners.process_ranks import (
     CPUS,
     GPUS,
@@ -27,7 +30,6 @@ from trainables.runtime.learners.process_ranks import (
     find_store,
     open_store,
 )
-from trainables.runtime.learners.worker import LearnerWorker
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class WorkerRecipe:
     Attributes:
         config: The algorithm's config.
         policies: Arguments of each policy by module id.
-        make_learner: From the config and a module to its learner.
-        seed: Of the random stream, the same on all ranks.
+        make_learner: Makes the learner of a module by the config.
+        seed: The seed of the random stream, the same on all ranks.
     """
 
     config: AlgorithmConfig
@@ -75,7 +77,7 @@ class LearnerActor:
         self._recipe = recipe
 
     def address(self) -> str:
-        """Of the node that this process is on."""
+        """Return the address of the node that this process is on."""
         return str(ray.util.get_node_ip_address())
 
     def open(self, host: str, size: int) -> int:
@@ -104,7 +106,7 @@ class LearnerActor:
         """Call an update with this rank's share of the data.
 
         Args:
-            function: Takes the worker, the data, and `args`.
+            function: The update, called with the worker, the data, and `args`.
             data: May be a list with references.
             filters: States of observation filters by module id: those that the data was seen with.
             args: Small things besides.
@@ -127,7 +129,7 @@ class LearnerActor:
         return result, self._policy_states()
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that another process goes on from."""
+        """Return everything that another process goes on from."""
         return {"policies": self._policy_states(), "learner": _on_host(self.worker.get_state())}
 
     def set_state(self, state: dict[str, Any], with_random: bool = True) -> None:
@@ -155,3 +157,33 @@ def _on_host(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: _on_host(part) for key, part in tree.items()}
     return tree.cpu() if isinstance(tree, Tensor) else tree
+
+
+def shares(data: Any, count: int) -> list[Any]:
+    """Return data in so many parts, as equal as they can be.
+
+    Args:
+        data: A list, e.g. of references to rollouts: parts of it. Or a dict: its rollouts by
+            slots, its tensors by rows, dicts of these likewise.
+        count: Number of parts.
+    """
+    if count == 1:
+        return [data]
+    if isinstance(data, dict):
+        split = {key: shares(part, count) for key, part in data.items()}
+        return [{key: parts[i] for key, parts in split.items()} for i in range(count)]
+    if isinstance(data, Rollout):
+        num_slots = data.rewards.shape[1]
+        return [data.slots(a, b) for a, b in pairwise(_bounds(num_slots, count))]
+    if isinstance(data, list) and len(data) < count:
+        raise ConfigError(
+            f"num_learners = {count} cannot share out a train batch of {len(data)} fragments: "
+            "raise train_batch_size_per_learner, or lower num_learners"
+        )
+    if isinstance(data, (list, Tensor)):
+        return [data[a:b] for a, b in pairwise(_bounds(len(data), count))]
+    raise TypeError(f"a {type(data).__name__} cannot be shared out over learners")
+
+
+def _bounds(length: int, count: int) -> list[int]:
+    return [length * i // count for i in range(count + 1)]

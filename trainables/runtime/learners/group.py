@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -11,8 +11,93 @@ import ray
 import torch
 from ray.exceptions import ObjectLostError
 
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.data.batch import Rollout
+from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.policy.policy import Policy
+
+
+class LearnerWorker:
+    """The policies of one process, and what trains them.
+
+    An algorithm's update is a function of it, of data and of what is scheduled, so that it runs
+    wherever the learner does, see `LearnerGroup.run`.
+
+    Args:
+        config: The algorithm's config.
+        policies: The policies by module id.
+        learners: The learners, one for each module that trains.
+        learner_connectors: What happens to rollouts before, by module id.
+        seed: The seed of the random stream, the same on all ranks.
+        ranks: Who learns together with this one.
+
+    Attributes:
+        resolved: What the settings mean, see `AlgorithmConfig.resolve`.
+        generator: The stream of the permutations that make minibatches, and of what losses draw:
+            on the CPU, so that its numbers are the same whatever the device.
+    """
+
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        learners: dict[str, Learner],
+        learner_connectors: dict[str, LearnerConnectors],
+        seed: int,
+        ranks: Ranks = ALONE,
+    ):
+        self.config: Any = config
+        self.resolved: Any = config.resolve()
+        self.ranks = ranks
+        self.policies, self.learners = policies, learners
+        for learner in learners.values():
+            learner.ranks = ranks
+        self.learner_connectors = learner_connectors
+        self.generator = torch.Generator().manual_seed(seed)
+
+    @property
+    def rank(self) -> int:
+        """Which of the learners that train together this one is, from 0."""
+        return self.ranks.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many there are."""
+        return self.ranks.size
+
+    def set_lr(self, lr: float | Mapping[str, float]) -> None:
+        """Set every learner's learning rate, for all its parameters or by group."""
+        for learner in self.learners.values():
+            learner.set_lr(lr)
+
+    def joined(self, module_id: str, fragments: Sequence[Mapping[str, Rollout]]) -> Rollout:
+        """Return what a module learns from fragments, side by side.
+
+        Args:
+            module_id: Which module learns.
+            fragments: Rollouts by module id.
+        """
+        policy, connect = self.policies[module_id], self.learner_connectors[module_id]
+        return Rollout.concatenate([connect(one[module_id], policy) for one in fragments])
+
+    def reseed(self, seed: int) -> None:
+        """Begin a new random stream."""
+        self.generator.manual_seed(seed)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return optimiser states and targets by module id, and the random stream."""
+        state: dict[str, Any] = {m: learner.get_state() for m, learner in self.learners.items()}
+        return {"learners": state, "generator": self.generator.get_state()}
+
+    def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
+        """Take over `get_state`'s, the random stream only if asked."""
+        for module_id, learner in self.learners.items():
+            learner.set_state(state["learners"][module_id])
+        if with_random:
+            self.generator.set_state(state["generator"])
+
 
 logger = logging.getLogger("trainables")
 
@@ -44,10 +129,10 @@ class LearnerGroup(Protocol):
         """
 
     def submit(self, function: Callable[..., Any], data: Any, *args: Any) -> None:
-        """`run` without waiting for the result, see `finished`."""
+        """Do as `run` without waiting for the result, see `finished`."""
 
     def finished(self, timeout_s: float | None = 0.0) -> list[Any]:
-        """Results of what was submitted, each once and in order.
+        """Return results of what was submitted, each once and in order.
 
         Args:
             timeout_s: How long to wait for at least one if something is queued; None: for ever.
@@ -74,7 +159,7 @@ class LearnerGroup(Protocol):
         """Begin a new random stream."""
 
     def get_state(self) -> dict[str, Any]:
-        """Optimiser states and targets by module id, and the random streams."""
+        """Return optimiser states and targets by module id, and the random streams."""
 
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
         """Take over `get_state`'s, the random streams only if asked."""
@@ -121,16 +206,16 @@ class LocalLearnerGroup:
         return self.worker.generator
 
     def pull_weights(self) -> None:
-        """The trial's own policies have them already."""
+        """Do nothing: the trial's own policies have them already."""
 
     def push_policies(self) -> None:
-        """The learner has the trial's own policies."""
+        """Do nothing: the learner has the trial's own policies."""
 
     def remember(self) -> None:
-        """A learner of this process is never made again."""
+        """Do nothing: a learner of this process is never made again."""
 
     def stop(self) -> None:
-        """There is no other process."""
+        """Do nothing: there is no other process."""
 
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
         """Set every learner's learning rate, for all its parameters or by group."""

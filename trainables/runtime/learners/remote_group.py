@@ -18,10 +18,9 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import LEARNERS, Bundles
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, ActorHung, Reply
 from trainables.runtime.actors.process import ActorOptions
-from trainables.runtime.learners.actor import LearnerActor, WorkerRecipe
+from trainables.runtime.learners.actor import LearnerActor, WorkerRecipe, shares
 from trainables.runtime.learners.group import DataLost
 from trainables.runtime.learners.process_ranks import LOOPBACK, RankLost
-from trainables.runtime.learners.shares import shares
 
 logger = logging.getLogger("trainables")
 
@@ -69,8 +68,8 @@ class RemoteLearnerGroup:
         config: The algorithm's config.
         policies: The trial's own, by module id. They are where learners start, and take over
             weights in `pull_weights`.
-        make_learner: From the config and a module to its learner.
-        seed: Of the learners' random stream.
+        make_learner: Makes the learner of a module by the config.
+        seed: The seed of the learners' random stream.
 
     Attributes:
         num_restarts: How often the learners were made again.

@@ -16,7 +16,7 @@ from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
 from trainables.runtime.replay.priorities import Priorities, importance_weights
 from trainables.runtime.replay.ring import Ring
-from trainables.runtime.replay.state_store import StateLayout
+from trainables.runtime.replay.stores import StateLayout
 
 
 class ReplayBuffer:
@@ -25,10 +25,10 @@ class ReplayBuffer:
     Args:
         config: Type, capacity, storage and the constants of prioritised replay.
         layout: How observations are stored.
-        action_shape: Of one action.
-        action_dtype: Of actions.
+        action_shape: The shape of one action.
+        action_dtype: The dtype of actions.
         num_slots: Columns N of every rollout that is added.
-        seed: Of the draws.
+        seed: The seed of the draws.
         num_frames: Observations that are drawn as one, k: `[..., k, *shape]`, oldest first.
         states: Which recurrent states are kept for sequences, if any.
 
@@ -125,9 +125,9 @@ class ReplayBuffer:
         """Keep another value of each row: 0 until `update` writes it; samples carry it.
 
         Args:
-            name: Not yet a column's.
-            shape: Of one row's value.
-            dtype: Of the values.
+            name: A name that is not yet a column's.
+            shape: The shape of one row's value.
+            dtype: The dtype of the values.
         """
         if name in (*self._ring.columns, *_SAMPLE_COLUMNS):
             raise ValueError(f"the replay buffer has a column {name!r} already")
@@ -138,8 +138,8 @@ class ReplayBuffer:
 
         Args:
             ids: Rows, as a sample gave them, of any shape.
-            columns: By name, `[*ids.shape, ...]`: `priorities` (|TD error| or loss, >= 0), or what
-                `add_column` has made.
+            columns: Values by name, `[*ids.shape, ...]`: `priorities` (|TD error| or loss, >= 0),
+                or what `add_column` has made.
         """
         rows = ids.reshape(-1).cpu().numpy()
         valid = self._ring.columns["valid"].take(rows)
@@ -234,7 +234,7 @@ class ReplayBuffer:
         return tree_columns(name, _as_tensors(self._layout.leaves(rows)))
 
     def num_sequences(self, length: int) -> int:
-        """Sequences of `length` rows that `sample_sequences` may draw."""
+        """Return how many sequences of `length` rows `sample_sequences` may draw."""
         return self._ring.sequence_starts(length)[1] * self.num_slots
 
     def sample_sequences(

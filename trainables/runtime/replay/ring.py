@@ -18,8 +18,7 @@ import numpy as np
 
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.runtime.replay.observation_store import make_observation_store
-from trainables.runtime.replay.state_store import StateLayout, StateStore
+from trainables.runtime.replay.stores import StateLayout, StateStore, make_observation_store
 
 _FROM_ROLLOUT = ("actions", "rewards", "terminated", "truncated", "valid")
 
@@ -35,8 +34,8 @@ class Ring:
         num_slots: Columns N of every rollout.
         layout: How observations are stored.
         storage: Where, see `make_observation_store`.
-        action_shape: Of one action.
-        action_dtype: Of actions.
+        action_shape: The shape of one action.
+        action_dtype: The dtype of actions.
         num_frames: Observations that are read as one.
         states: Which recurrent states are kept, if any; the positions are a multiple of its stride.
 
@@ -94,7 +93,7 @@ class Ring:
         self.filled = self.num_steps = self.num_added = 0
 
     def add_column(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        """Another column, 0 in new rows."""
+        """Keep another column, 0 in new rows."""
         self.layout[name] = (tuple(shape), dtype)
         self.columns[name] = np.zeros((self.num_rows, *shape), dtype)
         self.extra += (name,)
@@ -173,7 +172,7 @@ class Ring:
         return (rows + steps * self.num_slots) % self.num_rows
 
     def observations(self, rows: np.ndarray) -> np.ndarray:
-        """Observations of rows `[...]`; with frame stacking the last k of each, `[..., k, *shape]`.
+        """Return observations of rows `[...]`; with frame stacking the last k, `[..., k, *shape]`.
 
         Zeros where an episode, a fragment that follows nothing, or what is stored yet begins.
         """
@@ -194,7 +193,7 @@ class Ring:
     def windows(
         self, rows: np.ndarray, steps: int | np.ndarray, powers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """n-step windows: they end early with an episode, at a seam and at the newest row.
+        """Return n-step windows, which end early with an episode, at a seam and at the newest row.
 
         Args:
             rows: First rows, valid ones, `[M]`.
@@ -214,7 +213,7 @@ class Ring:
         return self.next(rows, lengths - 1), lengths, (rewards * powers[:, None]).sum(axis=0)
 
     def sequence_starts(self, length: int) -> tuple[int, int]:
-        """Where runs of `length` rows and the row after may begin: at positions with a state.
+        """Return where runs of `length` rows and one more may begin: at positions with a state.
 
         Returns:
             The oldest such position, and their number; the others follow by the states' stride.

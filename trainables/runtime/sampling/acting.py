@@ -18,11 +18,14 @@ class SlotActor:
     """Acts in all slots and keeps what the policy remembers of each: memory, frames, exploration.
 
     Args:
-        policy: Acts. Neither it nor its filter statistics change.
-        num_slots: Of the vector environment.
+        policy: The policy that acts. Neither it nor its filter statistics change.
+        num_slots: Number of slots of the vector environment.
         place: Whose slots they are, for messages.
-        seed: Of exploration.
-        explore: Sample actions instead of taking the most likely ones.
+        seed: The seed of exploration.
+        explore: Whether to sample actions instead of taking the most likely ones.
+
+    Attributes:
+        rows: The last observations as the policy's layout stores them, `[N, *shape]`.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class SlotActor:
         self._kept = policy.explorer.start(num_slots)  # training's own is not disturbed
         self._state = self._before = policy.initial_state(num_slots)
         self._acted: Acted | None = None
-        self._rows: np.ndarray = np.empty(0)
+        self.rows: np.ndarray = np.empty(0)
 
     def act(
         self,
@@ -48,11 +51,11 @@ class SlotActor:
         is_over: np.ndarray,
         lengths: np.ndarray,
     ) -> Any:
-        """Actions for the environment.
+        """Return actions for the environment.
 
         Args:
-            obs: Batched, as the environment gave them.
-            rewards: That came with them, `[N]`.
+            obs: Observations, batched as the environment gave them.
+            rewards: The rewards that came with them, `[N]`.
             is_first: Slots in which an episode begins, `[N]`.
             is_over: Slots whose observation is an episode's last one: nobody acts on it. `[N]`.
             lengths: Steps of the slots' episodes that led to the observations, `[N]`.
@@ -68,12 +71,12 @@ class SlotActor:
             extras = policy.observations.extras(self._acted.actions, rewards, is_first)
             if self._kept:
                 policy.explorer.restart(self._kept, is_first)
-        self._rows = policy.observations.layout.rows(obs, extras)
-        check_observations(policy.observations, self._rows, lengths, self._place)
-        check_masks(policy.observations, self._rows, is_over, lengths, self._place)
+        self.rows = policy.observations.layout.rows(obs, extras)
+        check_observations(policy.observations, self.rows, lengths, self._place)
+        check_masks(policy.observations, self.rows, is_over, lengths, self._place)
         self._before = reset_state(self._state, is_first)
         self._acted = policy.act(
-            self._rows, self._explore, self._generator, self._before, self._kept
+            self.rows, self._explore, self._generator, self._before, self._kept
         )
         self._state = self._acted.state
         return self._acted.env_actions
@@ -81,4 +84,4 @@ class SlotActor:
     def policy_outputs(self) -> dict[str, np.ndarray]:
         """Return what the policy thought of its last actions: see `Actable.policy_outputs`."""
         assert self._acted is not None
-        return self._policy.policy_outputs(self._rows, self._before, self._acted)
+        return self._policy.policy_outputs(self.rows, self._before, self._acted)

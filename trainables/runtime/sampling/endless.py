@@ -25,7 +25,7 @@ ADVICE = (
 
 
 def noted_after(num_slots: int) -> int:
-    """Steps of all slots, none of which ended an episode, after which that is told."""
+    """Return the steps of all slots, none of which ended an episode, after which that is told."""
     return max(_NOTED_AFTER, _NOTED_AFTER_EACH * num_slots)
 
 
@@ -72,7 +72,7 @@ class EvaluationWatch:
 
     Args:
         env: The environment.
-        max_steps: That an episode may have.
+        max_steps: How many steps an episode may have.
         instead: What else there is to do about it.
     """
 
@@ -108,7 +108,7 @@ class EvaluationWatch:
 
 
 def longest_evaluated(max_env_steps_without_episode: int) -> int:
-    """Steps that an episode of a training's evaluations may have.
+    """Return the steps that an episode of a training's evaluations may have.
 
     Slots are stepped together, so that as many as training may take would be hours.
     """

@@ -31,7 +31,7 @@ class WholeEpisodes:
         state_stride: Rows from one recurrent state to the next in what is given out, 0 without a
             memory. Fragments of a policy with one have the state before every row.
         max_steps: Environment steps of all slots that an episode may take.
-        env_name: For messages.
+        env_name: The name of the environment, for messages.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from trainables.core.networks.modules import ActorCritic
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss
 from trainables.runtime.envs.checks import check_env
-from trainables.runtime.envs.games.toys import MASKED_BANDIT, MaskedBandit
+from trainables.runtime.envs.games.own import MASKED_BANDIT, MaskedBandit
 from trainables.runtime.evaluation.play import evaluate_policy
 
 BANDIT: dict[str, Any] = {"env": MASKED_BANDIT, "gamma": 0.0, "seed": 0}

@@ -22,7 +22,7 @@ from trainables.core.learning.q_sequences import q_sequences, sequence_logits, w
 from trainables.core.networks.q_network import QNetwork
 from trainables.dqn import DQNOptions, dqn_loss
 from trainables.runtime.replay.buffer import ReplayBuffer
-from trainables.runtime.replay.state_store import StateLayout
+from trainables.runtime.replay.stores import StateLayout
 
 GAMMA = 0.5
 SHAPE = SequenceShape(burn_in=3, length=4, n_step=2)

@@ -27,7 +27,7 @@ from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPO, PPOCoefficients, ppo_loss, ppo_update
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.learners.worker import LearnerWorker
+from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 NUM_SLOTS = 5  # two ranks have three and two

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from trainables.core.checkpoint import load_state, save_state
-from trainables.runtime.envs.games.classic import STATELESS_CARTPOLE, StatelessCartPoleVectorEnv
+from trainables.runtime.envs.games.own import STATELESS_CARTPOLE, StatelessCartPoleVectorEnv
 from trainables.runtime.envs.make import make_vector_env
 from trainables.runtime.envs.state import get_env_state, set_env_state
 

@@ -20,7 +20,7 @@ from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
-from trainables.runtime.envs.remote.slot import SlotDiedError
+from trainables.runtime.envs.remote.process import SlotDiedError
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.state import get_env_state, set_env_state

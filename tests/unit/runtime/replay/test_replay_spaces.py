@@ -16,7 +16,7 @@ from trainables.core.data.batch import Batch, Rollout, tree_of
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
 from trainables.runtime.replay.buffer import ReplayBuffer
-from trainables.runtime.replay.observation_store import make_observation_store
+from trainables.runtime.replay.stores import make_observation_store
 
 BOX, IMAGE = gym.spaces.Box, gym.spaces.Box(0, 255, (2, 3, 1), np.uint8)
 DICT = gym.spaces.Dict(

@@ -9,7 +9,7 @@ from replay_cases import Stream, check_windows, fill, make_buffer
 
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
-from trainables.runtime.replay.observation_store import make_observation_store
+from trainables.runtime.replay.stores import make_observation_store
 
 SPACES = [
     gym.spaces.Box(-5, 5, (3, 4), np.float32),

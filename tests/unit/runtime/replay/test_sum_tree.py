@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainables.runtime.replay.sum_tree import SumTree
+from trainables.runtime.replay.priorities import SumTree
 
 SIZES = (1, 2, 7, 8, 9, 63, 64, 65, 513, 1000)
 

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from trainables.runtime.sampling.circular_buffer import CircularBuffer
+from trainables.runtime.sampling.fragment_queue import CircularBuffer
 
 SIZES = list(product((1, 2, 3, 4, 8), (1, 2, 3, 5)))
 

@@ -13,9 +13,9 @@ from trainables import DefaultCallbacks, DQNConfig, PPOConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.policy.policy import Policy
+from trainables.lifecycle.exporting import recorded
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.evaluation.play import evaluate_policy
-from trainables.runtime.evaluation.recording import recorded
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 TRIANGULAR = {3.0, 6.0, 15.0}  # the returns of episodes of 2, 3 and 5 steps

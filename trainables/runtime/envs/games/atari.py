@@ -43,8 +43,8 @@ class Preprocessing:
     Attributes:
         frameskip: Frames an action is repeated for.
         noop_max: No-ops at the start at most.
-        img_height: Of an observation.
-        img_width: Of an observation.
+        img_height: Height of an observation, pixels.
+        img_width: Width of an observation, pixels.
         grayscale: One channel instead of three.
         use_fire_reset: Press fire at the start where the game has it.
         episodic_life: A lost life ends an episode.
@@ -79,15 +79,15 @@ class AtariGame:
     """Makes one slot of a game of `ale_py`, or all slots together.
 
     Attributes:
-        env_id: E.g. "ALE/Pong-v5".
-        arguments: Of the game, where `env_config` does not give them.
+        env_id: The id of the game, e.g. "ALE/Pong-v5".
+        arguments: Arguments of the game, where `env_config` does not give them.
     """
 
     env_id: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, context: dict[str, Any]) -> gym.Env:
-        """One slot: what an `EnvContext` describes."""
+        """Make one slot: what an `EnvContext` describes."""
         register(self.env_id)
         arguments = dict(context)
         if not arguments.pop(PREPROCESS, True):
@@ -115,7 +115,7 @@ class AtariGame:
         return TransformObservation(env, _with_channel, space)
 
     def vector(self, num_envs: int, env_config: dict[str, Any]) -> VectorEnv | None:
-        """All slots, stepped by the threads of `ale_py`; None where single slots do more.
+        """Make all slots, stepped by the threads of `ale_py`; None where single slots do more.
 
         Those are games that are not preprocessed, and with a limit of steps: `ale_py` counts frames
         from before the no-ops on.
@@ -173,7 +173,7 @@ class AtariGames(VectorWrapper):
     """The vector environment of `ale_py`: seeds without neighbours, and episodes of single lives.
 
     Args:
-        env: With one frame an observation, which resets on the step after a game's end.
+        env: The games, one frame an observation, which reset on the step after their end.
         episodic_life: A lost life ends an episode.
     """
 

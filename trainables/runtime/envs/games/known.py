@@ -20,7 +20,7 @@ class Package(NamedTuple):
 
     Attributes:
         module: Importing it, or calling its `register_envs`, registers them.
-        extra: Of this project, that installs it.
+        extra: The extra of this project that installs it.
         creator: `module:name`, looked up where an environment is asked for, of what gives the
             creator of an id; empty: gymnasium makes it.
     """
@@ -62,7 +62,7 @@ def is_of_known_package(spec: EnvSpec) -> bool:
 
 
 def missing_library(env_id: object) -> ConfigError | None:
-    """The error for one of gymnasium's environments whose library is not installed; else None."""
+    """Return the error of a gymnasium environment whose library is not installed, else None."""
     spec = gym.registry.get(env_id) if isinstance(env_id, str) else None
     entry = spec.entry_point if spec is not None else None
     parts = entry.split(".") if isinstance(entry, str) else []
@@ -71,7 +71,7 @@ def missing_library(env_id: object) -> ConfigError | None:
 
 
 def dropped_version(env_id: object) -> ConfigError | None:
-    """The error for an id that gymnasium only registers to say that it is gone; else None."""
+    """Return the error of an id that gymnasium registers only to say it is gone, else None."""
     spec = gym.registry.get(env_id) if isinstance(env_id, str) else None
     module = getattr(spec.entry_point, "__module__", "") if spec is not None else ""
     if spec is None or not module.startswith("gymnasium."):

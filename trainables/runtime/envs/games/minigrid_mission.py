@@ -28,7 +28,7 @@ class GridWorld:
     env_id: str
 
     def __call__(self, context: dict[str, Any]) -> gym.Env:
-        """The environment of an `env_config`.
+        """Make the environment of an `env_config`.
 
         Raises:
             ConfigError: if the mission varies, and `env_config` does not say to leave it out.

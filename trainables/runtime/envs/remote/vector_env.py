@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.remote.slot import RemoteSlot, SlotDiedError
+from trainables.runtime.envs.remote.process import RemoteSlot, SlotDiedError
 from trainables.runtime.envs.slots import SlotMaker
 from trainables.runtime.envs.sub_environment import (
     MAX_CONSECUTIVE_FAILURES,
@@ -38,10 +38,10 @@ class Polled(NamedTuple):
     Attributes:
         ready: Which slots have made their step, `[N]`.
         obs: Observations, batched as the vector environment's space is.
-        rewards: `[N]`.
-        terminated: `[N]`.
-        truncated: `[N]`.
-        infos: As gymnasium's vector environments have them.
+        rewards: The rewards of the slots, `[N]`.
+        terminated: Where the environment has ended an episode, `[N]`.
+        truncated: Where an episode was cut off, `[N]`.
+        infos: The environments' `info`, as gymnasium's vector environments have them.
     """
 
     ready: np.ndarray
@@ -56,7 +56,7 @@ class RemoteVectorEnv(VectorEnv):
     """One process for each slot; resets on the step after an episode's end.
 
     Args:
-        makers: Of the slots.
+        makers: What makes the environments of the slots.
 
     Raises:
         ConfigError: if an environment cannot be made, or the slots' spaces differ.
@@ -101,8 +101,8 @@ class RemoteVectorEnv(VectorEnv):
         """Begin an episode in every slot.
 
         Args:
-            seed: Of each slot, its environment's and its action space's; or None.
-            options: Not passed on.
+            seed: A pair of seeds for each slot, its environment's and its action space's; or None.
+            options: What gymnasium's API has; it is not passed on.
         """
         if seed is not None:
             self._seeds = [np.random.SeedSequence([*seeds, 1]) for seeds in seed]
@@ -132,7 +132,7 @@ class RemoteVectorEnv(VectorEnv):
         """Wait for slots that were stepped.
 
         Args:
-            wait_s: Once one is ready, wait so many seconds for the others; None waits for all.
+            wait_s: Seconds to wait for the others once one is ready; None waits for all.
         """
         busy = {i for i, slot in enumerate(self._slots) if slot.num_unanswered}
         ready = np.zeros(self.num_envs, bool)
@@ -268,7 +268,7 @@ class RemoteVectorEnv(VectorEnv):
             self._tasks[index] = task
 
     def get_state(self) -> dict[str, Any] | None:
-        """State of all slots, or None if an environment cannot give its own."""
+        """Return the state of all slots, or None if an environment cannot give its own."""
         for index in range(self.num_envs):
             self._send(index, "get_state")
         slots = [self._await(index)[1] for index in range(self.num_envs)]

@@ -1,4 +1,4 @@
-"""A policy's folder as a graph that runs without this project, checked in its own environment."""
+"""A policy as a graph that runs without this project, checked in its own environment."""
 
 from __future__ import annotations
 
@@ -7,17 +7,69 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
 from trainables.core.export.graph_observations import Recording
+from trainables.core.export.graph_verification import NUM_OBSERVATIONS
 from trainables.core.export.onnx_program import export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.policy import Policy
 from trainables.core.trust import refuse
+from trainables.runtime.envs.make import EnvName, env_name, make_vector_env
+from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.trust import environment_doubts
-from trainables.runtime.evaluation.recording import recorded
+from trainables.runtime.sampling.acting import SlotActor
+from trainables.runtime.sampling.row_checks import Place
 
 FORMATS = ("torch", "onnx")
+
+_NUM_SLOTS = 4
+
+
+def recorded(
+    policy: Policy,
+    env: EnvName,
+    env_config: dict[str, Any] | None = None,
+    *,
+    num_observations: int = NUM_OBSERVATIONS,
+    seed: int = 0,
+) -> Recording:
+    """Play, with exploration, and keep what the environment shows.
+
+    Args:
+        policy: The policy that acts; it is left as it is.
+        env: See the setting `env`.
+        env_config: See the setting `env_config`.
+        num_observations: How many observations are kept.
+        seed: The seed of environments and exploration.
+
+    Raises:
+        ConfigError: if the environment cannot be made.
+    """
+    vector_env = make_vector_env(env, env_config, _NUM_SLOTS)
+    try:
+        num_steps = -(-num_observations // _NUM_SLOTS)
+        kept_rows = policy.observations.layout.zeros((num_steps, _NUM_SLOTS))
+        kept_rewards = np.zeros((num_steps, _NUM_SLOTS), np.float32)
+        kept_firsts = np.zeros((num_steps, _NUM_SLOTS), bool)
+        root = np.random.SeedSequence(seed)
+        actor = SlotActor(policy, _NUM_SLOTS, Place(env, "an export"), root, explore=True)
+        obs, _ = reset_with_infos(vector_env, root)
+        is_first, is_over = np.ones(_NUM_SLOTS, bool), np.zeros(_NUM_SLOTS, bool)
+        rewards, lengths = np.zeros(_NUM_SLOTS), np.zeros(_NUM_SLOTS, np.int64)
+        for t in range(num_steps):
+            kept_rewards[t], kept_firsts[t] = rewards, is_first
+            actions = actor.act(obs, rewards, is_first, is_over, lengths)
+            kept_rows[t] = actor.rows
+            obs, rewards, terminated, truncated, _ = vector_env.step(actions)
+            is_first, is_over = is_over, terminated | truncated
+            rewards = np.where(is_first, 0.0, rewards)
+            lengths = np.where(is_first, 0, lengths + 1)
+    finally:
+        vector_env.close()
+    return Recording(kept_rows, kept_rewards, kept_firsts, env_name(env) or "environment")
 
 
 def write_graph(
@@ -37,7 +89,7 @@ def write_graph(
         policy_folder: See `Policy.load`.
         target: A folder, made if missing.
         format: One of `FORMATS`.
-        opset: Of ONNX.
+        opset: The version of ONNX's operators.
         trust: Code that the policy names and that may be imported: connectors, a custom model, the
             environment.
 
@@ -60,7 +112,7 @@ def write_graph(
 
 
 def _recordings(policy: Policy, trust: Collection[str]) -> list[Recording]:
-    """Of the policy's environment, if that can be made."""
+    """Return recordings of the policy's environment, if that can be made."""
     env: Any = policy.metadata.get("env")
     if not env:
         return []

@@ -1,22 +1,28 @@
-"""The process of one remote slot: steps its environment as it is told over a pipe.
+"""The process of one remote slot, from both ends of the pipe: `RemoteSlot` asks, `Slot` steps.
 
 Messages are `(command, argument)`, answers `(True, result)` or `(False, ProcessError)`. The process
-ends with its parent, whatever ends that: its standard input then reaches its end.
+ends with its parent, whatever ends that: its standard input then reaches its end. It imports this
+module, so neither torch nor Ray may be imported here.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
 import threading
 import traceback
+from collections import deque
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.curriculum import can_set_task, set_task
+from trainables.runtime.envs.slots import SlotMaker
 from trainables.runtime.envs.state import get_slot_state, set_slot_state
 from trainables.runtime.envs.sub_environment import (
     SubEnvironment,
@@ -24,6 +30,14 @@ from trainables.runtime.envs.sub_environment import (
     layers,
     users_env,
 )
+
+_MAIN = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from trainables.runtime.envs.remote.process import main; main(int(sys.argv[1]))"
+)
+# First: a loaded MLflow model puts a folder with another `trainables` before it.
+_ROOT = str(Path(__file__).parents[4])
+_SECONDS_TO_CLOSE = 5.0
 
 
 class ProcessError(NamedTuple):
@@ -42,7 +56,7 @@ class Slot:
         self.ended = False  # the next step only resets
 
     def spaces(self, _: None) -> tuple[Any, Any, dict[str, Any]]:
-        """Observation space, action space and metadata."""
+        """Return observation space, action space and metadata."""
         return self.env.observation_space, self.env.action_space, dict(self.env.metadata)
 
     def reset(self, seeds: tuple[int, int] | None) -> tuple[Any, dict[str, Any]]:
@@ -54,7 +68,7 @@ class Slot:
         return self.env.reset(seed=seeds[0])
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One row: a step, or the reset after an episode's end."""
+        """Make one row: a step, or the reset after an episode's end."""
         if self.ended:
             obs, info = self.env.reset()
             self.ended = False
@@ -145,3 +159,108 @@ def _die_with_parent() -> None:
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)
+
+
+class SlotDiedError(RuntimeError):
+    """A slot's process has ended without being told to."""
+
+
+class RemoteSlot:
+    """One slot's environment in a process of its own.
+
+    A new interpreter, not a fork: the trial's process has threads (torch's, Ray's), whose locks a
+    fork would copy in whatever state they are.
+
+    Args:
+        maker: What makes the environment; it is sent to the process.
+    """
+
+    def __init__(self, maker: SlotMaker):
+        self.maker = maker
+        self._commands: deque[str] = deque()  # sent, not yet answered
+        self._start()
+
+    def _start(self) -> None:
+        mine, theirs = socket.socketpair()
+        with mine, theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _MAIN, str(theirs.fileno()), _ROOT, *sys.path],
+                stdin=subprocess.PIPE,  # closes when this process ends: then the slot's ends, too
+                pass_fds=[theirs.fileno()],
+            )
+            self._connection = Connection(mine.detach())
+        self._commands.clear()
+        self.send("make", self.maker)
+
+    def fileno(self) -> int:
+        """Return what `multiprocessing.connection.wait` waits for."""
+        return self._connection.fileno()
+
+    @property
+    def num_unanswered(self) -> int:
+        """Commands whose answers are still to come."""
+        return len(self._commands)
+
+    def send(self, command: str, argument: Any = None) -> None:
+        """Tell the process to do something; `receive` gives the answer.
+
+        Raises:
+            SlotDiedError: if it has ended.
+        """
+        try:
+            self._connection.send_bytes(cloudpickle.dumps((command, argument)))
+        except OSError:
+            raise self._died() from None
+        self._commands.append(command)
+
+    def receive(self) -> tuple[str, Any]:
+        """Return the next answer, and the command that it answers. Waits for it.
+
+        Raises:
+            ConfigError, SubEnvironmentError: what was raised there.
+            SlotDiedError: if the process has ended.
+        """
+        try:
+            is_good, answer = self._connection.recv()
+        except (EOFError, OSError):
+            raise self._died() from None
+        command = self._commands.popleft()
+        if is_good:
+            return command, answer
+        assert isinstance(answer, ProcessError)
+        kind = ConfigError if answer.is_config_error else SubEnvironmentError
+        error = kind(answer.message)
+        error.add_note(f"In the slot's process:\n{answer.traceback}")
+        raise error
+
+    def call(self, command: str, argument: Any = None) -> Any:
+        """Send a command and wait for its answer. None may be unanswered before."""
+        self.send(command, argument)
+        return self.receive()[1]
+
+    def _died(self) -> SlotDiedError:
+        self._process.kill()
+        status = self._process.wait()
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
+        return SlotDiedError(f"{self.maker}: its process has ended ({how})")
+
+    def restart(self) -> None:
+        """Start a new process for the slot, in place of one that has died."""
+        self._dispose()
+        self._start()
+
+    def close(self) -> None:
+        """End the process: it closes its environment, unless it takes too long."""
+        try:
+            self._connection.send_bytes(cloudpickle.dumps(("close", None)))
+            self._process.wait(_SECONDS_TO_CLOSE)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        self._dispose()
+
+    def _dispose(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._connection.close()
