@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from analysis.importance.surrogate import Surrogate, fit_surrogate
     from analysis.overview.lineage import Exploit, lineage_frame, read_lineage, schedule_frame
     from analysis.plots.comparison import plot_comparison
-    from analysis.plots.cost_return import plot_cost_front
     from analysis.plots.curves import plot_learning_curves
     from analysis.plots.effects import plot_effects
-    from analysis.plots.fronts import plot_pareto
+    from analysis.plots.fronts import plot_cost_front, plot_pareto
     from analysis.plots.lineage import plot_lineage
     from analysis.ranking.best import BestCheckpoint, best_checkpoint, best_trial
     from analysis.ranking.cost_return import cost_front

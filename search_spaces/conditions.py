@@ -198,7 +198,3 @@ def _impossible(condition: Condition, parent: Parameter) -> str | None:
             shown = ", ".join(map(repr, possible[:12])) + (", …" if len(possible) > 12 else "")
             return f"{condition.key} is never {value!r}; its values: {shown}"
     return None
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))

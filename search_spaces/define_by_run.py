@@ -6,7 +6,7 @@ to Optuna as a `param_space`. As a function it can.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.documents import SpecError
 from search_spaces.domains import (
@@ -21,22 +21,8 @@ from search_spaces.domains import (
 )
 from search_spaces.parameter import KeyPath, Parameter
 
-
-class Trial(Protocol):
-    """What is used of an Optuna trial."""
-
-    def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
-        """One of the choices."""
-
-    def suggest_int(
-        self, name: str, low: int, high: int, *, step: int = 1, log: bool = False
-    ) -> int:
-        """Return a whole number, both bounds included."""
-
-    def suggest_float(
-        self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
-    ) -> float:
-        """Return a number."""
+if TYPE_CHECKING:
+    from optuna.trial import BaseTrial
 
 
 class DefineByRun:
@@ -55,7 +41,7 @@ class DefineByRun:
                 raise SpecError(f"{parameter.key}: Optuna cannot search a grid; write choice")
         self.parameters = parameters
 
-    def __call__(self, trial: Trial) -> dict[str, Any]:
+    def __call__(self, trial: BaseTrial) -> dict[str, Any]:
         """Suggest one configuration."""
         settings: dict[KeyPath, Any] = {}
         for parameter in self.parameters:
@@ -65,7 +51,7 @@ class DefineByRun:
         return {"/".join(path): value for path, value in settings.items()}
 
 
-def suggest(trial: Trial, name: str, domain: Domain) -> Any:
+def suggest(trial: BaseTrial, name: str, domain: Domain) -> Any:
     """Return the searched value of a domain that Optuna suggests.
 
     A choice is suggested by its label. A step of a float range comes without the float noise of

@@ -67,6 +67,17 @@ class Document:
     lines: dict[KeyPath, Place] = field(default_factory=dict)
     settings: dict[KeyPath, str] = field(default_factory=dict)
 
+    def at(self, path: KeyPath) -> Any:
+        """Return the value at `path`.
+
+        Raises:
+            KeyError: There is none.
+        """
+        value: Any = self.data
+        for key in path:
+            value = value[key]
+        return value
+
     def where(self, path: KeyPath) -> str:
         """`file:line` of the key at `path`, or of its nearest parent with a known place."""
         for end in range(len(path), -1, -1):
@@ -214,7 +225,7 @@ def _build(
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key_node, _ in node.value:
-            if _is_merge(key_node):
+            if key_node.tag == f"{_TAG}merge":
                 continue
             key = _key(loader, key_node, source)
             if key in seen:
@@ -266,20 +277,13 @@ def _shortened(text: str) -> str:
     return text if len(text) <= 50 else f"{text[:40]}… ({len(text):,} characters)"
 
 
-def _is_merge(node: yaml.Node) -> bool:
-    return bool(node.tag == f"{_TAG}merge")
-
-
 def _key(loader: Loader, node: yaml.Node, source: str) -> str:
     key = _scalar(loader, node, source) if isinstance(node, yaml.ScalarNode) else None
+    where = f"{source}:{node.start_mark.line + 1}"
     if not isinstance(key, str):
-        line = node.start_mark.line + 1
-        raise SpecError(f"{source}:{line}: the key {key!r} is not text; put it in quotes")
+        raise SpecError(f"{where}: the key {key!r} is not text; put it in quotes")
     if len(key) > MAX_KEY:
-        line = node.start_mark.line + 1
-        raise SpecError(
-            f"{source}:{line}: the key {key[:20]!r}… has more than {MAX_KEY} characters"
-        )
+        raise SpecError(f"{where}: the key {key[:20]!r}… has more than {MAX_KEY} characters")
     return key
 
 

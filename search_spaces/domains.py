@@ -11,7 +11,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,9 +83,9 @@ class Domain(ABC):
     def sample(self, rng: np.random.Generator) -> Any:
         """Draw a searched value."""
 
-    @abstractmethod
     def arguments(self) -> list[Any]:
         """Return the YAML list that `parse` reads."""
+        return [getattr(self, own.name) for own in fields(self) if own.name != "transform"]
 
     @abstractmethod
     def probes(self) -> list[Any]:
@@ -119,20 +119,13 @@ class Uniform(Domain):
 
     @classmethod
     def parse(cls, arguments: list[Any], transform: Transform | None) -> Domain:
-        """See `Domain.parse`."""
         low, high = _bounds(cls, arguments)
         return cls(transform, low, high)
 
     def sample(self, rng: np.random.Generator) -> float:
-        """See `Domain.sample`."""
         return float(rng.uniform(self.low, self.high))
 
-    def arguments(self) -> list[Any]:
-        """See `Domain.arguments`."""
-        return [self.low, self.high]
-
     def probes(self) -> list[Any]:
-        """See `Domain.probes`."""
         return [self.low, self.high]
 
 
@@ -142,14 +135,7 @@ class LogUniform(Uniform):
 
     kind = "loguniform"
 
-    @classmethod
-    def parse(cls, arguments: list[Any], transform: Transform | None) -> Domain:
-        """See `Domain.parse`."""
-        low, high = _bounds(cls, arguments, positive=True)
-        return cls(transform, low, high)
-
     def sample(self, rng: np.random.Generator) -> float:
-        """See `Domain.sample`."""
         drawn = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
         return min(max(drawn, self.low), self.high)
 
@@ -164,7 +150,6 @@ class QUniform(Uniform):
 
     @classmethod
     def parse(cls, arguments: list[Any], transform: Transform | None) -> Domain:
-        """See `Domain.parse`."""
         if len(arguments) != 3:
             raise SpecError(f"expected quniform: {cls.usage}")
         low, high = _bounds(cls, arguments[:2])
@@ -191,7 +176,6 @@ class QUniform(Uniform):
         return round((self.high - self.low) / self.step) + 1
 
     def sample(self, rng: np.random.Generator) -> float:
-        """See `Domain.sample`."""
         return self.at(int(rng.integers(self.count)))
 
     def at(self, index: int) -> float:
@@ -201,14 +185,9 @@ class QUniform(Uniform):
 
     @property
     def finite(self) -> list[Any] | None:
-        """See `Domain.finite`."""
         if self.count > MAX_LISTED:
             return None
         return [self.at(index) for index in range(self.count)]
-
-    def arguments(self) -> list[Any]:
-        """See `Domain.arguments`."""
-        return [self.low, self.high, self.step]
 
 
 @dataclass(frozen=True)
@@ -222,25 +201,17 @@ class RandInt(Domain):
 
     @classmethod
     def parse(cls, arguments: list[Any], transform: Transform | None) -> Domain:
-        """See `Domain.parse`."""
-        low, high = _bounds(cls, arguments, positive=cls.kind == "lograndint", integers=True)
+        low, high = _bounds(cls, arguments, integers=True)
         return cls(transform, int(low), int(high))
 
     def sample(self, rng: np.random.Generator) -> int:
-        """See `Domain.sample`."""
         return int(rng.integers(self.low, self.high))
 
-    def arguments(self) -> list[Any]:
-        """See `Domain.arguments`."""
-        return [self.low, self.high]
-
     def probes(self) -> list[Any]:
-        """See `Domain.probes`."""
         return [self.low, self.high - 1]
 
     @property
     def finite(self) -> list[Any] | None:
-        """See `Domain.finite`."""
         return list(range(self.low, self.high)) if self.high - self.low <= MAX_LISTED else None
 
 
@@ -251,7 +222,6 @@ class LogRandInt(RandInt):
     kind = "lograndint"
 
     def sample(self, rng: np.random.Generator) -> int:
-        """See `Domain.sample`."""
         drawn = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
         return min(int(drawn), self.high - 1)
 
@@ -266,7 +236,6 @@ class Choice(Domain):
 
     @classmethod
     def parse(cls, arguments: list[Any], transform: Transform | None) -> Domain:
-        """See `Domain.parse`."""
         if not arguments:
             raise SpecError(f"expected {cls.kind}: {cls.usage} with at least one value")
         if transform and any(not _is_number(value) for value in arguments):
@@ -276,20 +245,16 @@ class Choice(Domain):
         return cls(transform, tuple(arguments))
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """See `Domain.sample`."""
         return self.values[int(rng.integers(len(self.values)))]
 
     def arguments(self) -> list[Any]:
-        """See `Domain.arguments`."""
         return list(self.values)
 
     def probes(self) -> list[Any]:
-        """See `Domain.probes`."""
         return list(self.values)
 
     @property
     def finite(self) -> list[Any]:
-        """See `Domain.finite`."""
         return list(self.values)
 
     def labels(self) -> list[Any]:
@@ -367,7 +332,7 @@ def _transform(name: Any) -> Transform | None:
 
 
 def _bounds(
-    domain: type[Domain], arguments: list[Any], *, positive: bool = False, integers: bool = False
+    domain: type[Domain], arguments: list[Any], *, integers: bool = False
 ) -> tuple[Any, Any]:
     kind = domain.kind
     if len(arguments) != 2:
@@ -379,7 +344,7 @@ def _bounds(
     low, high = arguments
     if integers and max(abs(low), abs(high)) > _MOST_VALUES:
         raise SpecError(f"{kind} = {arguments}: its bounds must lie within +-{_MOST_VALUES:g}")
-    if positive and low <= 0:
+    if kind.startswith("log") and low <= 0:
         raise SpecError(f"{kind} = {arguments}: a logarithmic range starts above 0")
     if low >= high:
         raise SpecError(f"{kind} = {arguments}: the lower bound must be below the upper one")

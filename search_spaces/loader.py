@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -75,9 +74,7 @@ def load_preset(name_or_path: str) -> Preset:
             f"{', '.join(presets)}{hint}"
         )
     path = presets[preset]
-    entry: Any = document.data
-    for key in path:
-        entry = entry[key]
+    entry = document.at(path)
     place = (*path, "parameters")
     space = SearchSpace.parse_document(document, place)
     comments = _comments(document.source)
@@ -157,10 +154,7 @@ def _read(name_or_path: str) -> Document:
 
 
 def _check_keys(document: Document, path: tuple[str, ...], known: tuple[str, ...]) -> None:
-    entry: Any = document.data
-    for key in path:
-        entry = entry[key]
-    for key in entry:
+    for key in document.at(path):
         if key not in known:
             hint = suggestion(key, known)
             raise document.error(
@@ -169,10 +163,7 @@ def _check_keys(document: Document, path: tuple[str, ...], known: tuple[str, ...
 
 
 def _check_parameters(document: Document, path: tuple[str, ...]) -> None:
-    entry: Any = document.data
-    for key in path:
-        entry = entry[key]
-    if "parameters" not in entry:
+    if "parameters" not in document.at(path):
         raise document.error(path, "missing key 'parameters': the settings to search")
 
 

@@ -60,12 +60,9 @@ class SearchSpace:
 
         Conditions are not checked against each other: the space may be one of several parts.
         """
-        entries: Any = document.data
-        for key in path:
-            entries = entries[key]
         parameters: list[Parameter] = []
         taken: dict[tuple[str, ...], str] = {}
-        for setting, entry, place in _walk(document, entries, path):
+        for setting, entry, place in _walk(document, document.at(path), path):
             try:
                 conditions = parse_conditions(entry.get("when"))
                 parameter = Parameter(setting, parse_domain(entry), conditions)
@@ -259,20 +256,20 @@ def _walk(
         path = (*setting, *str(key).split("."))
         if is_domain(entry):
             yield path, entry, here
-        elif isinstance(entry, Mapping) and entry and all(_nested(v) for v in entry.values()):
+        elif (
+            isinstance(entry, Mapping)
+            and entry
+            and all(isinstance(v, Mapping) for v in entry.values())
+        ):
             yield from _walk(document, entry, here, path)
         else:
             raise document.error(here, f"{'.'.join(path)}: {_not_a_domain(entry)}")
 
 
-def _nested(entry: Any) -> bool:
-    return isinstance(entry, Mapping)
-
-
 def _not_a_domain(entry: Any) -> str:
     allowed = ", ".join(DOMAINS)
     if isinstance(entry, Mapping) and entry:
-        name = next(key for key, value in entry.items() if not _nested(value))
+        name = next(key for key, value in entry.items() if not isinstance(value, Mapping))
         return f"unknown domain {name!r}; allowed: {allowed}{suggestion(name, KINDS)}"
     return (
         f"{entry!r} is no domain; allowed: {allowed}, e.g. {{uniform: [0, 1]}} "

@@ -85,12 +85,12 @@ def _algorithm(name: str) -> str:
     rows = [_setting(declared) for declared in own.values() if base.get(declared.name) != declared]
     rows += _aliases(set(own) - set(base))
     composites = registry.get_algorithm(name).config_class.composites
-    rows += [row(f"`{old}`", f"alias of `{new}`", "", "", "") for old, new in composites.items()]
+    rows += [_alias(old, (new,)) for old, new in composites.items()]
     return _table(f"## {name}: `.training()`", _HEADER, rows)
 
 
 def _model() -> str:
-    rows = [row(f"`{old}`", f"alias of {_code(new)}", "", "", "") for old, new in ALIASES.items()]
+    rows = [_alias(old, new) for old, new in ALIASES.items()]
     rows += _grouped("refused", MODEL_REFUSED, defaults_of_model)
     return _nested("model", ModelConfig.settings(), rows)
 
@@ -157,11 +157,11 @@ def _setting(declared: Setting) -> str:
 
 
 def _aliases(names: set[str]) -> list[str]:
-    return [
-        row(f"`{old}`", f"alias of `{new}`", "", "", "")
-        for old, new in compatibility.ALIASES.items()
-        if new in names
-    ]
+    return [_alias(old, (new,)) for old, new in compatibility.ALIASES.items() if new in names]
+
+
+def _alias(old: str, new: Iterable[str]) -> str:
+    return row(f"`{old}`", f"alias of {_code(new)}", "", "", "")
 
 
 def _grouped(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.comparison.comparison_notes import cautions, notes
 from analysis.comparison.contenders import contenders, tasks_of
 from analysis.comparison.outcome import Comparison
 from analysis.comparison.pairs import RESAMPLES, compare_pairs
@@ -22,7 +21,7 @@ from analysis.comparison.shared_budget import (
     score_tables,
     shared_tasks,
 )
-from analysis.comparison.verdict import handicap, verdict_lines
+from analysis.comparison.verdict import cautions, handicap, notes, verdict_lines
 from analysis.curves.budget import budget_to_threshold, check_budget_name
 from analysis.frames.cost import cost_frame
 from analysis.names import ENV_STEPS, sign_of

@@ -118,14 +118,14 @@ def runs_frame(samples: Samples, tasks: list[Task]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"seed": "Int64"})
 
 
-def score_tables(runs: pd.DataFrame, column: str = "score") -> dict[str, np.ndarray]:
+def score_tables(runs: pd.DataFrame) -> dict[str, np.ndarray]:
     """By algorithm, `[runs, tasks]`: of each task as many runs as the task with the fewest has.
 
     The tables of the statistics are rectangular; the first runs of each task are taken.
     """
     tables = {}
     for label, rows in runs.groupby("algorithm", sort=False):
-        columns = [part[column].to_numpy(float) for _, part in rows.groupby("task", sort=False)]
+        columns = [part["score"].to_numpy(float) for _, part in rows.groupby("task", sort=False)]
         fewest = min(len(values) for values in columns)
         tables[str(label)] = np.stack([values[:fewest] for values in columns], axis=1)
     return tables

@@ -68,7 +68,7 @@ def draw_parallel(
     figure = base_figure(
         round(_ROW * (len(names) + 0.75)) + 24,
         alt=f"A line per trial through its {plural(len(names), 'setting')} down to {metric}.",
-        caption=_caption(values, shown, len(scales), mode),
+        caption=_caption(values, shown, len(scales)),
     )
     _add_trials(figure, shown, names, rows, mode, (low, high))
     for row, name in enumerate(names):
@@ -164,7 +164,7 @@ def _add_axis(figure: go.Figure, y: float, name: str, at: np.ndarray, texts: Seq
         )
 
 
-def _caption(values: pd.DataFrame, shown: pd.DataFrame, settings: int, mode: str) -> str:
+def _caption(values: pd.DataFrame, shown: pd.DataFrame, settings: int) -> str:
     first, last = values["value"].iloc[0], values["value"].iloc[-1]
     parts = [
         f"A line per trial, from grey (the worst, {number(last)}) over blue to orange (the best, "

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.frames.columns import in_reading_order
-from analysis.names import ENV_STEPS, ITERATION, SECONDS
+from analysis.names import ENV_STEPS, ITERATION, RETURN, SECONDS
 from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten
 from analysis.results.sources import are_several, load_sweeps
+from analysis.results.spec_file import read_spec_file
 
 if TYPE_CHECKING:
     from analysis.results.records import Source
@@ -52,7 +52,7 @@ def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
     names = [str(c) for c in frame.columns if c not in _OWN]
     metrics = [c for c in names if not c.startswith("config/")]
     settings = [c for c in names if c.startswith("config/")]
-    metrics = in_reading_order(metrics, [trial for _, trial in trials])
+    metrics = _in_reading_order(metrics, [trial for _, trial in trials])
     frame = frame.loc[:, [*(c for c in _OWN if c in frame), *metrics, *settings]]
     frame.attrs["varying"] = varying(trial for _, trial in trials)
     return frame
@@ -95,7 +95,7 @@ def curves_frame(
     axes = [c for c in _AXES if c in curves]
     middle = [str(c) for c in curves if c not in axes]
     if wanted is None:
-        middle = in_reading_order(middle, [trial for _, trial in trials])
+        middle = _in_reading_order(middle, [trial for _, trial in trials])
     parts = [pd.DataFrame(first), curves.loc[:, [*axes, *middle]], pd.DataFrame(settings)]
     return pd.concat(parts, axis=1)
 
@@ -180,3 +180,30 @@ def _stretches(trial: TrialRecord) -> list[tuple[dict[str, Any], int]]:
         else:
             found.append((config, 1))
     return found
+
+
+def _in_reading_order(names: Iterable[str], trials: Iterable[TrialRecord]) -> list[str]:
+    """Return the metrics with the sweeps' objectives first, then budgets, numbers, families.
+
+    Families are what has a `/` in its name, as losses (`learner/…`) and times have. Within each
+    kind the order stays.
+    """
+    objectives = _objectives(trials)
+    first = [*objectives, ENV_STEPS, SECONDS]
+
+    def kind(name: str) -> tuple[int, int]:
+        if name in first:
+            return 0, first.index(name)
+        return (2 if "/" in name else 1), 0
+
+    return sorted(names, key=kind)
+
+
+def _objectives(trials: Iterable[TrialRecord]) -> list[str]:
+    """Return what the trials' sweeps optimise; the return where a folder has no spec."""
+    found: list[str] = []
+    for folder in dict.fromkeys(trial.path.parent for trial in trials):
+        spec = read_spec_file(folder)
+        several = spec.get("objectives") or [spec.get("objective") or {}]
+        found += [str(one.get("metric", RETURN)) for one in several if isinstance(one, dict)]
+    return list(dict.fromkeys(found)) or [RETURN]

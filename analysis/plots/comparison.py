@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.comparison.outcome import Comparison
-from analysis.names import ENV_STEPS, SECONDS, metric_label
+from analysis.names import metric_label
 from analysis.palette import BLUE, GREEN, GREY, ORANGE, PURPLE
-from analysis.plots.curves import new_figure, save
+from analysis.plots.curves import dress, new_figure, save, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#a3541e", "#b3478f", "#5c6b10", GREY)
 _DASHES = ("-", "--", "-.", ":")
-_AXES = {ENV_STEPS: "environment steps", SECONDS: "training time (s)"}
 _WIDTH = 9.0
-_LABEL = 28
 
 
 def plot_comparison(found: Comparison, out: str | Path = "comparison.png") -> Path:
@@ -54,9 +52,7 @@ def draw_comparison(found: Comparison) -> Figure:
     _draw_curves(curves, found, label)
     _draw_pairs(improvement, found)
     for axes in (values, curves, improvement):
-        axes.grid(True, axis="both" if axes is curves else "x", color="0.9", lw=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
+        dress(axes, grid="both" if axes is curves else "x")
     return figure
 
 
@@ -69,7 +65,7 @@ def _draw_values(axes: Axes, found: Comparison, label: str) -> None:
         axes.plot(ends, [row, row], color=colour, lw=3.2, solid_capstyle="butt", zorder=2)
         axes.plot(at["iqm"], row, "o", color=colour, ms=8, zorder=3)
     rows = zip(found.summary["algorithm"], found.summary["runs"], strict=True)
-    _name_rows(axes, [f"{_short(name)} ({runs})" for name, runs in rows])
+    _name_rows(axes, [f"{shortened(name)} ({runs})" for name, runs in rows])
     axes.set_xlabel(label)
     percent = f"{100 * found.confidence:g} %"
     title = f"IQM with {percent} interval; strokes are runs, their number in brackets"
@@ -88,7 +84,7 @@ def _draw_curves(axes: Axes, found: Comparison, label: str) -> None:
         axes.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, step="post")
         dash = _DASHES[number % len(_DASHES)]
         axes.step(
-            x, curve["iqm"], where="post", color=colour, lw=2.2, ls=dash, label=_short(algorithm)
+            x, curve["iqm"], where="post", color=colour, lw=2.2, ls=dash, label=shortened(algorithm)
         )
     if found.threshold is not None:
         label_of_it = f"threshold {found.threshold:g}"
@@ -97,7 +93,7 @@ def _draw_curves(axes: Axes, found: Comparison, label: str) -> None:
         axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     elif found.budget and found.budget >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    name = _AXES.get(found.x, "training iteration")
+    name = metric_label(found.x)
     axes.set_xlabel(name if shared else f"share of each task's budget ({name})")
     axes.set_ylabel(label)
     axes.margins(x=0.01)
@@ -115,8 +111,8 @@ def _draw_pairs(axes: Axes, found: Comparison) -> None:
         axes.plot(ends, [row, row], color=colour, lw=3.2, solid_capstyle="butt", zorder=2)
         face = colour if shown else "white"
         axes.plot(pair["probability"], row, "o", mfc=face, mec=colour, mew=1.8, ms=8, zorder=3)
-    names = [f"{_short(a)}\nover {_short(b)}" for a, b in zip(found.pairs["a"], found.pairs["b"],
-                                                             strict=True)]  # fmt: skip
+    sides = zip(found.pairs["a"], found.pairs["b"], strict=True)
+    names = [f"{shortened(a)}\nover {shortened(b)}" for a, b in sides]
     _name_rows(axes, names)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability of improvement (0.5: neither is better)")
@@ -133,8 +129,3 @@ def _name_rows(axes: Axes, names: list[str]) -> None:
 def _colours(found: Comparison) -> dict[str, str]:
     names = found.summary["algorithm"]
     return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
-
-
-def _short(name: object) -> str:
-    text = str(name)
-    return text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Band = tuple[np.ndarray, np.ndarray, np.ndarray, str]
 """Steps, lower and upper end, and what it is."""
+
+_LONGEST_LABEL = 28
 
 
 def plot_learning_curves(
@@ -83,6 +85,19 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+def dress(axes: Axes, *, grid: Literal["both", "x"] = "both") -> None:
+    """Give axes a pale grid behind what is drawn, and no frame above and to the right."""
+    axes.grid(True, axis=grid, color="0.9", lw=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def shortened(name: object) -> str:
+    """Cut a name off where it would not fit beside the axes."""
+    text = str(name)
+    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+
+
 def save(figure: Figure, out: str | Path) -> Path:
     """Write a figure; its folder is made. Raises `ResultsError` where that cannot be done."""
     target = expanded(out).resolve()
@@ -111,9 +126,7 @@ def _draw(axes: Axes, curves: list[Curve], best_id: str, band: Band | None) -> N
         axes.fill_between(*band[:3], color="#0b6bcb", alpha=0.18, lw=0, label=band[3], zorder=2)
     marker = "o" if len(best[0]) == 1 else None
     axes.plot(*best, color="#0b6bcb", lw=2.4, marker=marker, label=f"best: {best_id}", zorder=3)
-    axes.grid(True, color="0.9", lw=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    dress(axes)
     axes.margins(x=0.01)
     if max(steps.max() for steps, _ in curves) >= 10_000:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.importance.effects import effects_frame, level_label
 from analysis.names import metric_label
-from analysis.plots.curves import new_figure, save
+from analysis.plots.curves import dress, new_figure, save, shortened
 from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _CERTAIN = "#0b6bcb"
 _UNCERTAIN = "0.6"
-_LONGEST_LABEL = 28
 
 
 def plot_effects(
@@ -60,12 +59,11 @@ def plot_effects(
         _draw(axes, place, levels)
     axes.axvline(0, color="0.25", lw=1.0, zorder=1)
     axes.set_ylim(len(settings) - 0.4, -0.6)  # the first rank on top
-    names = [_short(levels.iloc[0]["setting"]) for levels in settings]
+    names = [shortened(levels.iloc[0]["setting"]) for levels in settings]
     axes.set_yticks(range(len(settings)), names, va="bottom")
     axes.tick_params(axis="y", length=0)
-    axes.grid(True, axis="x", color="0.9", lw=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    dress(axes, grid="x")
+    axes.spines["left"].set_visible(False)
     axes.set_xlabel(f"best level less worst level: {metric_label(frame.attrs['metric'])}")
     axes.set_title(f"{sweep}: effect of each setting", fontsize="medium", loc="left", pad=18)
     axes.annotate(
@@ -116,8 +114,4 @@ def _draw(axes: Axes, place: int, levels: pd.DataFrame) -> None:
 
 def _level(row: pd.Series) -> str:
     """Return a level and its mean: `true (376)`."""
-    return f"{_short(level_label(row['level']))} ({row['mean']:.4g})"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+    return f"{shortened(level_label(row['level']))} ({row['mean']:.4g})"

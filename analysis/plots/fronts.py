@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.names import metric_label
-from analysis.plots.curves import new_figure, save
+from analysis.plots.curves import dress, new_figure, save
+from analysis.ranking.cost_return import cost_front
 from analysis.ranking.fronts import pareto_front
-from analysis.results.records import Sweep
+from analysis.results.records import Source, Sweep
 from analysis.results.rows import ResultsError
 
 if TYPE_CHECKING:
@@ -49,6 +50,35 @@ def plot_pareto(
     return save(draw_front(frame, objectives, title), out)
 
 
+def plot_cost_front(
+    results: Source | Sequence[Source],
+    metric: str = "episode_return_mean",
+    mode: str = "max",
+    out: str | Path = "cost.png",
+    *,
+    cost: str = "env_steps",
+) -> Path:
+    """Draw the trials by cost and metric, with the front.
+
+    Args:
+        results: See `cost_front`.
+        metric: The flat name of the metric.
+        mode: `"max"` or `"min"`.
+        out: The file to write; its ending says the format (`.png`, `.pdf`, `.svg`).
+        cost: One of `COSTS`.
+
+    Returns:
+        The absolute path of the file.
+
+    Raises:
+        ResultsError: See `cost_front`; or the file cannot be written.
+    """
+    frame = cost_front(results, metric, mode, cost=cost, whole=True)
+    if "sweep" in frame:
+        frame["trial_id"] = frame["sweep"] + "/" + frame["trial_id"]
+    return save(draw_front(frame, [(cost, "min"), (metric, mode)], f"{len(frame)} trials"), out)
+
+
 def draw_front(frame: pd.DataFrame, objectives: Objectives, title: str) -> Figure:
     """Return the figure of `plot_pareto`.
 
@@ -77,9 +107,7 @@ def draw_front(frame: pd.DataFrame, objectives: Objectives, title: str) -> Figur
     axes.set_title(title, fontsize="medium", loc="left")
     if frame[x].max() >= 10_000:
         axes.xaxis.set_major_formatter(tickers.EngFormatter(sep=""))
-    axes.grid(True, color="0.9", lw=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    dress(axes)
     axes.legend(frameon=False, loc="best", fontsize="small")
     return figure
 

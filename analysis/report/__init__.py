@@ -48,9 +48,8 @@ def write_report(
         ResultsError: A folder holds no sweep, no trial of any sweep reported a metric that was
             named, or the file cannot be written.
     """
-    from analysis.report.blocks import sweep_page
+    from analysis.report.blocks import comparison_block, sweep_page
     from analysis.report.page import Page, render
-    from analysis.report.together import comparison_block
 
     sweeps = _read(sources, metric, mode)
     keys = ["s"] if len(sweeps) == 1 else [f"s{number}" for number in range(1, len(sweeps) + 1)]

@@ -1,21 +1,24 @@
-"""What stands on the page for one sweep: blocks of words, figures, tables and commands."""
+"""What stands on the page: blocks of words, figures, tables and commands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
+from analysis.comparison.comparison import compare
+from analysis.figures.comparison import comparison_figures
 from analysis.numbers import count, listed
 from analysis.overview.groups import groups
 from analysis.overview.overview import ReportData
 from analysis.report.reproduce import commands_of, sweep_commands
-from analysis.report.sections import SECTIONS, Panels, Section, draw
+from analysis.report.sections import SECTIONS, Panels, Section, draw, drawn_panels
 from analysis.report.tables import (
     MAX_ROWS,
     Table,
+    comparison_table,
     final_table,
     front_table,
     groups_table,
@@ -24,6 +27,7 @@ from analysis.report.tables import (
 )
 from analysis.report.words import Summary, summary
 from analysis.results.failures import Failure
+from analysis.results.rows import ResultsError
 from analysis.statistics import interval_caution
 
 Commands = list[tuple[str, str]]
@@ -192,4 +196,32 @@ def _reproduce(data: ReportData, prefix: str) -> Block:
             block.folded.append(Folded(name, anchors[trial.trial_id], commands=lines))
     else:
         block.words.append("There is no spec.yaml in the sweep's folder to start from.")
+    return block
+
+
+def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
+    """The comparison of the sweeps, or why they cannot be compared; None for a single one."""
+    if len(sweeps) < 2:
+        return None
+    block = Block("comparison", "Comparison")
+    judged = {(data.metric, data.mode) for data in sweeps}
+    if len(judged) > 1:
+        names = ", ".join(sorted(metric for metric, _ in judged))
+        block.words.append(f"The sweeps have different objectives ({names}): no comparison.")
+        return block
+    (metric, mode) = judged.pop()
+    try:
+        found = compare([data.sweep for data in sweeps], metric, mode)
+    except ResultsError as error:
+        why = str(error)
+        for data in sweeps:  # by name, not by path: the page is passed on
+            why = why.replace(str(data.folder), data.name)
+        block.words.append(f"The sweeps cannot be compared: {why}.")
+        return block
+    block.words += found.lines
+    block.tables.append(comparison_table(found))
+    block.panels = Panels()
+    drawn_panels(block.panels, comparison_figures(found), "", "comparison")
+    block.cautions = found.cautions
+    block.notes = found.notes
     return block

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from analysis.comparison.outcome import Comparison
 from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
-from analysis.numbers import NONE, duration, is_number, number
+from analysis.numbers import NONE, duration, is_number, number, steps
 from analysis.overview.groups import Group
 from analysis.overview.overview import ReportData
 from analysis.report.words import last_interval
@@ -64,13 +65,14 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
     numeric += [name in data.numeric for name in data.settings]
     rows = []
     for rank, (trial, score) in enumerate(data.ranked[:MAX_ROWS], start=1):
+        spent = _last(trial, SECONDS)
+        ends = last_interval(trial, data.metric)
         row = [
             _cell(rank if score.found else None),
             _trial(trial.trial_id, anchors),
-        ]
-        row += [_cell(score.last), *([_interval(trial, data)] if seeds else []), _cell(score.best)]
-        spent = _last(trial, SECONDS)
-        row += [
+            _cell(score.last),
+            *([_interval(*ends)] if seeds else []),
+            _cell(score.best),
             _cell(_last(trial, ENV_STEPS)),
             Cell(duration(spent), spent),
             Cell(_status(trial, data)),
@@ -110,16 +112,13 @@ def groups_table(data: ReportData, runs: list[Group]) -> Table:
     for run in runs[:MAX_ROWS]:
         scores = list(run.values.values())
         row = [value_cell(run.settings[name]) for name in names]
-        interval = Cell(NONE)
-        if math.isfinite(run.low):
-            interval = Cell(f"{number(run.low)} to {number(run.high)}", run.low)
         row += [
             Cell(
                 f"{len(scores)} of {len(scores) + run.lost}" if run.lost else str(len(scores)),
                 len(scores),
             ),
             _cell(run.iqm),
-            interval,
+            _interval(run.low, run.high),
             _cell(min(scores)),
             _cell(max(scores)),
         ]
@@ -141,8 +140,7 @@ def final_table(data: ReportData) -> Table | None:
     for number_, row in enumerate(found):
         if row["trial_id"] == data.final.get("winner"):
             marked.add(number_)
-        low, high = row["held_out_low"], row["held_out_high"]
-        interval = Cell(f"{number(low)} to {number(high)}", low) if low is not None else Cell(NONE)
+        interval = _interval(row["held_out_low"], row["held_out_high"])
         cells = [Cell(row["trial_id"]), _cell(row["search_last"]), _cell(row["held_out_iqm"])]
         cells += [interval, _cell(row["optimism"]), _cell(len(row["values"]))]
         rows.append([*cells, *(value_cell(row["settings"].get(name)) for name in names)])
@@ -177,6 +175,30 @@ def front_table(data: ReportData, anchors: Mapping[str, str]) -> Table | None:
     return Table(["Trial", *heads], [False, *[True] * len(metrics)], rows, top=10)
 
 
+def comparison_table(found: Comparison) -> Table:
+    """Return a row for each sweep or algorithm, the best interquartile mean first."""
+    scaled = bool(found.tasks["low"].notna().all())  # of several tasks: then higher is better
+    least = found.mode == "min" and not scaled
+    frame = found.summary.sort_values("iqm", ascending=least, kind="stable")
+    rows = []
+    for row in frame.to_dict("records"):
+        iqm, seconds, taken = (_cell(row[key]) for key in ("iqm", "seconds", "total_env_steps"))
+        rows.append(
+            [
+                Cell(str(row["algorithm"])),
+                iqm,
+                replace(iqm, text=f"{number(row['iqm_low'])} to {number(row['iqm_high'])}"),
+                _cell(row["runs"]),
+                replace(seconds, text=duration(row["seconds"])),
+                replace(taken, text=steps(row["total_env_steps"])),
+            ]
+        )
+    what = f"{'normalised ' if scaled else ''}{metric_label(found.metric)}"
+    heads = ["Sweep", f"IQM of the {what}", "95 % interval", "Runs"]
+    heads += ["Time of a run", "Env steps of the sweep"]
+    return Table(heads, [False, *[True] * 5], rows)
+
+
 def value_cell(value: Any) -> Cell:
     """Return a setting's value."""
     if value is None or isinstance(value, str):
@@ -197,9 +219,8 @@ def _cell(value: Any, *, plain: bool = False) -> Cell:
     return Cell(str(value) if plain else number(value), float(value) if known else None)
 
 
-def _interval(trial: TrialRecord, data: ReportData) -> Cell:
-    low, high = last_interval(trial, data.metric)
-    if not (math.isfinite(low) and math.isfinite(high)):
+def _interval(low: float | None, high: float | None) -> Cell:
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return Cell(NONE)
     return Cell(f"{number(low)} to {number(high)}", low)
 

@@ -172,10 +172,10 @@ def _best_group(data: ReportData, runs: list[Group]) -> Said:
     elif best_by_value and best in known and len(known) > 1:
         said.append("Of those that have an interval, no other's reaches its own.")
     few = min((len(run.values) for run in known), default=1)
-    return said, [interval_caution(few), _lost_seeds(data, runs)]
+    return said, [interval_caution(few), _lost_seeds(runs)]
 
 
-def _lost_seeds(data: ReportData, runs: list[Group]) -> str:
+def _lost_seeds(runs: list[Group]) -> str:
     """Return what a reader must know of runs that failed or diverged; empty if there are none."""
     lost = [run for run in runs if run.lost]
     if not lost:

@@ -118,7 +118,7 @@ def _identity(document: Document, folder: Path) -> Path:
 
 def merge(base: Document, over: Document, path: KeyPath = ()) -> None:
     """Put what `over` holds at `path` over what `base` holds there, and the places with it."""
-    mine, theirs = _at(base, path), _at(over, path)
+    mine, theirs = base.at(path), over.at(path)
     dropped, copied = set(), set()
     for key, value in theirs.items():
         here = (*path, key)
@@ -155,14 +155,6 @@ def _mergeable(path: KeyPath, mine: Any, theirs: dict[str, Any]) -> dict[str, An
 
 def _canonical(algorithm: Any) -> str:
     return SEARCH_SYNONYMS.get(str(algorithm), str(algorithm))
-
-
-def _at(document: Document, path: KeyPath) -> dict[str, Any]:
-    node: Any = document.data
-    for key in path:
-        node = node[key]
-    assert isinstance(node, dict)
-    return node
 
 
 def _copied(value: Any) -> Any:

@@ -7,19 +7,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-import pytest
 from analysis_sweeps import make_sweep, row
 
 from analysis.comparison.comparison import compare
 from analysis.figures import theme
-from analysis.figures.compare import (
-    draw_aggregates,
+from analysis.figures.comparison import (
+    comparison_figures,
     draw_compared_curves,
     draw_improvement,
+    draw_iqm,
     draw_profiles,
 )
-from analysis.figures.comparison import comparison_figures
-from analysis.statistics.aggregates import aggregate
 from analysis.statistics.profiles import performance_profile
 
 METRIC = "episode_return_mean"
@@ -54,41 +52,34 @@ def test_curves_of_algorithms_differ_in_colour_and_in_dash() -> None:
     assert shares.layout.xaxis.tickformat == ".0%"
 
 
-def test_each_statistic_is_a_figure_of_its_own() -> None:
-    figures = draw_aggregates(aggregate(SCORES, resamples=200), METRIC, SCORES)
-    assert isinstance(figures, list)
-    assert [figure.layout.meta["title"] for figure in figures] == [
-        "Interquartile mean",
-        "Mean",
-        "Median",
-    ]
-    iqm, mean, _ = figures
-    assert sorted(named(iqm)["runs"].x.tolist()) == [1, 2, 3, 4, 5, 6, 7, 8]
-    # An algorithm has its colour in every figure.
-    assert {trace.y[0]: trace.marker.color for trace in mean.data} == {
+SUMMARY = pd.DataFrame(
+    {
+        "algorithm": ["PPO", "DQN"],
+        "iqm": [5.5, 2.5],
+        "iqm_low": [4.5, 1.5],
+        "iqm_high": [6.5, 5.5],
+    }
+)
+
+
+def test_an_interquartile_mean_stands_among_its_runs() -> None:
+    figure = draw_iqm(SUMMARY, METRIC, "max", SCORES)
+    assert isinstance(figure, go.Figure) and figure.layout.meta["title"] == "Interquartile mean"
+    runs, *estimates = figure.data
+    assert sorted(runs.x.tolist()) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert {trace.y[0]: trace.marker.color for trace in estimates} == {
         0: theme.BLUE,
         -1: theme.ORANGE,
     }
-    values = {trace.y[0]: trace.x.tolist() for trace in mean.data}
-    assert values == {0: [5.5], -1: [3.5]}
-    texts = [annotation.text for annotation in mean.layout.annotations]
-    assert texts[0] == "<b>PPO</b>"
-    assert texts[2] == "DQN"
+    assert {trace.y[0]: trace.x.tolist() for trace in estimates} == {0: [5.5], -1: [2.5]}
+    assert [a.text for a in figure.layout.annotations][::2] == ["<b>PPO</b>", "DQN"]
 
 
-def test_of_a_gap_the_least_is_the_best() -> None:
-    frame = pd.DataFrame(
-        {
-            "algorithm": ["a", "b"],
-            "statistic": "optimality_gap",
-            "value": [0.9, 0.2],
-            "low": [0.8, 0.1],
-            "high": [1.0, 0.3],
-        }
-    )
-    (figure,) = draw_aggregates(frame, "score")
-    assert [a.text for a in figure.layout.annotations][::2] == ["a", "<b>b</b>"]
-    assert draw_aggregates(frame.assign(value=np.nan), "score") == "No score is finite."
+def test_of_what_is_minimised_the_least_is_the_best() -> None:
+    figure = draw_iqm(SUMMARY, METRIC, "min", SCORES)
+    assert isinstance(figure, go.Figure)
+    assert [a.text for a in figure.layout.annotations][::2] == ["PPO", "<b>DQN</b>"]
+    assert draw_iqm(SUMMARY.assign(iqm=np.nan), METRIC, "max", SCORES) == "No score is finite."
 
 
 def test_profiles_are_the_shares_above_each_threshold() -> None:
@@ -127,9 +118,8 @@ def test_the_cells_of_a_large_matrix_are_percents() -> None:
     assert "in percent" in figure.layout.meta["caption"]
 
 
-@pytest.mark.parametrize("draw", [draw_aggregates, draw_profiles])
-def test_nothing_to_compare_is_said(draw: object) -> None:
-    assert draw(pd.DataFrame(), METRIC) == "No scores to compare."  # type: ignore[operator]
+def test_nothing_to_compare_is_said() -> None:
+    assert draw_profiles(pd.DataFrame(), METRIC) == "No scores to compare."
     assert draw_improvement(pd.DataFrame()) == "No pair to compare."
 
 

@@ -18,9 +18,9 @@ from analysis.figures import theme
 from analysis.numbers import count, duration, listed, number, share, steps
 from analysis.overview.groups import groups
 from analysis.overview.overview import ReportData
+from analysis.report.blocks import comparison_block
 from analysis.report.sections import SECTIONS, draw
 from analysis.report.tables import final_table, groups_table, leaderboard_table
-from analysis.report.together import comparison_block
 from analysis.report.words import summary, tied
 from analysis.results.records import Sweep
 
