@@ -90,7 +90,7 @@ def export_checkpoint(
     opset: int | None = None,
     trust: Collection[str] = (),
 ) -> Path:
-    """Like `export_best`, of a checkpoint that was chosen otherwise.
+    """Export a checkpoint that was chosen otherwise; see `export_best`.
 
     Args:
         best: The checkpoint.
@@ -110,10 +110,10 @@ def export_checkpoint(
 def export_folder(
     policy_folder: Path, out_dir: str | Path, whence: Mapping[str, Any], write: Writer | None = None
 ) -> Path:
-    """Like `export_best`, of the folder of a policy.
+    """Export the folder of a policy; see `export_best`.
 
     Args:
-        policy_folder: With a `policy.json`.
+        policy_folder: A folder with a `policy.json`.
         out_dir: The folder to create.
         whence: What `export.json` is to say.
         write: See `writer_of`.
@@ -261,7 +261,7 @@ def _provenance(best: BestCheckpoint, metric: str, mode: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as strict JSON holds it: numpy scalars as numbers, NaN as null, else text."""
+    """Return `value` as strict JSON holds it: numpy scalars as numbers, NaN as null, else text."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -14,7 +14,7 @@ NONE = "–"
 
 
 def number(value: Any) -> str:
-    """Four digits and thousands separated: `371.6`, `0.001405`, `49,152`; a dash for none."""
+    """Write four digits, thousands separated: `371.6`, `0.001405`, `49,152`; a dash for none."""
     if not is_number(value):
         return NONE if value is None or value != value else str(value)
     value = float(value)
@@ -35,7 +35,7 @@ def steps(value: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """Seconds in words: `8.2 s`, `4 min 10 s`, `3 h 20 min`, `2 d 4 h`."""
+    """Return seconds in words: `8.2 s`, `4 min 10 s`, `3 h 20 min`, `2 d 4 h`."""
     if not is_number(seconds) or not math.isfinite(seconds):
         return NONE
     if seconds < 60:
@@ -54,13 +54,13 @@ def share(part: float) -> str:
 
 
 def count(amount: int, thing: str) -> str:
-    """`1 trial`, `24 trials`."""
+    """Return `1 trial`, `24 trials`."""
     plural = thing if amount == 1 else thing[:-1] + "ies" if thing.endswith("y") else f"{thing}s"
     return f"{amount:,} {plural}"
 
 
 def listed(parts: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 

@@ -14,7 +14,7 @@ _DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
 def check_tracking(tracking_uri: str) -> str | None:
-    """One line on why a tracking server cannot be used, or None. Takes a few seconds at most."""
+    """Say why a tracking server cannot be used; None if it can. Takes a few seconds at most."""
     reason = why_unreachable(tracking_uri)
     if reason is None:
         return None
@@ -22,7 +22,7 @@ def check_tracking(tracking_uri: str) -> str | None:
 
 
 def why_unreachable(uri: str) -> str | None:
-    """Why nobody answers at a server's or a database's URI, or None. Takes some seconds at most."""
+    """Say why nobody answers at a URI, or None. Takes some seconds at most."""
     parts = urlsplit(uri)
     try:
         if parts.scheme in ("http", "https"):

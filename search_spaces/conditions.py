@@ -81,7 +81,7 @@ def check_conditions(parameters: tuple[Parameter, ...]) -> None:
 
 
 def in_order(parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    """The parameters with each one after those that its conditions are on, else as they were.
+    """Return the parameters with each one after those that its conditions are on.
 
     Raises:
         SpaceKeyError: The conditions go round in a circle.

@@ -79,7 +79,7 @@ class Document:
         return value
 
     def where(self, path: KeyPath) -> str:
-        """`file:line` of the key at `path`, or of its nearest parent with a known place."""
+        """Return `file:line` of the key at `path`, or of its nearest parent with a known place."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.settings:
                 return f"--set {self.settings[path[:end]]}"
@@ -92,18 +92,18 @@ class Document:
         return self.source
 
     def place(self, path: KeyPath) -> Place:
-        """Place of the key at `path`, or of its nearest parent with a known one."""
+        """Return the place of the key at `path`, or of its nearest parent with a known one."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.lines:
                 return self.lines[path[:end]]
         return Place(self.source, 1)
 
     def line(self, path: KeyPath) -> int:
-        """Line of the key at `path`, or of its nearest parent with a known one."""
+        """Return the line of the key at `path`, or of its nearest parent with a known one."""
         return self.place(path).line
 
     def copy_places(self, origin: KeyPath, target: KeyPath) -> None:
-        """The places of the keys below `origin`, for the same keys below `target`."""
+        """Keep the places of the keys below `origin` for the same keys below `target`."""
         for path, place in list(self.lines.items()):
             if path[: len(origin)] == origin:
                 self.lines[(*target, *path[len(origin) :])] = place
@@ -203,7 +203,7 @@ def _check_limits(text: str, source: str) -> None:
 
 
 def shortened(text: str) -> str:
-    """The text without its middle if it is too long for a message: values may be megabytes."""
+    """Leave out a text's middle if it is too long for a message: values may be megabytes."""
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:500]} … {text[-500:]}"
 
 

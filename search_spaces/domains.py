@@ -30,7 +30,7 @@ class Transform:
     """From the searched value to the setting's value.
 
     Attributes:
-        name: As written in YAML.
+        name: The name in YAML.
         label: Format of the searched parameter's name, with the setting's name for `{}`.
         forward: The map.
         backward: Its inverse, for points that are given as settings; `ValueError` if there is none.
@@ -89,7 +89,7 @@ class Domain(ABC):
 
     @abstractmethod
     def probes(self) -> list[Any]:
-        """Searched values whose validity implies that of all: the bounds, or every choice."""
+        """Return the values whose validity implies that of all: the bounds, or every choice."""
 
     @property
     def finite(self) -> list[Any] | None:

@@ -25,10 +25,10 @@ class Preset:
     """One search space of a file.
 
     Attributes:
-        name: As `load_space` takes it, e.g. `ppo/zoo`.
+        name: What `load_space` takes, e.g. `ppo/zoo`.
         trainable: The algorithm whose settings it searches; None if the file does not say.
         description: What it searches, in a line.
-        source: Where its ranges come from.
+        source: The source of its ranges.
         space: The settings and their domains.
         notes: What the file says about a setting in a comment beside it, by setting.
     """
@@ -42,7 +42,7 @@ class Preset:
 
 
 def space_names() -> list[str]:
-    """The search spaces that ship with the package, one for each algorithm: `dqn`, `ppo`, …."""
+    """Return the search spaces of the package, one for each algorithm: `dqn`, `ppo`, …."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
@@ -57,7 +57,7 @@ def spaces_by_trainable() -> dict[str, str]:
 
 
 def known_preset_names() -> list[str]:
-    """Every preset that some space has: `default`, `small`, …."""
+    """Return every preset that some space has: `default`, `small`, …."""
     return list(dict.fromkeys(p for name in space_names() for p in preset_names(name)))
 
 

@@ -29,7 +29,7 @@ class Condition:
         return ".".join(self.path)
 
     def holds(self, settings: Mapping[KeyPath, Any]) -> bool:
-        """Whether it holds, given the active settings by path. An inactive one has no value."""
+        """Tell whether it holds, given the active settings by path."""
         return self.path in settings and self.admits(settings[self.path])
 
     def admits(self, value: Any) -> bool:
@@ -42,7 +42,7 @@ class Condition:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of settings: `True` is not `1`, but `1.0` is; lists and tuples are alike."""
+    """Tell whether settings are equal: `True` is not `1`, but `1.0` is; lists are tuples."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(isinstance(one, bool) == isinstance(other, bool) and one == other)

@@ -115,7 +115,7 @@ def searched_value(domain: Domain, value: Any) -> Any:
 
 
 def _by_path(point: Mapping[str, Any], keys: set[str]) -> dict[KeyPath, Any]:
-    """Settings by path; a dict is looked into unless it is a setting itself."""
+    """Return settings by path; a dict is looked into unless it is a setting itself."""
     found: dict[KeyPath, Any] = {}
 
     def visit(node: Mapping[str, Any], path: KeyPath) -> None:

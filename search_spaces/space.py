@@ -88,7 +88,7 @@ class SearchSpace:
         return bool(self.parameters)
 
     def without(self, keys: set[str]) -> SearchSpace:
-        """This space less the settings in `keys` (a key also drops what is nested in it)."""
+        """Return this space less the settings in `keys` (a key also drops what is nested in it)."""
         kept = [
             p
             for p in self.parameters
@@ -97,7 +97,7 @@ class SearchSpace:
         return SearchSpace(tuple(kept))
 
     def merged(self, other: SearchSpace) -> SearchSpace:
-        """This space with `other`'s settings added or put in place of its own."""
+        """Return this space with `other`'s settings added or put in place of its own."""
         return SearchSpace((*self.without(set(other.keys)).parameters, *other.parameters))
 
     @cached_property
@@ -108,7 +108,7 @@ class SearchSpace:
     def settled(
         self, config: Mapping[str, Any], defaults: Mapping[str, Any]
     ) -> tuple[SearchSpace, dict[str, str]]:
-        """This space without conditions on settings that are not searched.
+        """Return this space without conditions on settings that are not searched.
 
         In a space that is not settled such a condition never holds.
 
@@ -146,7 +146,7 @@ class SearchSpace:
         """Draw searched values of the active settings, by parameter name.
 
         Args:
-            rng: Where chance comes from.
+            rng: The source of chance.
             given: Searched values that are not drawn: the grids' (see `grid_points`), a point's.
         """
         drawn = dict(given or {})
@@ -162,7 +162,7 @@ class SearchSpace:
         return drawn
 
     def grid_points(self, *, whole: bool = False) -> Iterator[dict[str, Any]]:
-        """Every combination of the grids' searched values; of all domains with `whole`.
+        """Return every combination of the grids' searched values; of all domains with `whole`.
 
         A combination has no value for settings that are inactive in it, so none comes twice. A
         grid whose condition is on a setting that is drawn is listed as if the condition held.
@@ -182,12 +182,12 @@ class SearchSpace:
         yield from _combinations(chosen, {}, {})
 
     def most_grid_points(self, *, whole: bool = False) -> int:
-        """How many `grid_points` there are at most: as many as if no setting had a condition."""
+        """Return how many `grid_points` there are at most: as if no setting had a condition."""
         chosen = [p for p in self.parameters if whole or isinstance(p.domain, Grid)]
         return math.prod(len(p.domain.finite or (None,)) for p in chosen)
 
     def probes(self) -> Iterator[tuple[Parameter, dict[str, Any]]]:
-        """Each parameter with config dicts whose validity implies that of all its values."""
+        """Return each parameter with config dicts whose validity implies that of all its values."""
         for parameter in self.parameters:
             for probe in parameter.domain.probes():
                 config: dict[str, Any] = {}
@@ -218,7 +218,7 @@ class SearchSpace:
         return {parameter.key: parameter.to_dict() for parameter in self.parameters}
 
     def to_tune(self, defaults: Any = None) -> dict[str, Any]:
-        """As a Ray Tune `param_space`, for a hand-written `tune.Tuner` with Tune's own sampling.
+        """Return a Ray Tune `param_space`, for a hand-written `tune.Tuner` with Tune's sampling.
 
         Continuous domains with a transform, and those with a condition, become `tune.sample_from`,
         which Tune's searchers do not accept: for its Optuna search see `to_optuna`. A sweep from a
@@ -234,7 +234,7 @@ class SearchSpace:
         return to_tune(self.ordered, defaults)
 
     def to_optuna(self) -> DefineByRun:
-        """As the function that Ray Tune's own Optuna search takes in place of a `param_space`.
+        """Return the function that Ray Tune's Optuna search takes in place of a `param_space`.
 
         Example:
             `OptunaSearch(load_space("ppo").to_optuna(), metric="episode_return_mean", mode="max")`
@@ -280,7 +280,7 @@ def _not_a_domain(entry: Any) -> str:
 def _combinations(
     parameters: list[Parameter], point: dict[str, Any], settings: dict[KeyPath, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Every point of the active ones among `parameters`, the last one changing fastest."""
+    """Return every point of the active ones among `parameters`, the last one changing fastest."""
     if not parameters:
         yield dict(point)
         return
@@ -311,7 +311,7 @@ def _canonical_path(
 def _canonical_conditions(
     config_class: type[ChecksSettings], parameter: Parameter
 ) -> tuple[Condition, ...]:
-    """The parameter's conditions on settings by their canonical names; checks their values."""
+    """Return the conditions by the settings' canonical names; checks their values."""
     found = []
     for condition in parameter.conditions:
         path = condition.path

@@ -59,13 +59,13 @@ for _tag, _pattern, _first in _RESOLVERS:
 
 
 def dump_yaml(data: Any) -> str:
-    """Plain data as YAML that `search_spaces.documents.parse` reads back to the same data."""
+    """Write plain data as YAML that `search_spaces.documents.parse` reads back."""
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return text
 
 
 def dump_flow(data: Any) -> str:
-    """Plain data as YAML on one line: `{lr: {loguniform: [0.001, 0.1]}}`."""
+    """Return plain data as YAML on one line: `{lr: {loguniform: [0.001, 0.1]}}`."""
     text: str = yaml.dump(
         data,
         Dumper=_Dumper,
@@ -78,7 +78,7 @@ def dump_flow(data: Any) -> str:
 
 
 def why_ambiguous(node: yaml.ScalarNode) -> str | None:
-    """Why a scalar is refused: two versions of YAML read it differently; None if they do not."""
+    """Say why a scalar is refused: YAML's versions read it differently; None if they do not."""
     text = node.value
     if node.tag == _TRUTH:
         value = str(text.lower() in ("yes", "on")).lower()

@@ -63,7 +63,7 @@ def rllib_table() -> str:
 
 
 def algorithms_table(names: Sequence[str]) -> str:
-    """What becomes of another library's algorithms; those with the same answer share a row."""
+    """Return what becomes of another library's algorithms; the same answer shares a row."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(_become_of(name), []).append(name)
@@ -88,7 +88,7 @@ def sections_table() -> str:
 
 
 def hooks_table() -> str:
-    """The methods of RLlib's classes that nothing calls here, each with what to do instead."""
+    """Return the methods of RLlib's classes that nothing calls here, and what to do instead."""
     rows = []
     for owner, hooks in _HOOKS.items():
         groups: dict[str, list[str]] = {}

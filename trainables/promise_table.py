@@ -26,8 +26,8 @@ class Promise:
     """What the documents say that users may do.
 
     Attributes:
-        section: Of the page.
-        promise: In a few words.
+        section: The section of the page.
+        promise: The promise in a few words.
         state: One of `STATES`.
         reason: Why it is not as promised, and what to write instead.
         test: Tests that hold it, `folder/file.py::function` below `tests/`.
@@ -46,7 +46,7 @@ class Promise:
 
 @cache
 def promises() -> tuple[Promise, ...]:
-    """All of them, in the order of the page.
+    """Return all of them, in the order of the page.
 
     Raises:
         TypeError: for a key that a promise has not.

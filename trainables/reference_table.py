@@ -33,7 +33,7 @@ _DATA = (str, bool, tuple, frozenset, Mapping, type, type(None))
 
 
 def reference_table() -> str:
-    """All tables as Markdown, after links to them."""
+    """Return all tables as Markdown, after links to them."""
     blocks = [_section(section) for section in _sections()]
     blocks += [_algorithm(name) for name in registry.algorithm_names()]
     blocks.append(_model())
@@ -51,7 +51,7 @@ PART = GeneratedPart(PAGE, "reference table", "trainables.reference_table", refe
 
 
 def _sections() -> list[str]:
-    """Sections in the order in which the config class has its fluent methods."""
+    """Return sections in the order in which the config class has its fluent methods."""
     used = {declared.section for declared in AlgorithmConfig.settings().values()}
     for table in (compatibility.CONSTANTS, compatibility.PLANNED, compatibility.REFUSED):
         used |= {entry.section for entry in table.values()}
@@ -119,7 +119,7 @@ def _methods() -> str:
 
 
 def _own(owner: type) -> Iterator[tuple[str, str]]:
-    """Public methods and properties that we define, with the first line of their docstrings."""
+    """Yield the public methods and properties that we define, with their first lines."""
     not_here = {*compatibility.METHODS_REFUSED, *compatibility.METHOD_ALIASES}
     for name in _public(owner):
         if name in not_here or (owner is Algorithm and _is_tunes(name)):
@@ -167,7 +167,7 @@ def _alias(old: str, new: Iterable[str]) -> str:
 def _grouped(
     status: str, reasons: Mapping[str, str], defaults: Callable[[str], tuple[Any, ...]]
 ) -> list[str]:
-    """Names with the same reason, and the same values that do nothing, share a row."""
+    """Return a row for names with the same reason and the same values that do nothing."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, why in reasons.items():
         groups.setdefault((why, _values(defaults(name))), []).append(name)
@@ -175,7 +175,7 @@ def _grouped(
 
 
 def _values(values: Iterable[Any]) -> str:
-    """Values in words, the long ones by what they are."""
+    """Return values in words, the long ones by what they are."""
     shown = dict.fromkeys(f"`{value!r}`" for value in values)
     short = [text for text in shown if len(text) < _LONG]
     return ", ".join([*short, *(["the reference's default"] if len(short) < len(shown) else [])])
@@ -186,7 +186,7 @@ def _asking_nothing(name: str) -> tuple[Any, ...]:
 
 
 def _grouped_names(status: str, reasons: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Names with the same reason share a row."""
+    """Return the cells of a row for names with the same reason."""
     groups: dict[str, list[str]] = {}
     for name, why in reasons.items():
         groups.setdefault(why, []).append(f"`{name}`")

@@ -30,12 +30,12 @@ except metadata.PackageNotFoundError:  # run from a source tree that is not inst
 
 
 def algorithm_names() -> list[str]:
-    """Names of all algorithms."""
+    """Return the names of all algorithms."""
     return sorted(_MODULES)
 
 
 def algorithm_summary(name: str) -> str:
-    """What a registered algorithm is, in a line: its module's docstring, without importing it."""
+    """Say what an algorithm is, in a line: its module's docstring, without importing it."""
     spec = importlib.util.find_spec(_MODULES[name])
     if spec is None or spec.origin is None:
         return ""
@@ -81,7 +81,7 @@ def _hint(name: str) -> str:
 
 
 def name_of(algorithm: type) -> str:
-    """The name that an algorithm's class, or the nearest base of it, is known by; or its own."""
+    """Return the name that an algorithm's class or nearest base is known by, or its own."""
     for base in algorithm.__mro__:
         if _MODULES.get(base.__name__) == base.__module__:
             return base.__name__
@@ -146,7 +146,7 @@ class _ByName:
 
 
 def _register_with_tune(name: str, algorithm: type | _ByName) -> None:
-    """So that `tune.Tuner("PPO", …)` finds ours and does not look for another library's."""
+    """Let `tune.Tuner("PPO", …)` find ours and not look for another library's."""
     from ray._private import worker
 
     if not _registered:
@@ -157,7 +157,7 @@ def _register_with_tune(name: str, algorithm: type | _ByName) -> None:
 
 
 def _tell_the_new_cluster() -> None:
-    """Except names that a user has given to something else since."""
+    """Tell it the names, except those that a user has given to something else since."""
     from ray.tune.registry import TRAINABLE_CLASS, _global_registry
 
     for name, algorithm in _registered.items():

@@ -51,7 +51,7 @@ def __dir__() -> list[str]:
 
 
 def _hint(name: str) -> str:
-    """What becomes of a name that is known not to be here, or the one that was probably meant."""
+    """Say what becomes of a name that is not here, or which one was probably meant."""
     from trainables.core.config.reference.planned import whats_become_of
     from trainables.core.suggestions import suggestion
 

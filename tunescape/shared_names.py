@@ -55,7 +55,7 @@ def make_room(first: Sequence[str] = (), *, is_ours: bool = False) -> None:
 
 
 def make_room_in_worker() -> None:
-    """`make_room` in a process of Ray's, before anything is unpickled there.
+    """Call `make_room` in a process of Ray's, before anything is unpickled there.
 
     Ray puts the driver's folders first on the path only when the first task comes.
     """
@@ -74,7 +74,7 @@ def needs_room_in_workers() -> str | None:
 
 @functools.cache
 def our_package(name: str) -> Any:
-    """One of `PACKAGES`, also where a project's has its name."""
+    """Return one of `PACKAGES`, also where a project's has its name."""
     make_room()
     module = importlib.import_module(name)
     if _is_ours(module.__spec__, name):
@@ -121,7 +121,7 @@ def _join(name: str, theirs: ModuleSpec) -> None:
 
 
 def _run_when_used(spec: ModuleSpec, module: ModuleType) -> None:
-    """Their file is run when a name in it is asked for: perhaps it is a script, not to be run."""
+    """Run their file when a name in it is asked for: it may be a script, not to be run."""
     ours = _modules([str(_HOME / spec.name)])
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     is_script = script is not None and spec.origin is not None and _same(script, spec.origin)

@@ -64,17 +64,17 @@ def compare(
             contender on several tasks.
         metric: The flat name of the metric.
         mode: `"max"` or `"min"`.
-        budget: In units of `x`; by default the largest that every run on a task reached.
+        budget: The budget in units of `x`; by default the largest that every run on a task reached.
         threshold: A value of the metric: how much budget each needs to reach it. One task only.
         window: See `analysis.budget_to_threshold`.
         stays: See `analysis.budget_to_threshold`; what came after the budget does not count.
         unit: `"held-out"`, `"best"`, `"trials"` or `"auto"`.
         x: What the budget is counted in, one of `analysis.curves.budget.BUDGETS`.
-        reference: By task, the scores that count as 0 and as 1. By default several tasks are
+        reference: The scores, by task, that count as 0 and as 1. By default several tasks are
             normalised by the worst and the best compared run of each.
-        confidence: Of the intervals, and 1 less the level of the tests.
-        resamples: Of the bootstraps.
-        seed: Of the bootstraps and permutations: the same runs give the same comparison.
+        confidence: The level of the intervals, and 1 less the level of the tests.
+        resamples: How many samples the bootstraps draw.
+        seed: The seed of the bootstraps and permutations: the same runs give the same comparison.
 
     Raises:
         ResultsError: There are fewer than two contenders or they share no task, one cannot be
@@ -122,7 +122,7 @@ def compare(
 def _samples(
     sweeps: dict[str, list[Sweep]], metric: str, mode: str, x: str, unit: str
 ) -> tuple[Samples, list[str]]:
-    """The runs of each contender on the tasks that all share, and the tasks that some lack."""
+    """Return each contender's runs on the tasks that all share, and the tasks that some lack."""
     homes = {
         label: {task: sweep for sweep in given for task in tasks_of(sweep)}
         for label, given in sweeps.items()

@@ -73,7 +73,7 @@ def _labelled(sources: Sources) -> Iterable[tuple[str, Source | Sequence[Source]
 
 
 def _without_env(sweep: Sweep) -> str:
-    """The name of a matrix's sweep without the part that a matrix makes of the environment."""
+    """Return the name of a matrix's sweep without the part that stands for the environment."""
     name = sweep.path.name
     for env in tasks_of(sweep):
         # As `experiments.spec.matrix` writes a value into a folder's name.
@@ -84,7 +84,7 @@ def _without_env(sweep: Sweep) -> str:
 
 
 def _distinct(found: dict[str, list[Sweep]]) -> dict[str, list[Sweep]]:
-    """The same folder counts once under a label; sweeps on one task under one are refused."""
+    """Count a folder once under a label; refuse two sweeps on one task under one."""
     for label, sweeps in found.items():
         unique = list({sweep.path: sweep for sweep in sweeps}.values())
         seen: dict[str, Sweep] = {}

@@ -22,8 +22,8 @@ class Comparison:
         mode: `"max"` or `"min"`: what is better.
         x: What the budget is counted in.
         budget: The shared budget; None where the tasks have different ones.
-        threshold: Of the budget to a threshold, if it was asked for.
-        confidence: Of the intervals.
+        threshold: The threshold of the budgets, if one was asked for.
+        confidence: The level of the intervals.
         summary: A row per algorithm: `algorithm`, `unit`, `runs` (of each task), `tasks`;
             `iqm`, `mean`, `median` and `area` (the interquartile mean of the areas under
             the curves), each with `…_low` and `…_high`; `seconds` (the median training time
@@ -65,7 +65,7 @@ class Comparison:
         return "\n".join(self.lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as strict JSON: what is not a finite number is null."""
+        """Return all of it as strict JSON: what is not a finite number is null."""
         frames = ("summary", "pairs", "runs", "curves", "tasks")
         document = {
             name: value for name, value in vars(self).items() if name not in (*frames, "lines")

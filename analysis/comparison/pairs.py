@@ -52,15 +52,15 @@ def compare_pairs(
     chosen (union bound), as far as its resamples go.
 
     Args:
-        scores: By algorithm, `[runs, tasks]` or `[runs]` of one task; the numbers of runs may
-            differ. Of several tasks they are on one scale.
+        scores: The scores by algorithm, `[runs, tasks]` or `[runs]` of one task; the numbers of
+            runs may differ. Of several tasks they are on one scale.
         mode: `"max"` where higher scores are better, else `"min"`.
-        chosen_from: By algorithm, among how many its scores were chosen by their own values, on
-            each task by itself; a number is that of every task. Those that are not in it were not
+        chosen_from: Among how many an algorithm's scores were chosen by their own values, on each
+            task by itself; a number is that of every task. Those that are not in it were not
             chosen.
-        confidence: Of all intervals together, and 1 less the level of all tests together.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap and of the permutations.
+        confidence: The level of all intervals together, and 1 less the level of all tests together.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap and of the permutations.
 
     Returns:
         One row per pair, the one that looks better as `a`: `a`, `b`, `runs_a`, `runs_b`,
@@ -122,11 +122,11 @@ def permutation_test(
     Args:
         x: `[runs, tasks]`.
         y: `[runs, tasks]`.
-        level: Of the test.
+        level: The level of the test.
         choices: `[tasks]`: among how many the one that looks better was chosen on each task: it
             is then compared with the best of so many permutations of that task.
         draws: Permutations, where there are too many to count.
-        seed: Of the permutations.
+        seed: The seed of the permutations.
 
     Returns:
         The two-sided p-value: twice that of the better side; and the least probability of
@@ -187,16 +187,16 @@ def iqm_difference(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The percentile bootstrap interval of the difference of two interquartile means, x less y.
+    """Return the percentile bootstrap interval of the difference of two IQMs, x less y.
 
     The runs of each algorithm on each task are drawn anew, by themselves.
 
     Args:
         x: `[runs, tasks]`.
         y: `[runs, tasks]`.
-        confidence: Of the interval.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        confidence: The level of the interval.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap.
 
     Returns:
         Both ends; NaN where one has fewer than two runs.
@@ -225,7 +225,7 @@ def iqm_difference(
 
 
 def holm(p_values: npt.ArrayLike) -> np.ndarray:
-    """p-values for several tests at once (Holm, 1979): the smallest times their number, and on."""
+    """Adjust p-values for several tests (Holm, 1979): the smallest times their number, and on."""
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)
     scaled = np.minimum(1, p[order] * (len(p) - np.arange(len(p))))

@@ -47,7 +47,7 @@ class Sample:
             there was no choice.
         lost: Runs that failed, diverged or are not finished, and so are left out.
         started: All runs of these configurations, the lost ones among them.
-        missing: Of how many of what is compared nothing is left: of `trials` configurations, else
+        missing: How many of what is compared have nothing left: of `trials` configurations, else
             runs.
         learns: The search that chose settings by earlier results, as the spec of the sweep names
             it, where these are its `trials`; else empty.
@@ -75,7 +75,7 @@ class Configuration:
         return len(self.runs) + self.lost
 
     def place(self, mode: str) -> tuple[float, ...]:
-        """The lower, the better: one that lost part of its runs is behind those that lost less."""
+        """Return the lower, the better: who lost some of its runs is behind those who lost less."""
         last = iqm([run.values[-1] for run in self.runs]) if self.runs else 0.0
         courses = [Course(run.values, run.steps, run.steps) for run in self.runs]
         share_lost = self.lost / max(1, self.started)
@@ -129,7 +129,7 @@ def choose_samples(
     Runs of a configuration and configurations are not mixed: their spread is of another kind.
 
     Args:
-        possible: By contender and task, what `possible_samples` found.
+        possible: What, by contender and task, `possible_samples` found.
         unit: One of `UNITS`; `auto` takes of each contender the fairest one, but all
             configurations where a contender has no runs of one.
 
@@ -165,7 +165,7 @@ def choose_samples(
 
 
 def configurations(trials: Sequence[TrialRecord], metric: str, x: str) -> list[Configuration]:
-    """Trials grouped by their settings; a seed is none.
+    """Return trials grouped by their settings; a seed is none.
 
     The same settings with the same seed are the same run again, and count once.
 
@@ -209,7 +209,7 @@ def _best(found: Sequence[Configuration], mode: str) -> Configuration | None:
 
 
 def _together(configuration: Configuration) -> RunCurve:
-    """A configuration as one curve: the interquartile mean of its runs, while all of them run."""
+    """Return a configuration's curve: the interquartile mean of its runs, while all of them run."""
     runs = configuration.runs
     if len(runs) == 1:
         return runs[0]

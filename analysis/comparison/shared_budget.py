@@ -46,7 +46,7 @@ class Task:
         return math.isfinite(self.low)
 
     def scale(self, values: np.ndarray) -> np.ndarray:
-        """Scores as they are compared, of any shape."""
+        """Return scores as they are compared, of any shape."""
         if not self.scaled:
             return values
         return normalise(values.reshape(-1), self.low, self.high).reshape(values.shape)
@@ -60,8 +60,8 @@ def shared_tasks(
     Args:
         samples: All of the same tasks.
         mode: `"max"` or `"min"`.
-        budget: By default the largest that every run on the task reached.
-        reference: By task, the scores that count as 0 and as 1. Without it, several tasks are
+        budget: The budget; by default the largest that every run on the task reached.
+        reference: The scores, by task, that count as 0 and as 1. Without it, several tasks are
             normalised by the worst and the best compared run of each, and one is left as it is.
 
     Raises:
@@ -87,7 +87,7 @@ def shared_tasks(
 
 
 def runs_frame(samples: Samples, tasks: list[Task]) -> pd.DataFrame:
-    """A row per run: `algorithm`, `task`, `unit`, `trial_id`, `seed`, what it came to.
+    """Return a row per run: `algorithm`, `task`, `unit`, `trial_id`, `seed`, what it came to.
 
     `value` is that at the budget, `score` as it is compared, `area` the mean of the curve, of
     straight lines between reports, over the budget on the scale of the scores, `seconds` the
@@ -118,21 +118,21 @@ def runs_frame(samples: Samples, tasks: list[Task]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"seed": "Int64"})
 
 
-def score_tables(runs: pd.DataFrame) -> dict[str, np.ndarray]:
-    """By algorithm, `[runs, tasks]`: of each task as many runs as the task with the fewest has.
+def score_tables(runs: pd.DataFrame, column: str = "score") -> dict[str, np.ndarray]:
+    """Return `[runs, tasks]` by algorithm: of each task as many runs as the fewest of any.
 
     The tables of the statistics are rectangular; the first runs of each task are taken.
     """
     tables = {}
     for label, rows in runs.groupby("algorithm", sort=False):
-        columns = [part["score"].to_numpy(float) for _, part in rows.groupby("task", sort=False)]
+        columns = [part[column].to_numpy(float) for _, part in rows.groupby("task", sort=False)]
         fewest = min(len(values) for values in columns)
         tables[str(label)] = np.stack([values[:fewest] for values in columns], axis=1)
     return tables
 
 
 def curve_tables(samples: Samples, tasks: list[Task]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Scores along the budget: shares of it, `[points]`, and `[runs, tasks, points]` each.
+    """Return scores along the budget: shares of it, `[points]`, and `[runs, tasks, points]` each.
 
     NaN before a run's first report.
     """

@@ -29,7 +29,7 @@ def verdict_lines(pairs: pd.DataFrame) -> list[str]:
     """Return a sentence per pair; before them, where there are several, which stand unbeaten.
 
     Args:
-        pairs: Of `compare_pairs`, and a column `handicap`: why it would be unfair to call a
+        pairs: What `compare_pairs` gave, and a column `handicap`: why it would be unfair to call a
             better; empty if it would not.
     """
     rows: list[Pair] = pairs.to_dict("records")  # type: ignore[assignment]
@@ -91,7 +91,7 @@ def handicap(a: Sample, b: Sample) -> str:
 
 
 def sample_words(sample: Sample) -> str:
-    """By which runs a contender is judged."""
+    """Say by which runs a contender is judged."""
     count = len(sample.runs)
     runs = f"{count} runs" if count > 1 else "1 run"
     of = f"the best of {sample.chosen_from} by these values" if sample.chosen_from > 1 else ""
@@ -108,7 +108,7 @@ def sample_words(sample: Sample) -> str:
 
 
 def interval(value: float, low: float, high: float, form: str = ".4g") -> str:
-    """`480 [450, 495]`; a dash where there is no interval."""
+    """Return `480 [450, 495]`; a dash where there is no interval."""
     ends = f"[{low:{form}}, {high:{form}}]" if low == low else "[–]"
     return f"{value:{form}} {ends}"
 
@@ -120,8 +120,8 @@ def notes(
 
     Args:
         found: The comparison.
-        samples: By which runs.
-        tasks: On which tasks.
+        samples: The runs by which each is judged.
+        tasks: The tasks.
         chosen: Whether the budgets are the largest that all runs reached.
         given: Whether the scales of the tasks were given.
     """
@@ -230,5 +230,5 @@ def _short_budget(found: Comparison) -> str:
 
 
 def _amount(value: float) -> str:
-    """`21,059` steps or `17.52` seconds."""
+    """Return `21,059` steps or `17.52` seconds."""
     return f"{value:,.0f}" if value >= 1_000 or value == round(value) else f"{value:.4g}"

@@ -96,7 +96,7 @@ def area_under_curve(
     Args:
         steps: `[reports]`: the budget at each report, ascending, not negative.
         values: `[reports]`: the metric there, finite.
-        budget: Where the area ends; by default at the last report. At most that: what was not
+        budget: The end of the area; by default at the last report. At most that: what was not
             trained is not known.
         method: `"step"`: a value holds until the next report, as the policy in hand
             is the one last reported; `"trapezoid"`: straight lines between reports.
@@ -225,7 +225,7 @@ def check_budget_name(x: str) -> None:
 
 
 def _curves(results: ResultGrid | Sweep | str | Path, metric: str, x: str) -> list[Run]:
-    """All runs, and whether each failed or diverged."""
+    """Return all runs, and whether each failed or diverged."""
     check_budget_name(x)
     sweep = load_sweep(results)
     sweep.require_metric(metric)

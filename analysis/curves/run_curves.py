@@ -19,7 +19,7 @@ class RunCurve:
     """What one training run reported of a metric.
 
     Attributes:
-        trial_id: Of its trial.
+        trial_id: The id of its trial.
         seed: The run's seed, where it has one of its own; else None.
         steps: `[reports]`: the budget at each report, ascending.
         values: `[reports]`: the metric there; all finite.
@@ -55,14 +55,14 @@ class RunCurve:
         return float(np.interp(budget, self.steps, self.values))
 
     def gap(self, budget: float) -> float:
-        """How far apart the reports before and after a budget are; 0 at a report or at the end."""
+        """Return how far apart the reports around a budget are; 0 at a report or at the end."""
         row = self._row(budget)
         if row < 0 or row == len(self.steps) - 1 or self.steps[row] == budget:
             return 0.0
         return float(self.steps[row + 1] - self.steps[row])
 
     def seconds_at(self, budget: float) -> float:
-        """The training time of the last report within a budget; NaN before the first report."""
+        """Return the training time of the last report within a budget; NaN before the first."""
         row = self._row(budget)
         return float(self.seconds[row]) if row >= 0 else float("nan")
 

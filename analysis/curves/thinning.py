@@ -14,7 +14,7 @@ Curve = tuple[np.ndarray, np.ndarray]
 
 
 def thin(x: np.ndarray, y: np.ndarray, points: int = 200) -> Curve:
-    """At most `points` points of a curve that look the same: no peak and no dip is lost.
+    """Return at most `points` points of a curve that look the same: no peak and no dip is lost.
 
     The curve is cut into pieces of equally many points; of each the lowest and the highest stay,
     and so do both ends.
@@ -22,7 +22,7 @@ def thin(x: np.ndarray, y: np.ndarray, points: int = 200) -> Curve:
     Args:
         x: Steps in order, `[n]`.
         y: Values, `[n]`, finite.
-        points: At least 4.
+        points: How many at most; 4 or more.
 
     Raises:
         ValueError: `points` is below 4.
@@ -41,12 +41,12 @@ def thin(x: np.ndarray, y: np.ndarray, points: int = 200) -> Curve:
 def curve_quantiles(
     curves: Sequence[Curve], quantiles: Sequence[float], *, points: int = 512
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Quantiles over curves on one grid of steps; each curve counts only between its own ends.
+    """Return quantiles over curves on one grid; each curve counts only between its own ends.
 
     Args:
         curves: Each with its steps in order.
-        quantiles: In [0, 1].
-        points: Of the grid at most; with fewer different steps these are the grid.
+        quantiles: The quantiles, each in [0, 1].
+        points: How many the grid has at most; with fewer different steps these are the grid.
 
     Returns:
         The grid `[points]` and the values `[quantiles, points]`, where at least

@@ -62,12 +62,12 @@ def base_figure(height: int, *, alt: str, caption: str = "", title: str = "") ->
 
 
 def small(values: Iterable[Any]) -> np.ndarray:
-    """Numbers as float32, which plotly writes in six characters each; NaN stays a gap."""
+    """Return numbers as float32, which plotly writes in six characters each; NaN stays a gap."""
     return np.asarray(list(values), dtype=np.float32)
 
 
 def joined(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Many curves as one trace, with a gap (NaN) after each."""
+    """Return curves as one trace, with a gap (NaN) after each."""
     gap = np.array([np.nan])
     xs = [part for x, _ in curves for part in (x, gap)]
     ys = [part for _, y in curves for part in (y, gap)]
@@ -76,7 +76,7 @@ def joined(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray,
 
 
 def budget_axis(name: str, greatest: float) -> tuple[float, dict[str, Any]]:
-    """By what to divide a budget, and its axis: `50k` steps; seconds, minutes or hours."""
+    """Return what a budget is divided by, and its axis: `50k` steps; seconds, minutes or hours."""
     if name != SECONDS:
         title = {"text": budget_words(name)}
         return 1.0, {"title": title, "tickformat": "~s", "nticks": 7}
@@ -122,7 +122,7 @@ def value_axis(metric: str, at: float | None = None) -> dict[str, Any]:
 
 
 def hover_lines(trial: str, value: float | None, settings: Mapping[str, Any] | None = None) -> str:
-    """Hover text: the trial, its value, its settings, a line each."""
+    """Return hover text: the trial, its value, its settings, a line each."""
     lines = [f"<b>{theme.plain(trial)}</b>"]
     if value is not None:
         lines.append(f"value {number(value)}")
@@ -132,11 +132,11 @@ def hover_lines(trial: str, value: float | None, settings: Mapping[str, Any] | N
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights moved apart as little as needed for a gap between each two; the order stays.
+    """Return heights moved apart as little as needed for a gap between each two; the order stays.
 
     Args:
-        heights: In any order and unit.
-        gap: Between neighbours, in the same unit.
+        heights: The wished places, in any order and unit.
+        gap: What is left between neighbours, in the same unit.
     """
     order = np.argsort(heights, kind="stable")
     # Groups of touching labels are centred on the mean of where they would like to be.
@@ -168,9 +168,9 @@ def end_labels(
     Args:
         figure: Its right margin has to hold the names.
         ends: x, y and name of each.
-        height: Of the plot area, in pixels.
-        low: Of the y axis.
-        high: Of the y axis.
+        height: The height of the plot area in pixels.
+        low: The lower end of the y axis.
+        high: The upper end of the y axis.
     """
     pixels = height / max(high - low, 1e-12)
     wished = [(y - low) * pixels for _, y, _ in ends]
@@ -200,5 +200,5 @@ def padded(values: np.ndarray, share: float = 0.05) -> tuple[float, float]:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 trial`, `24 trials`."""
+    """Return `1 trial`, `24 trials`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

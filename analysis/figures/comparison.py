@@ -38,7 +38,7 @@ _WORDY = 3
 
 
 def comparison_figures(found: Comparison) -> list[go.Figure]:
-    """Curves over the shared budget, values with their intervals, profiles, and who is better.
+    """Draw curves over the shared budget, values with intervals, profiles, and who is better.
 
     Args:
         found: What `analysis.compare` gave.
@@ -68,10 +68,10 @@ def draw_compared_curves(
     Args:
         curves: `algorithm`, `share`, `budget`, `iqm`, `low`, `high`, as of
             `analysis.comparison.outcome.Comparison`.
-        metric: On the y axis.
+        metric: What is on the y axis.
         x: What the budget is counted in; None where the tasks have different budgets: then the
             share of each task's is across.
-        confidence: Of the intervals.
+        confidence: The level of the intervals.
     """
     column = "share" if x is None or not curves["budget"].notna().all() else "budget"
     if curves.empty:

@@ -30,7 +30,7 @@ _MOST = 150
 
 
 def contours(data: ReportData) -> list[go.Figure] | str | None:
-    """A map of each of the strongest pairs of settings, or of the two most important settings."""
+    """Draw a map of each of the strongest pairs of settings, or of the two most important ones."""
     if len(chosen_settings(data)) < 2:
         return None
     if isinstance(data.importance, str):
@@ -72,7 +72,7 @@ def draw_contour(
     Args:
         values: One row per trial, best first: `trial_id`, `value`, settings.
         pair: The settings across and up.
-        scales: Of both.
+        scales: The scales of both.
         metric: What `value` is.
         dependence: A row per point of the grid: both settings and `mean`.
         at: The budget at which the values were taken; None for the last ones.
@@ -112,7 +112,7 @@ def draw_contour(
 def _grid(
     dependence: pd.DataFrame, pair: tuple[str, str], across: Scale, up: Scale
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions across `[a]` and up `[b]`, and the means `[b, a]`; NaN where none is."""
+    """Return positions across `[a]` and up `[b]`, and the means `[b, a]`; NaN where none is."""
     table = pd.DataFrame(
         {
             "x": across.positions(dependence[pair[0]]),

@@ -52,7 +52,7 @@ class Line:
         y: Values, `[points]`.
         low: Lower end of the interval of its seeds on `x`, if it has several.
         high: Upper end.
-        settings: For the hover text.
+        settings: The settings that the hover text names.
         full: Whether the trial had the full budget, or it is not known.
     """
 
@@ -66,7 +66,7 @@ class Line:
 
 
 def curves_by_steps(data: ReportData) -> go.Figure | str | None:
-    """The learning curves over environment steps; over iterations where steps are not known."""
+    """Draw the learning curves over environment steps, or iterations where these are unknown."""
     return _curves(data, ENV_STEPS if ENV_STEPS in data.axes or not data.axes else data.axes[-1])
 
 
@@ -86,7 +86,7 @@ def _curves(data: ReportData, x: str) -> go.Figure | str | None:
 
 
 def line_of(trial: TrialRecord, metric: str, x: str, settings: Sequence[str] = ()) -> Line:
-    """A trial's curve: where both the budget and the metric are finite, in the order of rows."""
+    """Return a trial's curve: where budget and metric are finite, in the order of rows."""
     steps, values = finite(trial.frame.get(x)), finite(trial.frame.get(metric))
     rows = values.index.intersection(steps.index)
     flat = flatten(trial.config)
@@ -113,9 +113,9 @@ def draw_curves(
 
     Args:
         lines: Best first.
-        metric: On the y axis.
+        metric: What is on the y axis.
         x: What the budget is: its name as a column.
-        seeds: Of each trial, 0 where it is a single run.
+        seeds: How many seeds each trial has, 0 where it is a single run.
 
     Returns:
         The figure, or why there is none.
@@ -217,7 +217,7 @@ def _label_ends(
 
 
 def _mode(curves: Sequence[Curve]) -> str:
-    """Lines; a curve of a single point would not be seen without a marker."""
+    """Return lines, and a marker for a single point, which would not be seen without."""
     return "lines+markers" if any(len(x) == 1 for x, _ in curves) else "lines"
 
 

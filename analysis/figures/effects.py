@@ -29,7 +29,7 @@ def draw_effects(frame: pd.DataFrame) -> go.Figure:
     """Draw a row per setting; those whose interval excludes 0 stand out.
 
     Args:
-        frame: As `analysis.importance.effects.effects_frame` gives it, with a setting at least.
+        frame: What `analysis.importance.effects.effects_frame` gives, with a setting at least.
     """
     settings = [levels for _, levels in frame.groupby("rank", sort=True)]
     estimates = [_estimate(levels.iloc[0]) for levels in settings]

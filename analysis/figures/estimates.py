@@ -21,14 +21,14 @@ class Estimate:
     """One row.
 
     Attributes:
-        name: Of what is estimated.
+        name: The name of what is estimated.
         value: The estimate; NaN draws nothing but the points.
         low: Lower end of its interval; NaN where there is none.
         high: Upper end.
         points: The single values that it is made of.
         other: Another estimate of the same, drawn beside it.
         best: Whether the row stands out.
-        color: By default blue for the best and orange for the others.
+        color: Its colour, by default blue for the best and orange for the others.
     """
 
     name: str
@@ -143,7 +143,7 @@ def _add_values(
 
 
 def _words(estimate: Estimate) -> str:
-    """`210 (197 to 227)`; a dash where nothing is known."""
+    """Return `210 (197 to 227)`; a dash where nothing is known."""
     if not np.isfinite(estimate.value):
         return "–"
     text = number(estimate.value)

@@ -94,7 +94,7 @@ def _trust(frame: pd.DataFrame) -> str:
 def _bars(
     names: Sequence[str], frame: pd.DataFrame, column: str, *, alt: str, caption: str
 ) -> go.Figure:
-    """Horizontal bars; each name lies above its bar, where it is never cut off."""
+    """Draw horizontal bars; each name lies above its bar, where it is never cut off."""
     shown = frame.iloc[:_MOST]
     sizes = shown[column].to_numpy(float)
     ends = [

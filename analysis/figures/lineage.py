@@ -123,7 +123,7 @@ def _add_arrows(
     color: str,
     width: float,
 ) -> None:
-    """From the donor's row to the trial's, at the budget of the checkpoint that it took."""
+    """Draw arrows from the donor's row to the trial's, at the checkpoint's budget."""
     known = [e for e in exploits if e.trial in rows and e.donor in rows]
     if not known:
         return
@@ -148,7 +148,7 @@ def _add_arrows(
 def _add_losses(
     figure: go.Figure, exploits: Sequence[Exploit], rows: Mapping[str, int], factor: float
 ) -> None:
-    """A cross where a trial's own training was given up."""
+    """Draw a cross where a trial's own training was given up."""
     figure.add_scatter(
         x=small(e.budget / factor for e in exploits), y=small(rows[e.trial] for e in exploits),
         mode="markers", marker={"symbol": "x-thin", "size": 8, "line": _LOST},

@@ -33,7 +33,7 @@ _LEVEL_WIDTH = 0.5
 
 
 def parallel_coordinates(data: ReportData) -> go.Figure | str | None:
-    """All varied settings and the value of each trial."""
+    """Return all varied settings and the value of each trial."""
     names = chosen_settings(data)
     scales = scales_of(data.values, names, data.spec.get("search_space"))
     return draw_parallel(data.values, scales, data.metric, data.mode)
@@ -46,7 +46,7 @@ def draw_parallel(
 
     Args:
         values: One row per trial, best first: `trial_id`, `value`, and a column per setting.
-        scales: Of the settings, in the order of the axes.
+        scales: The scales of the settings, in the order of the axes.
         metric: What `value` is.
         mode: `"max"` or `"min"`: the best have the last colour of `theme.LINES` in either.
 
@@ -117,7 +117,7 @@ def _add_trials(
     mode: str,
     ends: tuple[float, float],
 ) -> None:
-    """A line per trial, the best one last, on top of the others; a missing setting is a gap."""
+    """Draw a line per trial, the best one on top of the others; a missing setting is a gap."""
     heights = -np.arange(rows.shape[1], dtype=float)
     worth = _within(shown["value"].to_numpy(float), *ends)
     worth = 1 - worth if mode == "min" else worth
@@ -147,7 +147,7 @@ def line_color(worth: float, alpha: float = 1.0) -> str:
 
 
 def _add_axis(figure: go.Figure, y: float, name: str, at: np.ndarray, texts: Sequence[str]) -> None:
-    """A line across, its name above at the left, and ticks below."""
+    """Draw a line across, its name above at the left, and ticks below."""
     gray = theme.rgba(theme.GREY, 0.9)
     figure.add_shape(type="line", x0=0, x1=1, y0=y, y1=y, line={"color": gray, "width": 1.5})
     figure.add_annotation(

@@ -32,7 +32,7 @@ _MOST = 600
 
 
 def cost_front(data: ReportData) -> go.Figure | str | None:
-    """The objectives against each other, or of a single one its value against the time it took."""
+    """Draw the objectives against each other, or a single one against the time it took."""
     if data.pareto is None:
         return None
     objectives = list(data.pareto.attrs["objectives"])

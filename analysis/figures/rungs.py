@@ -48,7 +48,7 @@ _MARKERS: dict[str, dict[str, Any]] = {
 
 
 def rungs(data: ReportData) -> list[go.Figure] | str | None:
-    """The values at the rungs, and the budget that each trial reached; of schedulers that stop."""
+    """Draw the values at the rungs, and the budget that each trial reached."""
     scheduler = data.scheduler
     if scheduler.get("algorithm") not in STOPPING:
         return None
@@ -74,7 +74,7 @@ def rungs(data: ReportData) -> list[go.Figure] | str | None:
 
 
 def rung_levels(scheduler: Mapping[str, Any]) -> list[float]:
-    """The budgets at which trials are judged, and the full budget, from the spec's scheduler.
+    """Return the budgets at which trials are judged, and the full budget, by the spec.
 
     ASHA: `grace_period * reduction_factor**k` up to `max_t`. HyperBand: `max_t` divided by
     powers of the factor, down to the first rung of the bracket that halves most (see
@@ -96,7 +96,7 @@ def rung_levels(scheduler: Mapping[str, Any]) -> list[float]:
 def rung_table(
     trials: Sequence[TrialRecord], levels: Sequence[float], time_attr: str, metric: str
 ) -> pd.DataFrame:
-    """Each trial at each rung that it reached: `trial_id, rung, budget, value, fate`.
+    """Return each trial at each rung that it reached: `trial_id, rung, budget, value, fate`.
 
     A trial is at a rung with its first result from that budget on, as schedulers see it.
     """
@@ -128,7 +128,7 @@ def _fate(trial: TrialRecord, *, last: bool, top: bool) -> str:
 def final_cutoffs(
     table: pd.DataFrame, levels: Sequence[float], factor: float, mode: str
 ) -> dict[int, float]:
-    """ASHA's cut-off at each rung but the last, by all values that are there now.
+    """Return ASHA's cut-off at each rung but the last, by all values that are there now.
 
     The quantile `1 - 1/factor` (in mode `min` `1/factor`) of the values, as in
     `ray.tune.schedulers.AsyncHyperBandScheduler`; when a trial was judged there were fewer.
@@ -143,7 +143,7 @@ def final_cutoffs(
 
 
 def budgets(trials: Sequence[TrialRecord], time_attr: str) -> pd.DataFrame:
-    """The budget that each trial reached, in the order of their creation, and how it ended."""
+    """Return the budget that each trial reached, in the order of creation, and how it ended."""
     rows = []
     for order, trial in enumerate(trials, start=1):
         reached = finite(trial.frame.get(time_attr))

@@ -38,7 +38,7 @@ def winner_schedule(data: ReportData) -> go.Figure | str | None:
 
 
 def _settings_frame(changes: Sequence[tuple[float, dict[str, Any]]]) -> pd.DataFrame:
-    """One row for each change: `budget` and a column per setting, named as in other frames."""
+    """Return a row for each change: `budget` and a column per setting."""
     rows = [
         {"budget": budget, **{name.replace(".", "/"): v for name, v in settings.items()}}
         for budget, settings in changes
@@ -60,7 +60,7 @@ def draw_schedule(
 
     Args:
         frame: `budget` from which a row's settings held, and a column per setting.
-        scales: Of the settings that are drawn.
+        scales: The scales of the settings that are drawn.
         end: The last budget.
         time_attr: What the budget counts.
     """

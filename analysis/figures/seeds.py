@@ -37,7 +37,7 @@ _NAMED = 6
 
 
 def winner_seeds(data: ReportData) -> list[go.Figure] | str | None:
-    """The curve of each seed of the winner, and the final values of the best trials' seeds."""
+    """Draw the curve of each seed of the winner, and the last values of the best trials' seeds."""
     if data.winner is None:
         return None
     if len(data.seeds) < 2:
@@ -112,9 +112,9 @@ def draw_seed_curves(
     """Draw the curves of the seeds of a trial, and their interquartile mean with its interval.
 
     Args:
-        curves: By seed.
+        curves: The curves by seed.
         whole: The trial's own curve with its interval.
-        metric: On the y axis.
+        metric: What is on the y axis.
         x: What the budget is.
     """
     greatest = max(float(curve[0][-1]) for curve in curves.values())
@@ -166,7 +166,7 @@ def draw_seed_values(values: Mapping[str, np.ndarray], metric: str) -> go.Figure
     """Draw the final values of the seeds of trials, and their interquartile means.
 
     Args:
-        values: By trial, the best one first: `[seeds]`.
+        values: The values by trial, the best one first: `[seeds]`.
         metric: What they are.
     """
     estimates = [

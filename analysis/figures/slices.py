@@ -67,7 +67,7 @@ class Comparable:
         self._known: dict[float, pd.DataFrame] = {}
 
     def values(self, dependence: pd.DataFrame | None) -> tuple[pd.DataFrame, float | None]:
-        """`ReportData.values` with these values, and the budget; None where it is the last one."""
+        """Return `ReportData.values` with these values, and the budget; None for the last one."""
         budget = None if dependence is None else dependence.attrs.get("at_budget")
         if budget is None:
             return self._data.values, None
@@ -82,7 +82,7 @@ class Comparable:
 
 
 def value_at(frame: pd.DataFrame, metric: str, budget: float) -> float:
-    """The last finite value within a budget of env steps, or of iterations; NaN without one."""
+    """Return the last finite value within a budget of env steps, or of iterations; or NaN."""
     steps, values = finite(frame.get(ENV_STEPS, frame.get(ITERATION))), finite(frame.get(metric))
     rows = values.index.intersection(steps.index[steps.to_numpy() <= budget])
     return float(values[rows[-1]]) if len(rows) else float("nan")
@@ -159,7 +159,7 @@ def _add_dependence(figure: go.Figure, dependence: pd.DataFrame, name: str, scal
 def _add_trials(
     figure: go.Figure, values: pd.DataFrame, name: str, scale: Scale, *, fair: bool
 ) -> None:
-    """A point per trial: hollow if it was stopped early and its value is of less training."""
+    """Draw a point per trial: hollow if it was stopped early."""
     step = int(np.ceil(len(values) / _MOST))
     shown = values.iloc[::step]
     positions = scale.positions(shown[name])

@@ -86,7 +86,7 @@ def plain(text: object) -> str:
 
 
 def short(name: object, length: int = _SHORT) -> str:
-    """A long name with its middle left out: its end says most, `model/…/fcnet_activation`."""
+    """Leave out the middle of a long name: its end says most, `model/…/fcnet_activation`."""
     text = str(name)
     if len(text) <= length:
         return plain(text)

@@ -67,7 +67,7 @@ def _env_steps(trial: TrialRecord) -> float:
 
 
 def _held(trial: TrialRecord, name: str) -> np.ndarray:
-    """How many CPUs or GPUs the trial held during each result; NaN where that is not known."""
+    """Return how many CPUs or GPUs the trial held during each result; NaN where unknown."""
     if f"num_{name}s" in trial.frame:
         return _column(trial, f"num_{name}s")
     known = trial.held.get(name.upper(), 0.0) if trial.held else np.nan

@@ -24,7 +24,7 @@ _AXES = (ITERATION, ENV_STEPS, SECONDS)
 
 
 def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
-    """One row per trial: its status, its last result and its whole config.
+    """Return one row per trial: its status, its last result and its whole config.
 
     Args:
         results: A `ResultGrid`, the path of a sweep folder, or several; see `load_sweeps`.
@@ -109,7 +109,7 @@ def _without(frame: pd.DataFrame, own: list[str], wanted: list[str] | None) -> p
 def named_trials(
     results: Source | Sequence[Source], metrics: Iterable[str] = ()
 ) -> Iterator[tuple[dict[str, str], TrialRecord]]:
-    """Each trial behind the columns that say which one it is.
+    """Return each trial behind the columns that say which one it is.
 
     Args:
         results: What `load_sweeps` takes.
@@ -129,7 +129,7 @@ def named_trials(
 
 
 def varying(trials: Iterable[TrialRecord]) -> list[str]:
-    """The `config/...` columns that the search set, or that differ between or within trials."""
+    """Return the `config/...` columns that the search set, or that differ."""
     values: dict[str, set[str]] = {}
     searched: set[str] = set()
     configs = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def seeds_frame(
     results: Source | Sequence[Source], metric: str = "episode_return_mean"
 ) -> pd.DataFrame:
-    """The curves of the single seeds, in long form, of trials that train several (`seeds:`).
+    """Return the curves of the single seeds, in long form, of trials that train several (`seeds:`).
 
     Args:
         results: A `ResultGrid`, the path of a sweep folder, or several; see `load_sweeps`.

@@ -26,7 +26,7 @@ def write_frame(frame: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
     nothing for what is missing.
 
     Args:
-        frame: Of any function here; not changed. Its index is left out.
+        frame: A frame of any function here; it is not changed. Its index is left out.
         path: Ends in `.parquet` or `.csv`. Its folder is made.
 
     Returns:

@@ -50,7 +50,7 @@ def effects_frame(
     *,
     confidence: float = 0.95,
 ) -> pd.DataFrame:
-    """The settings that the sweep varied over a few levels, from the largest effect to the least.
+    """Return the settings that have a few levels, from the largest effect to the least.
 
     A trial counts with the mean of `metric` over the last fifth of its environment steps, however
     early a scheduler ended it; one that failed or was cut off does not. Settings with 2 to 8 levels
@@ -134,7 +134,7 @@ class _Effect:
         size: The effect.
         margin: Half the width of its interval.
         paired: Whether trials that differ in nothing else were compared.
-        confidence: Of the interval.
+        confidence: The level of the interval.
     """
 
     name: str
@@ -189,7 +189,7 @@ class _Effect:
 
 @lru_cache(maxsize=128)  # a tenth of a second each
 def _range_quantile(confidence: float, levels: int, freedom: float) -> float:
-    """Quantile for the difference of the best and the worst of several means, in standard errors.
+    """Return the quantile for the best less the worst of several means, in standard errors.
 
     Tukey's studentized range; for two levels it is Student's t.
     """
@@ -199,13 +199,13 @@ def _range_quantile(confidence: float, levels: int, freedom: float) -> float:
 
 
 def _paired_error(best: np.ndarray, worst: np.ndarray) -> tuple[float, float]:
-    """Standard error of the mean difference of pairs, and its degrees of freedom."""
+    """Return the standard error of the mean difference of pairs, and its degrees of freedom."""
     differences = best - worst
     return float(differences.std(ddof=1) / np.sqrt(len(best))), len(best) - 1
 
 
 def _welch_error(best: np.ndarray, worst: np.ndarray) -> tuple[float, float]:
-    """Standard error of the difference of two means of unequal variances (Welch, 1947)."""
+    """Return the standard error of the difference of two means (Welch, 1947), and its freedom."""
     parts = np.array([values.var(ddof=1) / len(values) for values in (best, worst)])
     freedoms = np.array([len(best) - 1, len(worst) - 1])
     total = parts.sum()
@@ -221,7 +221,7 @@ def _mean_margin(values: np.ndarray, confidence: float) -> float:
 
 
 def _end_value(trial: TrialRecord, metric: str) -> float:
-    """Mean of the metric over the last fifth of the steps that it is known for; NaN if none."""
+    """Return the mean of the metric over the last fifth of the steps with one; NaN if none."""
     values = finite(trial.frame.get(metric))
     steps = finite(trial.frame.get(ENV_STEPS, trial.frame.get(ITERATION)))
     steps = steps.reindex(values.index)
@@ -229,7 +229,7 @@ def _end_value(trial: TrialRecord, metric: str) -> float:
 
 
 def _factors(trials: list[TrialRecord], sweep: Sweep) -> list[_Factor]:
-    """The settings that differ between the trials, those that always change together as one."""
+    """Return the settings that differ between trials, those that change together as one."""
     moving = {name for trial in trials for name in _changed_within(trial)}
     flats = [flatten(trial.config, "config/") for trial in trials]
     factors: dict[tuple[int, ...], _Factor] = {}
@@ -254,13 +254,13 @@ def _joined(a: _Factor, b: _Factor) -> _Factor:
 
 
 def _changed_within(trial: TrialRecord) -> set[str]:
-    """Columns that changed during the trial (PBT): no single level of them made its result."""
+    """Return columns that changed during the trial (PBT): no one level made its result."""
     flats = [flatten(config, "config/") for config in trial.row_configs or []]
     return {name for flat in flats for name in flat if flat[name] != flats[-1].get(name)}
 
 
 def _configurations(trials: list[TrialRecord]) -> np.ndarray:
-    """Which configuration each trial has, `[trials]`: equal where all but its context is."""
+    """Return which configuration each trial has, `[trials]`: equal where all but its context is."""
     names = [n for n in varying(trials) if n.removeprefix("config/") not in _CONTEXT]
     flats = [flatten(trial.config, "config/") for trial in trials]
     texts = [json.dumps([flat.get(n) for n in names], default=str) for flat in flats]
@@ -270,7 +270,7 @@ def _configurations(trials: list[TrialRecord]) -> np.ndarray:
 def _sample(
     values: np.ndarray, factor: _Factor, others: list[_Factor], same: np.ndarray
 ) -> tuple[dict[int, np.ndarray], bool]:
-    """The values to compare, by level; and whether they are paired, in the same order per level.
+    """Return the values to compare, by level, and whether they are paired, in one order.
 
     A block is all trials that agree in the other settings; repetitions in it are averaged. Blocks
     that lack a level (a trial failed) are left out. Where that leaves less than half of the trials,

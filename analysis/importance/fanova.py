@@ -28,7 +28,7 @@ class Axis:
         high: Greatest value.
         levels: The values of a choice instead.
         shares: How much each level counts; they sum to 1.
-        absent: Where a number lies, below `low`, in trials without the setting.
+        absent: The place of a number, below `low`, in trials without the setting.
         absent_share: How much that counts.
     """
 
@@ -40,7 +40,7 @@ class Axis:
     absent_share: float = 0.0
 
     def cells(self, thresholds: Floats) -> tuple[Floats, Floats]:
-        """Points and weights such that no threshold parts what one point stands for, `[k]`."""
+        """Return points and weights, `[k]`: no threshold parts what one point stands for."""
         if self.levels:
             return np.array(self.levels), np.array(self.shares)
         inside = np.unique(thresholds[(thresholds > self.low) & (thresholds < self.high)])
@@ -68,7 +68,7 @@ class TreeMarginals:
         """Lay the tree out.
 
         Args:
-            tree: Of scikit-learn: a fitted regressor's `tree_`.
+            tree: The tree of scikit-learn: a fitted regressor's `tree_`.
             axes: The settings, in the order of the tree's features.
         """
         leaves = tree.children_left < 0
@@ -108,7 +108,7 @@ class TreeMarginals:
         return np.asarray(self._rest(setting) @ self._mask(setting, points))
 
     def surface(self, a: int, b: int, points_a: Floats, points_b: Floats) -> Floats:
-        """The average over all other settings at some values of two, `[k of a, k of b]`."""
+        """Return the average over all other settings at some values of two, `[k of a, k of b]`."""
         mask = self._mask(a, points_a).T * self._rest(a, b)
         return np.asarray(mask @ self._mask(b, points_b))
 
@@ -119,7 +119,7 @@ class TreeMarginals:
         return np.asarray(above & (points <= self._upper[:, setting, None]))
 
     def _rest(self, *settings: int) -> Floats:
-        """Each leaf's value times its share of the space of the other settings, `[leaves]`."""
+        """Return each leaf's value times its share of the space of the others, `[leaves]`."""
         volumes = np.delete(self._volumes, settings, axis=1)
         return np.asarray(self._values * volumes.prod(axis=1))
 

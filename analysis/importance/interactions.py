@@ -32,11 +32,11 @@ def interactions_frame(
     product `x * y` centred on 0 is all interaction; a sum has none.
 
     Args:
-        results: As of `importance_frame`.
+        results: See `importance_frame`.
         metric: The flat name of the metric.
         mode: `"max"` or `"min"`; it does not change the order.
         top: How many pairs to keep; None keeps all.
-        at_budget: As of `importance_frame`.
+        at_budget: See `importance_frame`.
         forests: How many forests of other seeds.
 
     Returns:

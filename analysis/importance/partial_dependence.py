@@ -37,13 +37,13 @@ def partial_dependence_frame(
     nothing, and beyond what was tried it knows nothing.
 
     Args:
-        results: As of `importance_frame`.
+        results: See `importance_frame`.
         settings: One or two of the settings that vary, as `importance_frame` names them.
         metric: The flat name of the metric.
         mode: `"max"` or `"min"`: noted in `attrs`.
         points: Along a number's range, evenly on its scale (default: 41 of one setting, 21 x 21 of
             two). A choice has its levels.
-        at_budget: As of `importance_frame`.
+        at_budget: See `importance_frame`.
         forests: How many forests of other seeds.
 
     Returns:
@@ -84,7 +84,7 @@ def partial_dependence_frame(
 
 
 def _grid(learned: Surrogate, place: int, count: int) -> tuple[np.ndarray, list[Any]]:
-    """Points on a setting's axis and the values that they stand for."""
+    """Return points on a setting's axis and the values that they stand for."""
     axis, scale = learned.data.axes[place], learned.data.scales[place]
     raw = learned.data.raw.iloc[:, place]
     if axis.levels:

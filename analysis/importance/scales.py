@@ -59,11 +59,11 @@ class Scale:
         return np.where(np.isfinite(numbers), numbers, np.nan)
 
     def drawn(self, positions: np.ndarray) -> np.ndarray:
-        """What plotly's axis takes for positions: of a logarithmic one the values themselves."""
+        """Return what plotly takes for positions: of a logarithmic axis the values themselves."""
         return np.power(10.0, positions) if self.kind == "log" else positions
 
     def ticks(self, low: float, high: float, count: int = 5) -> tuple[list[float], list[str]]:
-        """Positions and labels of about `count` round values between two positions."""
+        """Return positions and labels of about `count` round values between two positions."""
         if self.kind == "category":
             return [float(n) for n in range(len(self.levels))], list(self.levels)
         values: Sequence[float] = self.marks
@@ -93,7 +93,7 @@ def scales_of(
 
 
 def label(value: Any) -> str:
-    """A setting's value as a reader writes it: `tanh`, `[64, 64]`, `0.0003`, `none`."""
+    """Return a setting's value as a reader writes it: `tanh`, `[64, 64]`, `0.0003`, `none`."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "none"
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
@@ -188,7 +188,7 @@ def _transformed(listed: Any, transform: str | None) -> list[Any]:
 
 
 def _category(values: Iterable[Any]) -> Scale:
-    """Levels in the order of numbers if all are some, else as they come; what is missing last."""
+    """Return levels in the order of numbers if all are some, else as they come."""
     known = {label(value): value for value in values}
     missing = [known.pop("none")] if "none" in known else []
     if all(_is_number(value) for value in known.values()):
@@ -204,7 +204,7 @@ def _marks(values: pd.Series) -> tuple[float, ...]:
 
 
 def _round_values(kind: Kind, low: float, high: float, count: int) -> list[float]:
-    """Round numbers of the setting between two positions; always two or more."""
+    """Return round numbers of the setting between two positions; always two or more."""
     if kind == "linear":
         return _linear_values(low, high, count)
     if kind == "log":
@@ -224,7 +224,7 @@ def _linear_values(low: float, high: float, count: int) -> list[float]:
 
 
 def _log_values(low: float, high: float, count: int) -> list[float]:
-    """Powers of ten if there are enough of them, else with 1-3, 1-2-5 or linear steps between."""
+    """Return powers of ten if there are enough, else with 1-3, 1-2-5 or linear steps between."""
     decades = range(math.floor(low) - 1, math.ceil(high) + 2)
     for digits in ((1,), (1, 3), (1, 2, 5)):
         values = [d * 10.0**e for e in decades for d in digits]

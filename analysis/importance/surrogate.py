@@ -147,7 +147,7 @@ def fit_surrogate(
 
 
 def chosen(data: SurrogateData, settings: Sequence[str]) -> list[int]:
-    """The places of settings, given by their names (`model/x`, `model.x` or `config/...`).
+    """Return the places of settings, given by their names (`model/x`, `model.x` or `config/...`).
 
     Raises:
         ResultsError: One does not vary; the message names those that do.

@@ -44,14 +44,14 @@ class SurrogateData:
         mode: `"max"` or `"min"`.
         settings: Those that vary, `model/fcnet_activation`; `a + b` where they always change
             together.
-        scales: Of each setting.
+        scales: The scale of each setting.
         raw: The configurations' own values, a column per setting.
         axes: How much each value of a setting counts in an average over it: numbers even over the
             scale from the least value that was tried to the greatest, choices alike. Not as often
             as they were tried: a search tries what is good more often. Trials without the setting
             keep their share.
-        positions: On the scales, `[configurations, settings]`.
-        values: Of the metric, `[configurations]`: the mean over the trials of each.
+        positions: The places on the scales, `[configurations, settings]`.
+        values: The values of the metric, `[configurations]`: the mean over the trials of each.
         trials: How many trials they are the values of.
         budget: The env steps at which they were read; None where each is the trial's last.
         left_out: How many trials do not count, by reason.
@@ -237,7 +237,10 @@ def _columns(raw: pd.DataFrame, scales: dict[str, Scale]) -> list[_Column]:
 
 
 def _codes(positions: np.ndarray, scale: Scale) -> tuple[int, ...]:
-    """Equal for settings of which one says the other: levels in any order, numbers up or down."""
+    """Return what is equal for settings of which one says the other.
+
+    Levels may be in any order, numbers rise or fall.
+    """
     if scale.kind == "category":
         return tuple(pd.factorize(positions)[0].tolist())
     ranks = np.unique(positions, return_inverse=True)[1]
@@ -246,7 +249,7 @@ def _codes(positions: np.ndarray, scale: Scale) -> tuple[int, ...]:
 
 
 def _placed(positions: np.ndarray, scale: Scale) -> tuple[np.ndarray, Axis]:
-    """Positions without gaps, and their axis."""
+    """Return positions without gaps, and their axis."""
     if scale.kind == "category":
         levels, counts = np.unique(positions, return_counts=True)
         absent = np.array([scale.levels[int(level)] == label(None) for level in levels])

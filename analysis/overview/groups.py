@@ -45,7 +45,7 @@ class Group:
 
 
 def groups(data: ReportData) -> list[Group]:
-    """The configurations of a sweep over seeds, best first; none where a trial is no single seed.
+    """Return the configurations over seeds, best first; none where a trial is no single seed.
 
     A sweep counts as one over seeds where the setting `seed` varies and most configurations have
     two seeds or more. One that lost runs is behind those that lost fewer: the seeds on which it did

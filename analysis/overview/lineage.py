@@ -38,14 +38,14 @@ class Exploit:
         number: 1 for the first of the sweep.
         trial: Id of the trial that was replaced.
         donor: Id of the trial whose checkpoint it went on from.
-        budget: The trial had used, which was lost.
-        donor_budget: Of the checkpoint.
+        budget: The budget that the trial had used, which was lost.
+        donor_budget: The budget of the checkpoint.
         time_attr: What the budgets count.
-        score: Of the trial, if it was finite.
-        donor_score: Of the donor.
-        before: The trial's settings by dotted name.
-        donor_settings: The donor's.
-        after: The trial's from then on.
+        score: The score of the trial, if it was finite.
+        donor_score: The score of the donor.
+        before: The trial's settings before by dotted name.
+        donor_settings: The donor's settings.
+        after: The trial's settings from then on.
     """
 
     number: int
@@ -62,7 +62,7 @@ class Exploit:
 
 
 def read_lineage(folder: str | os.PathLike[str]) -> list[Exploit]:
-    """All exploits of a sweep, oldest first.
+    """Return all exploits of a sweep, oldest first.
 
     Args:
         folder: The sweep's folder, `runs/<name>`.
@@ -127,7 +127,7 @@ def schedule(exploits: list[Exploit], trial: str) -> list[tuple[float, dict[str,
 
 
 def segments(exploits: list[Exploit], trial: str, end: float) -> list[Segment]:
-    """From which budget to which a trial trained between its exploits."""
+    """Return from which budget to which a trial trained between its exploits."""
     starts, ends = [0.0], []
     for exploit in exploits:
         if exploit.trial == trial:
@@ -150,7 +150,7 @@ def winner(
     metric: str = "episode_return_mean",
     mode: str = "max",
 ) -> str:
-    """Id of the trial whose last result is the best: its final weights are worth most.
+    """Return the id of the trial whose last result is the best: its final weights are worth most.
 
     One that ended without a finite value has none that are; ties are those of
     `analysis.ranking.order`.
@@ -183,7 +183,7 @@ def schedule_frame(folder: str | os.PathLike[str], trial: str) -> pd.DataFrame:
 
 
 def lineage_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
-    """The exploits of populations as a table: who took whose place, when, and with which settings.
+    """Return the exploits of populations: who took whose place, when, and with which settings.
 
     Args:
         results: Folders of PBT or PB2 sweeps, or what else `load_sweeps` takes that has a folder.

@@ -52,8 +52,8 @@ class ReportData:
 
         Args:
             source: What `load_sweep` takes.
-            metric: By default the spec's objective.
-            mode: By default that of the spec's objective.
+            metric: What trials are judged by; by default the spec's objective.
+            mode: `"max"` or `"min"`; by default that of the spec's objective.
 
         Raises:
             ResultsError: There is no such sweep, or `mode` is unknown.
@@ -251,7 +251,7 @@ class ReportData:
         return [str(name) for name in self.importance["setting"][:_TOP_SETTINGS]]
 
     def partial_dependence(self, settings: tuple[str, ...]) -> pd.DataFrame | str:
-        """`partial_dependence_frame` of one or two settings, or why there is none."""
+        """Return `partial_dependence_frame` of one or two settings, or why there is none."""
         if settings not in self._dependence:
             self._dependence[settings] = self._judged(partial_dependence_frame, list(settings))
         return self._dependence[settings]
@@ -289,13 +289,13 @@ class ReportData:
 
 
 def _met(trial: TrialRecord, stop: dict[str, float]) -> bool:
-    """Whether a trial's last result meets a condition, as Tune judges it: at least the bound."""
+    """Tell whether a trial's last result meets a condition, as Tune judges it: at least."""
     ends = {name: finite(trial.frame.get(name)) for name in stop}
     return any(len(end) and end.iloc[-1] >= stop[name] for name, end in ends.items())
 
 
 def _shown(value: Any) -> Any:
-    """A setting's value as a cell: numbers and text as they are, lists and the like as JSON."""
+    """Return a setting's value as a cell: numbers and text as they are, others as JSON."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return level_label(value)

@@ -76,7 +76,7 @@ def plot_learning_curves(
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches. No pyplot: it keeps global state and picks a backend for all."""
+    """Return an empty figure, in inches; without pyplot, which keeps state for all."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -139,7 +139,7 @@ def _curve(trial: TrialRecord, x: str, metric: str) -> Curve:
 
 
 def _band(trial: TrialRecord, x: str, metric: str) -> Band | None:
-    """Steps, lower and upper end of the interval that a trial of several seeds reports."""
+    """Return steps, lower and upper ends of the interval that a trial of several seeds reports."""
     low, high = _curve(trial, x, f"seeds/{metric}/low"), _curve(trial, x, f"seeds/{metric}/high")
     if len(low[0]) < 2 or len(low[0]) != len(high[0]):
         return None

@@ -85,7 +85,7 @@ def draw_front(frame: pd.DataFrame, objectives: Objectives, title: str) -> Figur
     Args:
         frame: `trial_id`, `optimal` and a column for each of the two objectives.
         objectives: Metric and mode of what is across and up.
-        title: Of the figure.
+        title: The heading of the figure.
     """
     import matplotlib.ticker as tickers
 

@@ -130,7 +130,7 @@ def _draw_tree(
 def _draw_setting(
     axes: Axes, name: str, changes: list[tuple[float, dict[str, Any]]], end: float
 ) -> None:
-    """A setting of the line of descent, in steps."""
+    """Draw a setting of the line of descent, in steps."""
     budgets = [budget for budget, _ in changes] + [end]
     values = [settings.get(name) for _, settings in changes]
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]

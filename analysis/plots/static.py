@@ -23,7 +23,7 @@ def write_static(data: ReportData, folder: Path) -> list[Path]:
 
     Args:
         data: The sweep.
-        folder: Where they are written, as `learning_curves.png` and `.pdf`, and so on.
+        folder: The folder for them: `learning_curves.png` and `.pdf`, and so on.
 
     Returns:
         The files, absolute paths.

@@ -90,7 +90,7 @@ def _row(trial: TrialRecord, metrics: list[str], names: list[str]) -> dict[str, 
 
 
 def optimal_rows(values: np.ndarray) -> np.ndarray:
-    """Which rows no other dominates; `values` is `[rows, objectives]`, the more the better."""
+    """Tell which rows no other dominates; `values` is `[rows, objectives]`, more is better."""
     at_least = (values[:, None] >= values[None]).all(axis=2)  # [i, j]: i is as good as j
     better = (values[:, None] > values[None]).any(axis=2)
     return np.logical_not((at_least & better).any(axis=0))

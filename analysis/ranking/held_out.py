@@ -24,7 +24,7 @@ class Candidate:
     """One of the best configurations of a search.
 
     Attributes:
-        trial_id: Of the search's best trial with it.
+        trial_id: The id of the search's best trial with it.
         settings: The searched settings, by dotted name.
         search_last: What the search ranked it by: the value at the end of that trial.
         search_best: The best value that the trial ever reported.
@@ -50,7 +50,7 @@ class Candidate:
         return iqm_interval(list(self.values.values()))
 
     def optimism(self, mode: str) -> float:
-        """By how much the search's value was better than the held-out one, both at the end."""
+        """Return how much better the search's value was than the held-out one, both at the end."""
         return sign_of(mode) * (self.search_last - self.held_out)
 
     @property
@@ -74,7 +74,7 @@ class Candidate:
 def candidates(
     search: Sweep, metric: str, mode: str, top: int, settings: Sequence[Setting]
 ) -> list[Candidate]:
-    """The best different configurations of a search, best first; trials that failed are none.
+    """Return the best configurations of a search, best first; trials that failed are none.
 
     Args:
         search: The sweep.
@@ -133,7 +133,7 @@ def winner(found: Iterable[Candidate], mode: str) -> Candidate | None:
 
 
 def winner_caution(found: Iterable[Candidate]) -> str:
-    """What a report says of the winner's own value; empty if there was no choice to be made."""
+    """Say what a report says of the winner's own value; empty if there was no choice."""
     count = sum(len(candidate.values) > 1 for candidate in found)
     if count < 2:
         return ""
@@ -144,7 +144,7 @@ def winner_caution(found: Iterable[Candidate]) -> str:
 
 
 def searched_settings(config: dict[str, Any], settings: Sequence[Setting]) -> dict[str, Any]:
-    """The values of a config's searched settings by dotted name; inactive ones are left out."""
+    """Return a config's searched settings by dotted name; inactive ones are left out."""
     chosen = {}
     for path in settings:
         node: Any = config

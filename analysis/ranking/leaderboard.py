@@ -111,7 +111,7 @@ class Score:
 
 
 def ranked(sweep: Sweep, metric: str, mode: str) -> list[tuple[TrialRecord, Score]]:
-    """All trials with their scores, best first; see `leaderboard`."""
+    """Return all trials with their scores, best first; see `leaderboard`."""
     sweep.require_metric(metric)
     sign = sign_of(mode)
     scored = [(trial, Score(trial, metric, sign)) for trial in sweep.trials]

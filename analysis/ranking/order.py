@@ -35,8 +35,8 @@ class Course:
 
     Args:
         values: `[N]`.
-        env_steps: At each of them `[N]`; NaN where they were not reported.
-        iterations: At each of them `[N]`.
+        env_steps: The env steps at each of them `[N]`; NaN where they were not reported.
+        iterations: The iteration at each of them `[N]`.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Course:
         return math.fsum(self._values) / len(self) if self._values else math.nan
 
     def reached(self, sign: float) -> float:
-        """Env steps at which a result was first as good as the last one; NaN if there is none."""
+        """Return the env steps at which a result was first as good as the last; NaN if none was."""
         if sign not in self._reached:
             missing = any(map(math.isnan, self._env_steps))
             steps = self._iterations if missing else self._env_steps
@@ -110,10 +110,10 @@ def best_first(
     last: Callable[[T], float],
     course: Callable[[T], Course],
 ) -> list[T]:
-    """Trials in the order that the module describes; those without a finite value come last.
+    """Return trials in the order that the module describes; those without a finite value come last.
 
     Args:
-        trials: In the order of their numbers.
+        trials: The trials in the order of their numbers.
         mode: "max" or "min".
         last: A trial's last finite value; NaN if it has none.
         course: What it has reported. Asked for only of trials with equal values.
@@ -135,7 +135,7 @@ def best_first(
 
 
 def of_runs(courses: Sequence[Course], mode: str) -> tuple[float, float]:
-    """What breaks ties between configurations of several runs each: the lower one comes first.
+    """Return what breaks ties between configurations of several runs: the lower comes first.
 
     The mean over the runs of the env steps to the value, then that of the curves' means.
     """

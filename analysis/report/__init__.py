@@ -39,7 +39,7 @@ def write_report(
             the sweeps' folders if there are several; in the current folder if one is MLflow's.
         metric: What trials are judged by; by default each spec's objective.
         mode: `"max"` or `"min"`; by default that of the objective.
-        title: By default the sweeps' names.
+        title: The heading; by default the sweeps' names.
 
     Returns:
         The absolute path of the file.
@@ -66,8 +66,8 @@ def write_figures(
     """Write the figures of one or several sweeps as PNG and PDF, for a paper.
 
     Args:
-        sources: As of `write_report`.
-        folder: Where they are written; of several sweeps each in a folder of its name.
+        sources: See `write_report`.
+        folder: The folder for them; of several sweeps each has a folder of its name.
         metric: See `write_report`.
         mode: See `write_report`.
 
@@ -102,7 +102,7 @@ def _read(sources: Any, metric: str | None, mode: str | None) -> list[ReportData
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The folder of a sweep's name in another one; a name may have slashes, and MLflow's any."""
+    """Return the folder of a sweep's name in another one; a name may have slashes."""
     from analysis.results.records import ResultsError
 
     place = Path(os.path.normpath(folder / name))

@@ -73,7 +73,7 @@ class SweepPage:
 
 
 def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
-    """All blocks of a sweep, in the page's order; those without content are left out.
+    """Return all blocks of a sweep, in the page's order; those without content are left out.
 
     Args:
         data: The sweep.
@@ -127,7 +127,7 @@ def _section(section: Section, data: ReportData, prefix: str) -> Block:
 
 
 def _failures(data: ReportData, prefix: str) -> Iterator[Block]:
-    """One entry for each cause, however many trials share it."""
+    """Return one entry for each cause, however many trials share it."""
     if not data.failures:
         return
     causes: dict[tuple[str, bool], list[Failure]] = {}
@@ -200,7 +200,7 @@ def _reproduce(data: ReportData, prefix: str) -> Block:
 
 
 def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
-    """The comparison of the sweeps, or why they cannot be compared; None for a single one."""
+    """Return the comparison of the sweeps, or why there is none; None for a single one."""
     if len(sweeps) < 2:
         return None
     block = Block("comparison", "Comparison")

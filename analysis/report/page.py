@@ -107,7 +107,7 @@ def _json(document: dict[str, Any]) -> str:
 
 
 def _policy(script: str) -> str:
-    """No request of any kind; only our script and plotly's run, whatever a sweep's names hold."""
+    """Allow no request; only our script and plotly's run, whatever a sweep's names hold."""
     sources = " ".join(f"'sha256-{_digest(text)}'" for text in (script, _plotly()))
     return (
         f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; "

@@ -18,7 +18,7 @@ _SEARCH_AGAIN = ("--set", "search=random", "--set", "search_space={}", "--set", 
 
 
 def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
-    """Commands on the whole sweep, each with what it does."""
+    """Return commands on the whole sweep, each with what it does."""
     folder = shown(data, data.folder)
     commands: list[tuple[tuple[str, ...], str]] = [
         (("run", _spec(data), "--name", f"{data.name}-again"), "the whole sweep again")
@@ -89,7 +89,7 @@ def _trust(policy: Path) -> list[str]:
 
 
 def shown(data: ReportData, path: Path) -> str:
-    """A path in the sweep's folder as its user would write it: from the sweep's own start on.
+    """Return a path in the sweep's folder as its user would write it.
 
     A report is passed on, and says no more of its author's folders than it must.
     """

@@ -146,7 +146,7 @@ def draw(section: Section, data: ReportData, prefix: str) -> Panels:
     Args:
         section: The section.
         data: The sweep.
-        prefix: Of the figures' ids.
+        prefix: What the figures' ids begin with.
     """
     panels = Panels()
     for number, part in enumerate(section.parts):
@@ -161,7 +161,7 @@ def drawn_panels(panels: Panels, drawn: Any, title: str, key: str, *, folded: bo
     """Add what a figure's function gave, see `Drawn`.
 
     Args:
-        panels: To which it is added.
+        panels: What it is added to.
         drawn: What the function gave.
         title: The heading.
         key: What the figures' ids begin with.

@@ -35,7 +35,7 @@ class Table:
 
     Attributes:
         columns: The heads; numbers stand right, under heads of which `numeric` says so.
-        numeric: For each column whether it holds numbers.
+        numeric: Whether each column holds numbers.
         rows: Its rows.
         marked: Indices of rows that stand out.
         top: How many rows are shown before one asks for the rest; 0 for all.
@@ -51,12 +51,12 @@ class Table:
 
 
 def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) -> Table:
-    """All trials from best to worst, up to `MAX_ROWS`.
+    """Return all trials from best to worst, up to `MAX_ROWS`.
 
     Args:
         data: The sweep.
         top: How many are shown before one asks for the rest.
-        anchors: Where on the page a trial's commands are, by its id.
+        anchors: The places of the trials' commands on the page, by id.
     """
     seeds = bool(data.seeds)
     columns = ["#", "Trial", "Value", *(["95 % interval"] if seeds else []), "Best"]

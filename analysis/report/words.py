@@ -45,7 +45,7 @@ def last_interval(trial: TrialRecord, metric: str) -> tuple[float, float]:
 
 
 def tied(data: ReportData) -> list[str]:
-    """Trials whose interval reaches that of the winner: the seeds cannot tell them apart."""
+    """Return the trials whose interval reaches the winner's: seeds cannot tell them apart."""
     if data.winner is None or not data.seeds:
         return []
     low, high = last_interval(data.winner, data.metric)
@@ -109,7 +109,7 @@ def _winner(data: ReportData) -> Said:
 
 
 def _lead(data: ReportData) -> str:
-    """By how much the winner is ahead, and whether that is more than a tie."""
+    """Say by how much the winner is ahead, and whether that is more than a tie."""
     (_, first), (second, other) = data.ranked[0], data.ranked[1]
     lead = data.sign * (first.last - other.last)
     equal = tied(data)
@@ -194,7 +194,7 @@ def _lost_seeds(runs: list[Group]) -> str:
 
 
 def settings_label(settings: dict[str, Any]) -> str:
-    """Settings in a line: `lr = 0.001, num_epochs = 4`."""
+    """Return settings in a line: `lr = 0.001, num_epochs = 4`."""
     parts = [f"{name} = {number(value)}" for name, value in settings.items()]
     return ", ".join(parts) if parts else "the only configuration"
 
@@ -310,7 +310,7 @@ def _cost(data: ReportData) -> Said:
 
 
 def _span(data: ReportData) -> float:
-    """Seconds from the first trial's start to the last result, pauses included."""
+    """Return the seconds from the first trial's start to the last result, pauses included."""
     starts, ends = [], []
     for trial in data.sweep.trials:
         stamps, spent = finite(trial.frame.get("timestamp")), finite(trial.frame.get(SECONDS))

@@ -25,7 +25,7 @@ _OURS = (str(POLICY / "policy.json"), "checkpoint.json", "seeds.json")
 
 
 def is_of_policy(checkpoint: Path) -> bool:
-    """Whether a checkpoint is of a trainable that has policies; one of one's own may have none."""
+    """Tell whether a checkpoint is of a trainable with policies; one of one's own may have none."""
     return any((checkpoint / name).exists() for name in _OURS)
 
 
@@ -66,7 +66,7 @@ def find_checkpoints(
 
 
 def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None:
-    """The row reported when the checkpoint was taken, by what the checkpoint says of itself."""
+    """Return the row reported when a checkpoint was taken, by what it says of itself."""
     # A trial of several seeds keeps its own state in seeds.json, and its seeds' in subfolders.
     state = read_json(path / "checkpoint.json") or read_json(path / "seeds.json")
     iteration = _at(state, "state", "counters", "iteration")

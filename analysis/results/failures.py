@@ -44,12 +44,12 @@ def failures(sweep: Sweep) -> list[Failure]:
 
 
 def shown_cause(text: str) -> str:
-    """`cause_of` for people: our own errors without their class, as they say what is wrong."""
+    """Return `cause_of` for people: our own errors, which say what is wrong, without class."""
     return _OUR_ERROR.sub("", cause_of(text))
 
 
 def cause_of(text: str) -> str:
-    """The line that names the exception in the last traceback of a text; its last line if none."""
+    """Return the line that names the last traceback's exception; the last line if none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = [line for line in lines if _EXCEPTION_LINE.match(line)]
     return (named or lines or [_UNKNOWN])[-1]

@@ -48,7 +48,7 @@ def load_mlflow_sweep(sweep: str, *, tracking_uri: str | None = None) -> Sweep:
     Args:
         sweep: `<experiment>/<sweep>`, `<sweep>` or the run id of the sweep's own run. Of sweeps
             of the same name the newest is taken.
-        tracking_uri: Of the store; by default `MLFLOW_TRACKING_URI`, else `runs/mlflow.db`.
+        tracking_uri: The URI of the store; by default `MLFLOW_TRACKING_URI`, else `runs/mlflow.db`.
 
     Returns:
         The sweep as of its folder, as far as MLflow knows it: see this module. Its checkpoints are

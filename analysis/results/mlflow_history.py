@@ -32,13 +32,13 @@ class Point(NamedTuple):
 def histories(
     client: MlflowClient, metrics: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, list[Point]]]:
-    """Every run's points, by run.
+    """Return every run's points, by run.
 
     A database is asked once for some runs, a server once for each metric of some runs; any other
     store once for each metric of each run.
 
     Args:
-        client: Of the store.
+        client: A client of the store.
         metrics: The names of the metrics of each run, by run id.
     """
     store: Any = client._tracking_client.store  # the client itself offers no bulk reading
@@ -83,7 +83,7 @@ def _from_server(
 
 
 def _served(client: Any, run_ids: list[str], name: str) -> Iterator[tuple[str, Point]]:
-    """One metric of some runs; of fewer at a time if the server cuts its answer."""
+    """Return one metric of some runs; of fewer at a time if the server cuts its answer."""
     found = _request(client._tracking_client.store, run_ids, name).json()["metrics"]
     if len(found) < _POINTS_A_REQUEST:
         for each in found:

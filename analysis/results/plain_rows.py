@@ -34,8 +34,8 @@ def read_plain_rows(data: bytes, timeline: Timeline) -> tuple[pd.DataFrame, list
 
     Args:
         data: The file's content.
-        timeline: Which rows count: given `training_iteration`, environment steps and `config`
-            of all rows, it returns those to keep.
+        timeline: A function that says which rows count: given `training_iteration`, environment
+            steps and `config` of all rows, it returns those to keep.
 
     Returns:
         A column per metric, and the config of each row; rows that follow each other and have the
@@ -60,7 +60,7 @@ def read_plain_rows(data: bytes, timeline: Timeline) -> tuple[pd.DataFrame, list
 
 
 def _take_configs(data: bytes) -> tuple[bytes, list[Config]] | None:
-    """The rows without their configs, which are the larger part of a row, and the config of each.
+    """Return the rows without their configs, the larger part of a row, and each one's config.
 
     Only a config that differs from that of the row before is parsed.
     """
@@ -88,7 +88,7 @@ def _take_configs(data: bytes) -> tuple[bytes, list[Config]] | None:
 
 
 def _config_of(line: bytes) -> tuple[bytes, Config] | None:
-    """A row's config as it stands there, with its key, and what it says; empty if it has none."""
+    """Return a row's config with its key as it stands there, and what it says; empty if none."""
     try:
         row = line.decode()
         start = row.find(_CONFIG + "{")
@@ -101,7 +101,7 @@ def _config_of(line: bytes) -> tuple[bytes, Config] | None:
 
 
 def _read(data: bytes, count: int) -> pa.Table | None:
-    """The rows as a table; None unless all `count` of them are flat and of stable types."""
+    """Return the rows as a table; None unless all `count` of them are flat and of stable types."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
 

@@ -53,12 +53,12 @@ def read_json(path: Path) -> Any:
 
 
 def as_config(value: Any) -> Config:
-    """A config that was read; empty where something else than a mapping stands in its place."""
+    """Return a config that was read; empty where something else stands in its place."""
     return value if isinstance(value, dict) else {}
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"model": {"lr": 1}}` -> `{"model/lr": 1}`. An empty mapping stays a value.
+    """Turn `{"model": {"lr": 1}}` into `{"model/lr": 1}`. An empty mapping stays a value.
 
     Args:
         nested: A config or a result, with mappings as values at any depth.
@@ -141,7 +141,7 @@ def _csv_rows(path: Path) -> list[Row]:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"model/lr": 1}` -> `{"model": {"lr": 1}}`."""
+    """Turn `{"model/lr": 1}` into `{"model": {"lr": 1}}`."""
     nested: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, leaf = name.split("/")

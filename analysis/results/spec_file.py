@@ -12,7 +12,7 @@ _TEXTS = ("metric", "mode", "algorithm")
 
 
 def read_spec_file(folder: Path) -> dict[str, Any]:
-    """The content of the folder's `spec.yaml`; empty where none was written, or it is no spec.
+    """Return the content of the folder's `spec.yaml`; empty where there is none.
 
     A file that was changed by hand may hold anything: sections that are none are left out.
     """

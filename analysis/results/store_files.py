@@ -85,7 +85,7 @@ def why_not_mlflow(uri: str) -> str | None:
 
 
 def why_not_database(path: Path, tables: frozenset[str], owner: str) -> str | None:
-    """Why a file is not the owner's SQLite database; None if it is, is empty or is not there.
+    """Say why a file is not the owner's SQLite database; None if it is, or is empty or absent.
 
     Args:
         path: The file.

@@ -29,20 +29,20 @@ def aggregate(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Mean, median, interquartile mean and optimality gap of each algorithm, with intervals.
+    """Return mean, median, interquartile mean and optimality gap of each algorithm, with intervals.
 
     The definitions are rliable's: mean and median over tasks of the mean over seeds; the IQM of all
     seeds of all tasks; the mean shortfall from the target. Higher is better, except of the gap.
 
     Args:
-        scores: By algorithm, `[seeds, tasks]`, or `[seeds]` of one task; the tasks are the same
-            in each, the numbers of seeds may differ. Of several tasks they should be on one scale:
-            `normalise`.
+        scores: The scores by algorithm, `[seeds, tasks]`, or `[seeds]` of one task; the tasks are
+            the same in each, the numbers of seeds may differ. Of several tasks they should be on
+            one scale: `normalise`.
         target: The score that counts as optimal (gamma): 1 for normalised scores. Without it there
             is no optimality gap: of raw returns a gap to 1 means nothing.
-        confidence: Of the stratified percentile bootstrap intervals.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        confidence: The level of the stratified percentile bootstrap intervals.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap.
 
     Returns:
         A row per algorithm and statistic (`mean`, `median`, `iqm` and, with a target,
@@ -84,17 +84,18 @@ def aggregate_curves(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Sample efficiency: the interquartile mean at each budget, with pointwise intervals.
+    """Return the interquartile mean at each budget, with pointwise intervals: sample efficiency.
 
     Every budget has the same resampled seeds, so that a band does not flicker from point to point.
 
     Args:
-        curves: By algorithm, `[seeds, tasks, budgets]`, or `[seeds, budgets]` of one task:
-            the score at each budget. Budgets that a seed has not reached are NaN.
-        budgets: In env steps or seconds; what the curves were read off at.
-        confidence: Of each point's stratified percentile bootstrap interval, not of all together.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        curves: The curves by algorithm, `[seeds, tasks, budgets]`, or `[seeds, budgets]` of one
+            task: the score at each budget. Budgets that a seed has not reached are NaN.
+        budgets: The budgets that the curves were read off at, in env steps or seconds.
+        confidence: The level of each point's stratified percentile bootstrap interval, not of all
+            together.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap.
 
     Returns:
         A row per algorithm and budget: `algorithm`, `budget`, `iqm`, `low`, `high`,
@@ -127,7 +128,7 @@ def aggregate_curves(
 
 
 def same_tasks(scores: Mapping[str, npt.ArrayLike]) -> dict[str, Floats]:
-    """Each algorithm's scores as `[seeds, tasks]`.
+    """Return each algorithm's scores as `[seeds, tasks]`.
 
     Raises:
         ResultsError: There are none, or their numbers of tasks differ.

@@ -59,7 +59,7 @@ def reached_summary(
     resamples: int = _RESAMPLES,
     seed: int = 0,
 ) -> Reached:
-    """Sums up at which budgets runs reached a threshold, those that never did among them.
+    """Sum up at which budgets runs reached a threshold, those that never did among them.
 
     Args:
         budgets: `[runs]`: where each reached it; infinity if it did not.
@@ -69,9 +69,9 @@ def reached_summary(
             assumption about those that ended early.
         failed: `[runs]`: which failed. One that had not reached the threshold never does,
             whatever the others' budget; where it ended says nothing of theirs, and may be NaN.
-        confidence: Of the intervals.
-        resamples: Of the bootstrap, which draws runs.
-        seed: Of the bootstrap.
+        confidence: The level of the intervals.
+        resamples: How many samples the bootstrap draws, which are of runs.
+        seed: The seed of the bootstrap.
 
     Returns:
         The intervals are NaN for a single run. They are too narrow for few runs, as all percentile

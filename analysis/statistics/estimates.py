@@ -21,7 +21,7 @@ CUT = 0.25
 
 
 def as_scores(values: npt.ArrayLike, name: str = "scores") -> Floats:
-    """Scores as `[seeds, tasks]`; one dimension is the seeds of a single task.
+    """Return scores as `[seeds, tasks]`; one dimension is the seeds of a single task.
 
     Raises:
         ResultsError: They are not numbers, ragged, empty, or of more than two dimensions.
@@ -43,7 +43,7 @@ def as_scores(values: npt.ArrayLike, name: str = "scores") -> Floats:
 
 
 def normalise(scores: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> Floats:
-    """Scores of several tasks on one scale: `(score - low) / (high - low)`.
+    """Return scores of several tasks on one scale: `(score - low) / (high - low)`.
 
     Without it the task with the largest returns decides every average over tasks.
 
@@ -76,7 +76,7 @@ def mean(scores: Floats) -> Floats:
 
 
 def median(scores: Floats) -> Floats:
-    """The median over tasks of the mean over seeds, `[...]`: of one task it is the mean."""
+    """Return the median over tasks of the mean over seeds, `[...]`: of one task it is the mean."""
     return np.asarray(np.median(task_means(scores), axis=-1))
 
 
@@ -92,7 +92,7 @@ def interquartile_mean(scores: Floats) -> Floats:
 
 
 def optimality_gap(scores: Floats, target: float = 1.0) -> Floats:
-    """By how much the scores fall short of `target` (gamma) on average, `[...]`; 0 is best.
+    """Return by how much the scores fall short of `target` (gamma) on average, `[...]`; 0 is best.
 
     Scores above the target count as the target, so that one task cannot make up for another.
     """

@@ -21,7 +21,7 @@ class Improvement:
             over tasks. 0.5 where neither is better.
         low: Lower end of its interval.
         high: Upper end.
-        confidence: Of the interval.
+        confidence: The level of the interval.
         seeds: How many runs x and y have.
         tasks: How many tasks both were run on.
     """
@@ -56,9 +56,9 @@ def probability_of_improvement(
         x: Scores `[seeds, tasks]`, or `[seeds]` of one task.
         y: Scores of the other, on the same tasks; the number of seeds may differ.
         mode: `"max"` where higher scores are better, else `"min"`.
-        confidence: Of the interval.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        confidence: The level of the interval.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap.
 
     Returns:
         The probability and its interval: all NaN where a score is not finite, the interval also
@@ -91,7 +91,7 @@ def probability_of_improvement(
 
 
 def _wins(x: Floats, y: Floats) -> Floats:
-    """1 where a run of x beats one of y, 0.5 where they tie: `[tasks, seeds of x, of y]`.
+    """Return 1 where a run of x beats one of y, 0.5 where they tie: `[tasks, seeds of x, of y]`.
 
     Its mean over the pairs of a task is Mann-Whitney's U over their number. It is kept as a table
     since every resample of the bootstrap is a weighted mean of it.

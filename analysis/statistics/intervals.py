@@ -46,10 +46,10 @@ def bootstrap_interval(
 
     Args:
         scores: `[seeds]` or `[seeds, tasks]`: each task's seeds are resampled by themselves.
-        statistic: From `[..., seeds, tasks]` to `[...]` or `[k, ...]`.
-        confidence: Of the interval.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap: the same scores have the same interval.
+        statistic: A function from `[..., seeds, tasks]` to `[...]` or `[k, ...]`.
+        confidence: The level of the interval.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap: the same scores have the same interval.
 
     Returns:
         Lower and upper end, `[]` or `[k]`; NaN for fewer than two seeds and where a score is
@@ -90,7 +90,7 @@ def iqm_interval(
     seed: int = 0,
     method: str = "percentile",
 ) -> tuple[float, float]:
-    """The interval of the IQM: the percentile bootstrap's, as rliable's, or one for few seeds.
+    """Return the interval of the IQM: the percentile bootstrap's, or one for few seeds.
 
     The percentile interval is too narrow for few seeds: see `COVERAGE`. That of
     `trimmed_t_interval` is not, unless the seeds fall into two groups of which one is a third or
@@ -99,9 +99,9 @@ def iqm_interval(
     Args:
         values: Scores, `[seeds]`, or `[seeds, tasks]`: then each task's seeds are resampled by
             themselves (stratified).
-        confidence: Of the interval.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap: the same scores have the same interval.
+        confidence: The level of the interval.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap: the same scores have the same interval.
         method: `"percentile"`, `"t"` or `"wider"`.
 
     Returns:
@@ -126,7 +126,7 @@ def iqm_interval(
 
 
 def trimmed_t_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Student's t interval of the IQM, which holds about as often as it says from 3 seeds on.
+    """Return Student's t interval of the IQM, which holds as often as it says from 3 seeds on.
 
     Tukey and McLaughlin (1963): the standard error of a trimmed mean is that of the winsorised
     scores (those cut off moved to the nearest that was kept) over the share that was kept. Of
@@ -135,7 +135,7 @@ def trimmed_t_interval(values: npt.ArrayLike, *, confidence: float = 0.95) -> tu
 
     Args:
         values: Scores, `[seeds]` or `[seeds, tasks]`.
-        confidence: Of the interval.
+        confidence: The level of the interval.
 
     Returns:
         Both ends; NaN for fewer than two seeds and where a score is not finite.

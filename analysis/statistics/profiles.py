@@ -24,17 +24,17 @@ def performance_profile(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """The score distribution: the share of all runs on all tasks that score more than a threshold.
+    """Return the share of all runs on all tasks that score more than each threshold.
 
     Agarwal et al. (2021), section 4.2. The curve that is higher everywhere is better everywhere
     (stochastic dominance); where it crosses 0.5 is the median run, the area under it the mean.
 
     Args:
-        scores: By algorithm, `[seeds, tasks]`, or `[seeds]` of one task; see `normalise`.
-        thresholds: At which to evaluate (tau); default: 101 from the lowest to the highest score.
-        confidence: Of the band at each threshold (stratified percentile bootstrap).
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        scores: The scores by algorithm, `[seeds, tasks]`, or `[seeds]` of one task: `normalise`.
+        thresholds: The thresholds (tau); by default 101 from the lowest to the highest score.
+        confidence: The level of the band at each threshold (stratified percentile bootstrap).
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap.
 
     Returns:
         A row per algorithm and threshold: `algorithm`, `threshold`, `fraction`, `low`,
@@ -62,11 +62,11 @@ def average_score_distribution(
     staircase for few tasks, and its bands are wider (Agarwal et al., 2021, appendix A.4).
 
     Args:
-        scores: As of `performance_profile`.
-        thresholds: As of `performance_profile`.
-        confidence: Of the band at each threshold.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        scores: See `performance_profile`.
+        thresholds: See `performance_profile`.
+        confidence: The level of the band at each threshold.
+        resamples: How many samples the bootstrap draws.
+        seed: The seed of the bootstrap.
 
     Returns:
         The columns of `performance_profile`.
@@ -78,7 +78,7 @@ def average_score_distribution(
 
 
 def _pooled(scores: Floats) -> Floats:
-    """`[..., seeds, tasks]` -> `[..., seeds * tasks]`."""
+    """Turn `[..., seeds, tasks]` into `[..., seeds * tasks]`."""
     return scores.reshape(*scores.shape[:-2], -1)
 
 
@@ -90,7 +90,7 @@ def _profile(
     resamples: int,
     seed: int,
 ) -> pd.DataFrame:
-    """The profile of what `items` makes of scores: `[..., seeds, tasks]` -> `[..., n]`."""
+    """Return the profile of what `items` makes of scores: `[..., seeds, tasks]` -> `[..., n]`."""
     tables = same_tasks(scores)
     taus = _thresholds(tables, thresholds)
 
