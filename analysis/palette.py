@@ -7,18 +7,8 @@ differ for the common forms of colour blindness.
 from __future__ import annotations
 
 BLUE = "#1f7fd0"
-
-
 ORANGE = "#d9650b"
-
-
 GREEN = "#0e8f7c"
-
-
 PURPLE = "#8a63d2"
-
-
 RED = "#d6402f"
-
-
 GREY = "#8a8f98"

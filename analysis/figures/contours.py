@@ -18,7 +18,6 @@ from analysis.figures.common import (
     small,
     value_axis,
 )
-from analysis.figures.slices import Comparable
 from analysis.importance.scales import Scale, scales_of
 
 if TYPE_CHECKING:
@@ -36,14 +35,13 @@ def contours(data: ReportData) -> list[go.Figure] | str | None:
     if isinstance(data.importance, str):
         return data.importance
     figures, reason = [], ""
-    at_budget = Comparable(data)
     for pair in _pairs(data):
         found = data.partial_dependence(pair)
         if isinstance(found, str):
             reason = found
             continue
         scales = scales_of(data.values, pair, data.spec.get("search_space"))
-        values, at = at_budget.values(found)
+        values, at = data.values_of(found)
         figures.append(draw_contour(values, pair, scales, data.metric, found, at=at))
     return figures or reason or "No pair of settings is known to interact."
 

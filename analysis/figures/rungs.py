@@ -109,20 +109,20 @@ def rung_table(
             if not len(reached):
                 break
             row = int(reached[0])
-            fate = _fate(trial, last=row == len(budget) - 1, top=rung == len(levels) - 1)
+            fate = _fate(trial.status, last=row == len(budget) - 1, top=rung == len(levels) - 1)
             value = float(values.iloc[row])
             rows.append((trial.trial_id, rung, float(budget.iloc[row]), value, fate))
     return pd.DataFrame(rows, columns=["trial_id", "rung", "budget", "value", "fate"])
 
 
-def _fate(trial: TrialRecord, *, last: bool, top: bool) -> str:
-    if trial.status == "ERROR" and last:
+def _fate(status: str, *, last: bool, top: bool) -> str:
+    if status == "ERROR" and last:
         return FAILED
     if top:
         return ENDED
     if not last:
         return WENT_ON
-    return STOPPED if trial.status == "TERMINATED" else WAITING
+    return STOPPED if status == "TERMINATED" else WAITING
 
 
 def final_cutoffs(
@@ -215,9 +215,8 @@ def draw_budgets(
 ) -> go.Figure:
     """Draw the budget that each trial reached, in the order in which they were made."""
     full = levels[-1] if levels else float(frame["budget"].max())
-    frame = frame.assign(
-        fate=[_ending(s, b >= full) for s, b in zip(frame["status"], frame["budget"], strict=True)]
-    )
+    ends = zip(frame["status"], frame["budget"] >= full, strict=True)
+    frame = frame.assign(fate=[_fate(status, last=True, top=top) for status, top in ends])
     divisor, axis = budget_axis(time_attr, float(frame["budget"].max()))
     total = frame["budget"].sum()
     times = full * len(frame) / total if total else 1.0
@@ -265,14 +264,6 @@ def draw_budgets(
         **LEGEND,
     )  # fmt: skip
     return figure
-
-
-def _ending(status: str, full: bool) -> str:
-    if status == "ERROR":
-        return FAILED
-    if full:
-        return ENDED
-    return STOPPED if status == "TERMINATED" else WAITING
 
 
 def _rungs_alt(table: pd.DataFrame, levels: Sequence[float], metric: str) -> str:

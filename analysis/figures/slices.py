@@ -19,7 +19,6 @@ from analysis.figures.common import (
     value_axis,
 )
 from analysis.importance.scales import Scale, number, scales_of
-from analysis.names import ENV_STEPS, ITERATION, finite
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -45,47 +44,14 @@ def slices(data: ReportData) -> list[go.Figure] | str | None:
     names = [name for name in chosen_settings(data) if name in data.top_settings]
     scales = scales_of(data.values, names, data.spec.get("search_space"))
     figures = []
-    at_budget = Comparable(data)
     for name in names:
         found = data.partial_dependence((name,))
         dependence = None if isinstance(found, str) else found
-        values, at = at_budget.values(dependence)
+        values, at = data.values_of(dependence)
         if data.explains_nothing:  # the line would be noise, the points are what happened
             dependence = None
         figures.append(draw_slice(values, name, scales[name], data.metric, dependence, at=at))
     return figures
-
-
-class Comparable:
-    """The trials' values as a partial dependence counts them.
-
-    Where a scheduler stopped trials early, that is at the budget which all of them reached.
-    """
-
-    def __init__(self, data: ReportData) -> None:
-        self._data = data
-        self._known: dict[float, pd.DataFrame] = {}
-
-    def values(self, dependence: pd.DataFrame | None) -> tuple[pd.DataFrame, float | None]:
-        """Return `ReportData.values` with these values, and the budget; None for the last one."""
-        budget = None if dependence is None else dependence.attrs.get("at_budget")
-        if budget is None:
-            return self._data.values, None
-        if budget not in self._known:
-            frames = {trial.trial_id: trial.frame for trial in self._data.sweep.trials}
-            found = [
-                value_at(frames[str(trial)], self._data.metric, budget)
-                for trial in self._data.values["trial_id"]
-            ]
-            self._known[budget] = self._data.values.assign(value=found).dropna(subset="value")
-        return self._known[budget], float(budget)
-
-
-def value_at(frame: pd.DataFrame, metric: str, budget: float) -> float:
-    """Return the last finite value within a budget of env steps, or of iterations; or NaN."""
-    steps, values = finite(frame.get(ENV_STEPS, frame.get(ITERATION))), finite(frame.get(metric))
-    rows = values.index.intersection(steps.index[steps.to_numpy() <= budget])
-    return float(values[rows[-1]]) if len(rows) else float("nan")
 
 
 def draw_slice(

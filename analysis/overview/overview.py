@@ -68,6 +68,7 @@ class ReportData:
         self.mode: str = mode or (objective.get("mode") if same else None) or "max"
         self.sign: float = sign_of(self.mode)
         self._dependence: dict[tuple[str, ...], pd.DataFrame | str] = {}
+        self._values_at: dict[float, pd.DataFrame] = {}
 
     @cached_property
     def objectives(self) -> list[tuple[str, str]]:
@@ -256,6 +257,21 @@ class ReportData:
             self._dependence[settings] = self._judged(partial_dependence_frame, list(settings))
         return self._dependence[settings]
 
+    def values_of(self, dependence: pd.DataFrame | None) -> tuple[pd.DataFrame, float | None]:
+        """Return `values` as a partial dependence counts them, and at which budget that is.
+
+        Where a scheduler stopped trials early that is the budget which all of them reached; else
+        None: each counts with its last value.
+        """
+        budget = None if dependence is None else dependence.attrs.get("at_budget")
+        if budget is None:
+            return self.values, None
+        if budget not in self._values_at:
+            frames = {trial.trial_id: trial.frame for trial in self.sweep.trials}
+            found = [value_at(frames[t], self.metric, budget) for t in self.values["trial_id"]]
+            self._values_at[budget] = self.values.assign(value=found).dropna(subset="value")
+        return self._values_at[budget], float(budget)
+
     def _judged(self, read: Callable[..., pd.DataFrame], *arguments: Any) -> pd.DataFrame | str:
         if isinstance(self.surrogate, str):
             return self.surrogate
@@ -286,6 +302,13 @@ class ReportData:
         except ResultsError:
             return None
         return None if frame.empty else frame
+
+
+def value_at(frame: pd.DataFrame, metric: str, budget: float) -> float:
+    """Return the last finite value within a budget of env steps, or of iterations; or NaN."""
+    steps, values = finite(frame.get(ENV_STEPS, frame.get(ITERATION))), finite(frame.get(metric))
+    rows = values.index.intersection(steps.index[steps.to_numpy() <= budget])
+    return float(values[rows[-1]]) if len(rows) else float("nan")
 
 
 def _met(trial: TrialRecord, stop: dict[str, float]) -> bool:

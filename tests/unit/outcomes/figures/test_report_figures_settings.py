@@ -14,10 +14,10 @@ from analysis.figures import theme
 from analysis.figures.contours import draw_contour
 from analysis.figures.effects import draw_effects, effects
 from analysis.figures.importance import draw_importance, draw_interactions
-from analysis.figures.slices import draw_slice, value_at
+from analysis.figures.slices import draw_slice
 from analysis.importance.effects import effects_frame
 from analysis.importance.scales import Scale
-from analysis.overview.overview import ReportData
+from analysis.overview.overview import ReportData, value_at
 from analysis.report.sections import SECTIONS
 
 METRIC = "episode_return_mean"

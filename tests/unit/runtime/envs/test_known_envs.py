@@ -32,21 +32,22 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_package_is_imported_and_trusted_by_its_line_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "toypack.py").write_text(
+    (tmp_path / "only_here.py").write_text(
         "import gymnasium\n"
         "from fakes import EndlessEnv\n"
         "class Corridor(EndlessEnv): pass\n"
-        "gymnasium.register('toypack/Corridor-v0', entry_point='toypack:Corridor')\n"
+        "gymnasium.register('OnlyHere/Corridor-v0', entry_point='only_here:Corridor')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(gym.envs.registration, "registry", dict(gym.registry))
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
-    monkeypatch.setitem(known_envs.PACKAGES, "toypack/", Package("toypack", "toys"))
-    env = make_vector_env("toypack/Corridor-v0", num_envs=2)
+    monkeypatch.setitem(known_envs.PACKAGES, "OnlyHere/", Package("only_here", "toys"))
+    env = make_vector_env("OnlyHere/Corridor-v0", num_envs=2)
     assert env.reset(seed=0)[0].shape[0] == 2
-    assert is_of_known_package(gym.spec("toypack/Corridor-v0"))
-    monkeypatch.delitem(known_envs.PACKAGES, "toypack/")
-    assert not is_of_known_package(gym.spec("toypack/Corridor-v0"))
+    assert is_of_known_package(gym.spec("OnlyHere/Corridor-v0"))
+    monkeypatch.delitem(known_envs.PACKAGES, "OnlyHere/")
+    assert not is_of_known_package(gym.spec("OnlyHere/Corridor-v0"))
+    del sys.modules["only_here"]
 
 
 @pytest.mark.parametrize(
