@@ -79,7 +79,7 @@ class _Commands(TyperGroup):
         return super().parse_args(ctx, [*flags, *rest] if rest else [])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Import the module of the command that is called."""
+        """Return the command that is called; its module is imported for that."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, rest

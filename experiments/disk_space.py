@@ -23,11 +23,11 @@ def is_full(cause: str) -> bool:
 
 
 def full_disk(causes: Iterable[str], folder: Path) -> str | None:
-    """What to say if one of the causes is a full disk: where it is mounted, and what is free.
+    """Return what to say if a cause is a full disk: where it is mounted, and what is free.
 
     Args:
         causes: Texts of errors.
-        folder: The sweep's.
+        folder: The sweep's folder.
     """
     full = [cause for cause in causes if is_full(cause)]
     if not full:

@@ -26,7 +26,7 @@ class ExperimentError(Exception):
     """Something about a sweep that its user can mend.
 
     Attributes:
-        exit_status: Of the command that ends with it.
+        exit_status: The exit status of the command that ends with it.
     """
 
     exit_status = 2
@@ -64,8 +64,8 @@ class MachineFailed(SweepStopped):
     """What a sweep runs on failed under it: another sweep could not go on either.
 
     Args:
-        cause: What it was.
-        resume: What is kept, and how it goes on.
+        cause: What failed.
+        resume: What is kept of the sweep, and how it goes on.
     """
 
     def __init__(self, cause: str, resume: str) -> None:

@@ -18,12 +18,12 @@ class Column:
     """A column; the one with the highest rank goes first, one without never does.
 
     Attributes:
-        key: what it is known by.
-        heading: over it.
-        cells: a text for each row.
-        justify: on which side the cells stand.
-        rank: the higher, the sooner it goes where there is no room; None: it stays.
-        lines: of the heading, if it is folded.
+        key: The name that it is known by.
+        heading: The text over it.
+        cells: A text for each row.
+        justify: The side on which the cells stand.
+        rank: Its rank; the higher, the sooner it goes where there is no room. None: it stays.
+        lines: The lines of the heading, if it is folded.
     """
 
     key: str

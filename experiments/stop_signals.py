@@ -22,12 +22,12 @@ _terminals: list[int] | None = None  # file descriptors, while the handlers are 
 
 
 def received() -> signal.Signals | None:
-    """The first signal that asked the command which runs, or ran last, to end; not Ctrl-C."""
+    """Return the first signal that asked this command, or the last one, to end; not Ctrl-C."""
     return _received
 
 
 def interrupted_status() -> int:
-    """Exit status of a command that was cut off: 128 + the signal's number, 130 after Ctrl-C."""
+    """Return the exit status after a cut: 128 + the signal's number, 130 after Ctrl-C."""
     return 128 + (_received or signal.SIGINT)
 
 

@@ -45,7 +45,7 @@ def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[s
     names of metrics that are there under their newer ones are left out.
 
     Args:
-        result: what Tune hands to callbacks, flat or nested.
+        result: What Tune hands to callbacks, flat or nested.
 
     Returns:
         The finite numeric values by flat key, and the keys of NaN and infinite values.

@@ -28,7 +28,7 @@ _watch: _Watch | None = None
 
 
 def lost_ray() -> str:
-    """Which process of the Ray that was started here has died, as a message; "" if none has."""
+    """Return which process of the Ray that was started here has died; "" if none has."""
     return _watch.look() if _watch is not None else ""
 
 
@@ -53,7 +53,7 @@ def closed_without_ray(folder: Path, close: Callable[[], None] = lambda: None) -
     """Say what is to be done if the process must be ended while its main thread waits for Ray.
 
     Args:
-        folder: Of the sweep or matrix, which is resumed; of several the first counts.
+        folder: The folder of the sweep or matrix, to be resumed; of several the first counts.
         close: Closes what is open; called on another thread.
     """
     watch = _watch

@@ -56,7 +56,7 @@ def prepare_environment() -> None:
 
 @contextmanager
 def sweep_environment() -> Iterator[None]:
-    """`prepare_environment` for as long as a sweep runs: a plain Tuner afterwards is Tune's own."""
+    """Prepare the environment while a sweep runs: a plain Tuner afterwards is Tune's own."""
     names = [*_ENVIRONMENT, *_DEFAULTS]
     before = {name: os.environ.get(name) for name in names}
     prepare_environment()
@@ -151,7 +151,7 @@ def local_node(resources: Resources) -> dict[str, float]:
 
 
 def usable_cpus() -> int:
-    """CPUs that this process may use: its affinity and its container's quota count."""
+    """Return how many CPUs this process may use: its affinity and its container's quota count."""
     try:
         cpus = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows

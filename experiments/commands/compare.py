@@ -88,8 +88,8 @@ def compare_folders(
 
     Args:
         folders: Folders of sweeps, or of several sweeps, each as FOLDER or LABEL=FOLDER.
-        metric: By default the objective that all of the sweeps have.
-        mode: By default the objective's.
+        metric: The metric to compare; by default the objective that all of the sweeps have.
+        mode: "max" or "min"; by default the objective's.
         reference: Scores that count as 0 and as 1, as ENV=LOW,HIGH.
         options: Further ones of `analysis.compare`.
     """
@@ -150,7 +150,7 @@ def markdown(found: Comparison) -> str:
 
 
 def summary_table(found: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of the table of algorithms."""
+    """Return the headings and the cells of the table of algorithms."""
     from analysis.comparison.verdict import interval
 
     percent = f"{100 * found.confidence:g} %"

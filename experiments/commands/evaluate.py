@@ -133,8 +133,8 @@ def check_output(
     """Check options before anything is played.
 
     Raises:
-        ExperimentError: naming the option and what is allowed, or what it has no use without; or a
-            file that cannot be written.
+        ExperimentError: An option is not allowed, or has no use without another, which is named;
+            or a file cannot be written.
     """
     if trace_images and trace is None:
         raise ExperimentError("--trace-images: there is no trace; name its file with --trace")
@@ -160,14 +160,14 @@ def check_trace(path: Path) -> None:
     """Refuse a name under which nobody would look for parquet.
 
     Raises:
-        ExperimentError: it does not end in `.parquet`.
+        ExperimentError: It does not end in `.parquet`.
     """
     if path.suffix != TRACE_FORMAT:
         raise ExperimentError(f"--trace {path}: allowed: names that end in {TRACE_FORMAT}")
 
 
 def video_paths(target: Path | None, count: int) -> list[Path]:
-    """Files of the first episodes: the one that is named, numbered if several, or in a folder.
+    """Return the files of the first episodes: the one that is named, numbered, or in a folder.
 
     Raises:
         ExperimentError: It is a file of another kind.

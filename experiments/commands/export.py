@@ -93,7 +93,7 @@ def export_policy(
             `mlflow models serve`.
         metric: Choose by this among all checkpoints of the sweep.
         mode: "max" or "min".
-        checkpoint: Of the sweep, instead of the best: `<trial>/checkpoint_<number>`.
+        checkpoint: A checkpoint of the sweep, not the best: `<trial>/checkpoint_<number>`.
         opset: Version of ONNX's operators.
         trust: Code that the policy names and that may be imported, as `module:name`.
 

@@ -22,10 +22,10 @@ WHAT = ("trials", "curves", "seeds", "lineage", "cost")
 
 
 def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -> pd.DataFrame:
-    """One of the frames of `analysis`.
+    """Return one of the frames of `analysis`.
 
     Args:
-        what: Which: one of `WHAT`.
+        what: The frame, one of `WHAT`.
         sources: Sweeps, folders of sweeps, or ``mlflow:<experiment>/<sweep>``; of a single sweep's
             folder the rows do not name the sweep.
         metrics: Those that curves keep (default: all), or the one of seeds (default: the return),
@@ -63,7 +63,7 @@ def make_frame(what: str, sources: Sequence[str], metrics: Sequence[str] = ()) -
 
 
 def output_frame(frame: pd.DataFrame, output: Path | None) -> str:
-    """Write a frame to a file, or as CSV to stdout; what to tell the user of it, if anything."""
+    """Write a frame to a file, or as CSV to stdout; return what to tell the user, if anything."""
     from analysis.frames.write import write_frame
     from experiments.spec.paths import shown_path
 

@@ -46,7 +46,7 @@ def show_list(console: Console) -> None:
 
 
 def spec_summary(file: Path) -> str:
-    """What a spec's first comment says of it: its first sentence, or more where that is a title."""
+    """Return what a spec's first comment says: a sentence, or more where that is a title."""
     words: list[str] = []
     for line in file.read_text(encoding="utf-8").splitlines():
         if not line.startswith("# ") or line.startswith("#     "):  # the spec, or a command

@@ -32,10 +32,10 @@ class JournalEntry:
     """A complete checkpoint.
 
     Attributes:
-        checkpoint: Its folder's name in the trial's folder.
-        result: It is of.
+        checkpoint: The name of its folder in the trial's folder.
+        result: The result that it is of.
         scheduler: What an `ActingScheduler` knew of the trial then.
-        is_new: It was made after the sweep was saved.
+        is_new: Whether it was made after the sweep was saved.
     """
 
     checkpoint: str

@@ -38,10 +38,10 @@ class SnapshotSyncer:
     Args:
         staging_dir: Tune's staging folder. Its top-level files at this moment came from the sweep's
             folder (Tune downloads them when it resumes) and are not copied back.
-        held: returns the names of trial folders to leave out of the copy being made.
+        held: Returns the names of trial folders to leave out of the copy being made.
 
     Attributes:
-        failed: whether the last copy of all could not be made: Tune takes no note of that.
+        failed: Whether the last copy of all could not be made: Tune takes no note of that.
     """
 
     def __init__(self, staging_dir: str | Path, held: Callable[[], set[str]] = set) -> None:
@@ -146,7 +146,7 @@ def reconcile(sweep_dir: str | os.PathLike[str]) -> bool:
     killed. A sweep that ended well, and a remote one, is left as it is.
 
     Args:
-        sweep_dir: the sweep's folder, `runs/<name>`.
+        sweep_dir: The sweep's folder, `runs/<name>`.
 
     Returns:
         Whether there was something to complete.
@@ -187,9 +187,9 @@ def _files(
 
     Args:
         staging: Tune's staging folder.
-        folders: the trials' folders to look into; None is all.
-        held: those to leave out.
-        whole: whether the files beside those folders are to be copied, too.
+        folders: The trials' folders to look into; None is all.
+        held: The trials' folders to leave out.
+        whole: Whether the files beside those folders are to be copied, too.
     """
     left = [""] if whole else []
     if folders is not None:

@@ -29,7 +29,7 @@ class StateWriter:
     """Saves what `TuneController.save_to_dir` saves, in the same format.
 
     Args:
-        controller: whose state it is; its `save_to_dir` is replaced.
+        controller: Tune's loop, whose state it is; its `save_to_dir` is replaced.
     """
 
     def __init__(self, controller: TuneController) -> None:

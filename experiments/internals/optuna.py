@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, Trial
 
 
 def storage_of(study: Study) -> tuple[BaseStorage, int]:
-    """The storage of a study, with the cache that databases get, and the study's id in it."""
+    """Return a study's storage, with the cache that databases get, and the study's id in it."""
     return study._storage, study._study_id
 
 
@@ -37,7 +37,7 @@ def move_trial(trial: Trial, study: Study) -> None:
 
 
 def copy_notes(source: Study, target: Study, keep: Callable[[str], bool]) -> None:
-    """Hand on what a sampler noted in a study: how far it is in a Sobol sequence, for one.
+    """Copy what a sampler noted in a study: how far it is in a Sobol sequence, for one.
 
     Args:
         source: The study that has the notes.

@@ -40,7 +40,7 @@ TrainingResult = _TrainingResult
 
 
 def loop_of(controller: Any) -> TuneController:
-    """The loop in the wrapper that Tune shows to schedulers, which warns of each private name."""
+    """Return the loop in the wrapper that schedulers are shown, which warns of private names."""
     found: TuneController = getattr(controller, "_tune_controller", controller)
     return found
 
@@ -116,7 +116,7 @@ def on_failure(
     Args:
         controller: The loop. It gets a class of its own, as what is set on the object itself would
             be written into the sweep's state.
-        handle: Is called with the trial, its exception, and what the loop would do.
+        handle: A function of the trial, its exception, and what the loop would do.
     """
 
     class Guarded(type(controller)):  # type: ignore[misc]
@@ -136,7 +136,7 @@ def start_where_reset_fails(
 
     Args:
         controller: The loop. It gets a class of its own, see `on_failure`.
-        refused: Is told of each trial whose `reset_config` returned False.
+        refused: A function that is told of each trial whose `reset_config` returned False.
         wait_s: How long the loop waits for a searcher that has no trial now, at most.
     """
 
@@ -189,7 +189,7 @@ def has_reserved(controller: TuneController, trial: Trial) -> bool:
 
 
 def num_to_be_free(controller: TuneController) -> int:
-    """How many processes are idle, end, or are left by trials that are being saved to pause."""
+    """Return how many processes are idle, end, or are left by trials that pause once saved."""
     manager = controller._actor_manager
     ending = sum(map(manager.is_actor_started, controller._stopping_actors))
     pausing = list(controller._cached_trial_decisions.values()).count(TrialScheduler.PAUSE)
@@ -324,7 +324,7 @@ def metric_of(scheduler: Any) -> str | None:
 
 
 def sign_of(scheduler: Any) -> float:
-    """-1 for an ASHA scheduler that minimises, else 1."""
+    """Return -1 for an ASHA scheduler that minimises, else 1."""
     return scheduler._metric_op or 1.0
 
 
@@ -356,7 +356,7 @@ class Rungs:
         self._scheduler: Any = scheduler
 
     def brackets(self) -> list[list[tuple[float, dict[str, float]]]]:
-        """Each bracket's rungs, the highest first: a milestone, and scores by trial."""
+        """Return each bracket's rungs, the highest first: a milestone, and scores by trial."""
         return [bracket._rungs for bracket in self._scheduler._brackets]
 
     @property

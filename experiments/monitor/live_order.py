@@ -34,7 +34,7 @@ class LiveOrder:
         self._course(trial).note(result, self._metric)
 
     def best_first(self, trials: list[Trial]) -> list[Trial]:
-        """All trials, those without a finite value last, in the order of their numbers."""
+        """Return all trials, those without a finite value last, in the order of their numbers."""
         by_number = sorted(trials, key=number_of)
         return best_first(by_number, self._mode, last=self.last, course=self._course)
 

@@ -58,7 +58,7 @@ class MetricWatch(tune.Callback):
 
 
 def watched_metrics(spec: SweepSpec) -> dict[str, str]:
-    """The metrics that a sweep cannot do without, each with the key of the spec that names it."""
+    """Return the metrics that a sweep needs, each with the key of the spec that names it."""
     objectives = spec.objectives or [spec.objective]
     wanted = {f"{objective.metric}": "objective.metric" for objective in objectives}
     for metric in spec.stop:

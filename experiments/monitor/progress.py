@@ -39,16 +39,16 @@ class Progress(tune.Callback):
     """Shows how a sweep goes. It never raises: what cannot be drawn is not drawn.
 
     Args:
-        metric: the objective, a key of the results.
+        metric: The objective, a key of the results.
         mode: "max" or "min".
-        total_trials: how many trials the sweep will have; None if that is not known.
-        name: the sweep's name.
-        console: where to write; None writes to standard output. A terminal gets the live table,
+        total_trials: How many trials the sweep will have; None if that is not known.
+        name: The sweep's name.
+        console: Where to write; None writes to standard output. A terminal gets the live table,
             anything else a line when a trial starts, ends or fails, and after 30 s of silence one
             that says what runs.
-        seeds: how many seeds a trial trains.
-        time_budget_s: the sweep's time limit, if it has one.
-        interval_s: least seconds between two drawings.
+        seeds: How many seeds a trial trains.
+        time_budget_s: The sweep's time limit, if it has one.
+        interval_s: Least seconds between two drawings.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Progress(tune.Callback):
             self._guard(self._say_end, trials)
 
     def stop(self) -> None:
-        """Ends the live table and leaves its last state on the screen; safe to repeat."""
+        """End the live table and leave its last state on the screen; safe to repeat."""
         live, self._live = self._live, None
         if live is not None:
             self._guard(live.stop)

@@ -67,8 +67,8 @@ class Pace:
         """Take note of what is used.
 
         Args:
-            now: seconds, of any clock.
-            used: in all.
+            now: The time in seconds, of any clock.
+            used: What is used in all.
         """
         if self._before is None:
             self._before = used
@@ -108,8 +108,8 @@ class Budget:
     iterations, else seconds of training. Early stopping leaves a part of it unused.
 
     Args:
-        seeds: how many seeds a trial trains, each with the budget of the stop criterion.
-        time_budget_s: the sweep's own limit, if it has one.
+        seeds: How many seeds a trial trains, each with the budget of the stop criterion.
+        time_budget_s: The sweep's own limit, if it has one.
     """
 
     def __init__(self, seeds: int = 1, time_budget_s: float | None = None) -> None:
@@ -127,8 +127,8 @@ class Budget:
         """Look at the trials.
 
         Args:
-            trials: those that exist.
-            total_trials: how many there will be; None if that is not known.
+            trials: The trials that exist.
+            total_trials: How many there will be; None if that is not known.
         """
         now = time.monotonic()
         if self._time_budget_s is not None:

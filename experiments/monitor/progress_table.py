@@ -38,15 +38,15 @@ class TrialRow:
     """What the table shows of a trial; None where nothing is known yet.
 
     Attributes:
-        trial_id: its name.
-        status: a key of `STATUS_STYLE`.
-        settings: by flat key, such as `model/fcnet_hiddens`.
-        iteration: its last one.
-        env_steps: that it has sampled.
-        value: its objective.
-        speed: env steps per second.
-        seconds: that it has trained.
-        is_best: whether it leads.
+        trial_id: The trial's name.
+        status: A key of `STATUS_STYLE`.
+        settings: The settings by flat key, such as `model/fcnet_hiddens`.
+        iteration: The last iteration.
+        env_steps: The env steps that it has sampled.
+        value: The last value of the objective.
+        speed: Env steps per second.
+        seconds: The seconds that it has trained.
+        is_best: Whether it leads.
     """
 
     trial_id: str
@@ -64,10 +64,10 @@ class TrialTable:
     """The table, as wide as the console on which it is drawn allows.
 
     Args:
-        rows: in the order in which they are shown.
-        settings: flat keys of those that differ between the trials, the most telling first.
-        metric: the objective.
-        hidden: how many trials have no row.
+        rows: The rows in the order in which they are shown.
+        settings: Flat keys of the settings that differ between the trials, the most telling first.
+        metric: The objective.
+        hidden: How many trials have no row.
     """
 
     def __init__(

@@ -36,8 +36,8 @@ def select_rows(ranked: list[Trial], limit: int) -> list[Trial]:
     """Return at most `limit` of the trials, in their order: the best, and the best running ones.
 
     Args:
-        ranked: best first.
-        limit: there is room for; what the running ones leave the best of the others have.
+        ranked: The trials, the best first.
+        limit: How many there is room for; the best of the others have what the running ones leave.
     """
     others = ranked[1:]  # the first is always shown, whatever runs
     by_need = [*ranked[:1], *sorted(others, key=lambda trial: trial.status != "RUNNING")]
@@ -73,8 +73,8 @@ class Standing:
         """Return the searched settings that differ between trials; of a single one all.
 
         Args:
-            trials: all trials; those made before a resume are looked at once.
-            trial: the one that starts.
+            trials: All trials; those made before a resume are looked at once.
+            trial: The trial that starts.
         """
         for other in trials if not self._known else [trial]:
             if other.trial_id not in self._known:

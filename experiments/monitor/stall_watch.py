@@ -30,7 +30,7 @@ class StallWatch(tune.Callback):
     """Warns while trials wait and none of them has started or reported for a while.
 
     Args:
-        first_s: seconds of standstill until the first warning; the next ones come at 4, 16, …
+        first_s: Seconds of standstill until the first warning; the next ones come at 4, 16, …
             times that.
     """
 
@@ -75,7 +75,7 @@ class StallWatch(tune.Callback):
 
 
 def standstill(waiting: list[Trial], seconds: float) -> str:
-    """What the waiting trials need, and what the nodes have, in all and free; or what starts."""
+    """Return what waiting trials need, and what the nodes have, in all and free; or what starts."""
     if starting(waiting):
         return (
             f"No trial has begun to train for {seconds:.0f} s: {len(waiting)} wait, and processes "

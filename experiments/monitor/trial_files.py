@@ -31,7 +31,7 @@ _FLUSH_S = 30
 
 
 def file_loggers(names: Sequence[str]) -> list[tune.Callback]:
-    """The callbacks of a spec's `loggers`. JSON is always among them: the analysis reads it."""
+    """Return the callbacks of a spec's `loggers`. JSON is always one: the analysis reads it."""
     others = {"csv": CsvFiles, "tensorboard": TensorBoardFiles}
     return [ResultRows(), *(others[name]() for name in names if name in others)]
 

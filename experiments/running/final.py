@@ -139,7 +139,7 @@ def run_final(
 
 
 def held_out_seeds(spec: SweepSpec) -> list[int]:
-    """Seeds that no trial of the search has, always the same for the same spec."""
+    """Return seeds that no trial of the search has, always the same for the same spec."""
     assert spec.final is not None
     used = {spec.seed, spec.config.get("seed")} | set(spec.seeds.values if spec.seeds else ())
     generator = np.random.default_rng([spec.seed or 0, _STREAM])

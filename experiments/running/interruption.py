@@ -34,7 +34,7 @@ class Interruption:
     """Speaks at each Ctrl-C, and at each signal that stands for one.
 
     Args:
-        folder: Of the sweep.
+        folder: The sweep's folder.
         console: Where progress is shown.
         unless: Tells whether something else than a user ends the sweep, which speaks for itself.
 
@@ -51,7 +51,7 @@ class Interruption:
 
     @contextmanager
     def spoken(self) -> Iterator[None]:
-        """While Tune runs: say what the first Ctrl-C does, and what the second one left out."""
+        """Say, while Tune runs, what the first Ctrl-C does, and what the second one left out."""
         if not _is_main():
             yield
             return
@@ -74,7 +74,7 @@ class Interruption:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """While results are written: a Ctrl-C says that they are not."""
+        """Let a Ctrl-C say, while results are written, that they are not."""
         if not _is_main():
             yield
             return

@@ -123,7 +123,7 @@ def write_results(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -
     Args:
         sweep: The sweep.
         outcome: How its trials, and those of its final, ended.
-        mlflow: Is told of the best policy or checkpoint, if the sweep is tracked.
+        mlflow: The logger that is told of the best policy or checkpoint, if the sweep is tracked.
     """
     if not outcome.all_failed:
         _export(sweep, outcome, mlflow)

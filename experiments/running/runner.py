@@ -101,7 +101,7 @@ def _results(outcome: Outcome) -> ResultGrid:
 @stop_signals()
 @sweep_environment()
 def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 0) -> Outcome:
-    """Like `run`, with how the sweep ended.
+    """Run a sweep as `run` does, and return how it ended.
 
     Args:
         sweep: The sweep.
@@ -159,7 +159,7 @@ def resume_sweep(
     console: Console | None = None,
     verbosity: int = 0,
 ) -> Outcome:
-    """Like `resume`, with how the sweep ended.
+    """Continue a sweep as `resume` does, and return how it ended.
 
     Args:
         folder: See `resume`, as the next five.

@@ -58,7 +58,7 @@ def build_tuner(spec: SweepSpec) -> tune.Tuner:
 def prepare_tuner(
     sweep: Sweep, history: History, study: StudyCopy | None, *, console: Console | None = None
 ) -> PreparedSweep:
-    """Like `build_tuner`, with what the runner needs afterwards.
+    """Return what `build_tuner` does, with what the runner needs afterwards.
 
     Args:
         sweep: The sweep.

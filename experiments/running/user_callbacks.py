@@ -38,7 +38,7 @@ class GuardedCallback(tune.Callback):
 
     Args:
         wanted: What the spec asks for.
-        callback: That, made.
+        callback: The callback, made from it.
     """
 
     IS_CALLBACK_CONTAINER = True  # Tune then checks that every hook is passed on

@@ -61,7 +61,7 @@ class FiniteAsha(AsyncHyperBandScheduler):
 
 
 def score(value: Any, sign: float) -> float:
-    """An objective such that more is better, and the worst finite number if it is not finite.
+    """Return an objective such that more is better; the worst finite number for what is not one.
 
     Args:
         value: The objective as it was reported.

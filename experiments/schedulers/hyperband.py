@@ -94,7 +94,7 @@ class Bracket:
         size: Trials that it begins with.
         halvings: Rungs that are left before the last one.
         rung: Budget at which those that are left wait for each other.
-        scores: Of the trials that wait at the rung.
+        scores: The scores of the trials that wait at the rung.
         members: All that are or were in it.
     """
 
@@ -118,7 +118,7 @@ class HyperBand(ActingScheduler):
     """Trials pause at each rung until all of their bracket are there; the best go on.
 
     Args:
-        num_trials: Of the sweep.
+        num_trials: The number of trials of the sweep.
         time_attr: The budget, a key of results.
         max_t: Budget of a trial that is never stopped early.
         grace_period: Budget of the first rung of the bracket that halves most.
@@ -220,7 +220,7 @@ class HyperBand(ActingScheduler):
             _stop_paused(controller, trial)
 
     def debug_string(self) -> str:
-        """One line for Tune's log."""
+        """Return a line for Tune's log."""
         return "HyperBand: " + ", ".join(
             f"{len(b.alive())} of {b.size} trials up to {b.rung:g}" for b in self._brackets
         )

@@ -90,7 +90,7 @@ class SchedulerKind(Generic[Options]):
         raise NotImplementedError
 
     def alive(self, num_trials: int, max_concurrent: int) -> int | None:
-        """How many trials are alive at a time, running or paused, where the scheduler pauses them.
+        """Return how many trials are alive at a time, running or paused, if it pauses any.
 
         Args:
             num_trials: The number of trials of the sweep.
@@ -121,7 +121,7 @@ def limit_of(document: Document, spec: SweepSpec, time_attr: str, option: str) -
 
 
 def check_pair(document: Document, spec: SweepSpec) -> None:
-    """Whether the search and the objectives suit the scheduler.
+    """See that the search and the objectives suit the scheduler.
 
     Raises:
         SpecError: Why they do not, and what would.

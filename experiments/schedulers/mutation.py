@@ -77,7 +77,7 @@ def first_valid(
 
 
 def perturbed(domain: Domain, searched: Any, factor: float) -> Any:
-    """A searched value moved by a factor, never out of its domain; whole numbers stay whole."""
+    """Move a searched value by a factor, never out of its domain; whole numbers stay whole."""
     up = factor > 1
     if isinstance(domain, Choice):
         index = domain.values.index(searched) + (1 if up else -1)
@@ -104,7 +104,7 @@ def _whole_step(by: float, up: bool) -> int:
 
 
 def searched_value(domain: Domain, value: Any) -> Any:
-    """The searched value that a setting has, inside its domain; None for a value not listed."""
+    """Return a setting's searched value, inside its domain; None for a value not listed."""
     if isinstance(domain, Choice):
         return next((v for v in domain.values if same(domain.value(v), value)), None)
     searched = domain.transform.backward(value) if domain.transform else value
@@ -115,7 +115,7 @@ def searched_value(domain: Domain, value: Any) -> Any:
 
 
 def to_unit(domain: Domain, searched: float) -> float:
-    """Where a continuous searched value lies between its bounds, 0 to 1, on its own scale."""
+    """Return where a continuous searched value lies in its bounds, 0 to 1, on its own scale."""
     assert isinstance(domain, Uniform)
     if isinstance(domain, LogUniform):
         return math.log(searched / domain.low) / math.log(domain.high / domain.low)

@@ -70,7 +70,7 @@ class PopulationBandit(PopulationTraining):
         space: The searched settings.
         parameters: Those that are mutated.
         check: Raises `ValueError` for a configuration that is not valid as a whole.
-        options: Of `PopulationTraining`.
+        options: The further arguments of `PopulationTraining`.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class PopulationBandit(PopulationTraining):
         self._chosen.pop(trial.trial_id, None)
 
     def explore(self, trial: Trial, donor: Trial) -> dict[str, Any]:
-        """The donor's configuration with settings that the model expects to improve it most."""
+        """Return the donor's configuration with the settings that the model expects most of."""
         position = self._select(donor)
         # It goes on from the donor's score: the next row tells what the new settings add.
         budget, score, _ = self._history[donor.trial_id][-1][-1]

@@ -130,7 +130,7 @@ class ScheduleReplay(ActingScheduler):
         return TrialScheduler.PAUSE
 
     def debug_string(self) -> str:
-        """One line for Tune's log."""
+        """Return a line for Tune's log."""
         return f"replay of a schedule of {len(self._schedule)} settings"
 
 

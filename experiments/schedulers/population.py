@@ -42,10 +42,10 @@ class Member:
     """What is known of a trial of the population.
 
     Attributes:
-        scores: By number of the interval that it was at, the greater the better.
-        budget: It has used at its last interval.
-        has_checkpoint: Of that moment, for others to go on from: it was one of the best.
-        waits: At the end of its interval for the others (only if all go in step).
+        scores: The scores by number of the interval that it was at, the greater the better.
+        budget: The budget that it had used at its last interval.
+        has_checkpoint: Whether others can go on from that moment: it was one of the best.
+        waits: Whether it waits for the others at the end of its interval (if all go in step).
     """
 
     scores: dict[int, float] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class PopulationTraining(ActingScheduler):
 
     Args:
         space: The searched settings, which the lineage records.
-        explore: Mutates a donor's configuration.
+        explore: A function that mutates a donor's configuration.
         time_attr: The budget, a key of results.
         interval: Budget between two comparisons.
         burn_in: Budget before the first one.
         quantile: Share of the population that is replaced, and that it is replaced by.
-        synch: All trials wait for each other at each interval.
-        seed: Of mutations and of the choice of donors.
+        synch: Whether all trials wait for each other at each interval.
+        seed: The seed of mutations and of the choice of donors.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class PopulationTraining(ActingScheduler):
         self._lineage = LineageLog()
 
     def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
-        """A trial that comes back after a failure is the member that it was."""
+        """Take in a new trial; one that comes back after a failure is the member that it was."""
         self._members.setdefault(trial, Member())
 
     # ------------------------------------------------------------------ results
@@ -153,7 +153,7 @@ class PopulationTraining(ActingScheduler):
         return self._explore(donor.config, self._random)
 
     def observe(self, trial: Trial, budget: float, score: float) -> None:
-        """A trial has ended an interval. For those who learn from it."""
+        """Note that a trial has ended an interval: for those who learn from it."""
 
     def _standing(self, trial: Trial) -> tuple[bool, bool]:
         """Tell whether a trial is one of the worst, and whether it is one of the best."""
@@ -247,7 +247,7 @@ class PopulationTraining(ActingScheduler):
     # ------------------------------------------------------------------ who runs next
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
-        """The trial furthest behind of those that wait for a process; see `schedulers.turns`."""
+        """Return the trial furthest behind of those that wait for a process."""
         controller = loop_of(tune_controller)
         if self._synch:
             self._end_round(controller)
@@ -275,7 +275,7 @@ class PopulationTraining(ActingScheduler):
         self.has_acted = True
 
     def debug_string(self) -> str:
-        """One line for Tune's log."""
+        """Return a line for Tune's log."""
         return f"population-based training: {self._num_exploits} exploits"
 
 

@@ -19,7 +19,7 @@ _NOT_STATE = ("_keeper",)
 
 
 def dump_state(scheduler: TrialScheduler) -> bytes:
-    """The scheduler's attributes, with trials by their id; raises whatever pickling raises."""
+    """Return the scheduler's attributes, trials by their id; raise whatever pickling raises."""
     stream = io.BytesIO()
     state = {k: v for k, v in scheduler.__dict__.items() if k not in _NOT_STATE}
     _TrialPickler(stream).dump(state)
@@ -27,7 +27,7 @@ def dump_state(scheduler: TrialScheduler) -> bytes:
 
 
 def load_state(scheduler: TrialScheduler, saved: bytes, trials: Mapping[str, Trial]) -> None:
-    """Set the attributes that `dump_state` took; raises whatever unpickling raises.
+    """Set the attributes that `dump_state` took; raise whatever unpickling raises.
 
     Args:
         scheduler: A scheduler of the class that the state is of.
@@ -61,7 +61,7 @@ def extend_rungs(scheduler: TrialScheduler, stop: Mapping[str, float]) -> None:
 
 
 def take_back(scheduler: TrialScheduler, trial: Trial) -> bool:
-    """Let a trial that ended go on under ASHA; returns whether its last rung lets it.
+    """Let a trial that ended go on under ASHA; return whether its last rung lets it.
 
     A trial that ran to the end of the old budget was not compared with the others there, as there
     was nothing to go on to.

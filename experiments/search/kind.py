@@ -60,7 +60,7 @@ class SearchKind(Generic[Options]):
         return spec.num_samples * sum(1 for _ in space.grid_points(whole=self.whole_grid))
 
     def history_attributes(self) -> dict[str, Any]:
-        """Optuna's marks on trials of earlier sweeps without which the sampler misses them."""
+        """Return Optuna's marks on earlier sweeps' trials without which the sampler misses them."""
         return {}
 
     def check_history(self, complete: int) -> str | None:

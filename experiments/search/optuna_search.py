@@ -213,7 +213,7 @@ def reopen_trials(
     Args:
         study: The study as it was saved; it lies in memory.
         trial_ids: Tune's ids of the trials.
-        running: By such an id, the trials that run; they are moved to the returned study.
+        running: The trials that run, by such an id; they are moved to the returned study.
         anew: Those of `trial_ids` that start from the beginning: they lose their intermediate
             values, for Optuna keeps the first value that it is told of a step.
 

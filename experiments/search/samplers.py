@@ -30,7 +30,7 @@ def build_sampler(
     Args:
         search: The section.
         space: What is searched.
-        seed: Of the sampler; the same one suggests the same trials if it is told the same results.
+        seed: The sampler's seed; the same one suggests the same trials if told the same results.
         history: Trials of earlier sweeps. They are in the study too; CMA-ES takes its first
             distribution from them.
     """

@@ -28,7 +28,7 @@ class SpaceSearcher(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Tune offers its `param_space`; the space was given at construction."""
+        """Refuse what Tune offers, its `param_space`: the space was given at construction."""
         return False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -54,4 +54,4 @@ class SpaceSearcher(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Nothing to learn from."""
+        """Learn nothing from it."""

@@ -20,8 +20,8 @@ class VariantSearch(SpaceSearcher):
         metric: The objective, for Tune.
         mode: "max" or "min".
         num_samples: Draws per grid point.
-        seed: Of the draws.
-        whole_grid: Take every value of every domain instead of drawing (a plain grid search).
+        seed: The seed of the draws.
+        whole_grid: Whether every value of every domain is taken, not drawn (a plain grid search).
         points: Searched values of the first draws; what a point lacks is drawn.
     """
 

@@ -53,9 +53,9 @@ class SeedHost:
         """Make the instances of `seeds`, or make those that there are start anew.
 
         Args:
-            seeds: Always the same ones.
+            seeds: The seeds, always the same ones.
             config: The trial's settings; each instance has its own `seed` in them.
-            trial_info: By which an instance knows the trial that it is part of.
+            trial_info: What an instance knows of the trial that it is part of.
             storage: Tune's, for its folders; None outside Tune.
         """
         for seed in seeds:
@@ -184,7 +184,7 @@ class SeedHosts:
 
 @contextmanager
 def naming(seed: int) -> Iterator[None]:
-    """Whatever fails within names the seed that it failed for."""
+    """Let whatever fails within name the seed that it failed for."""
     try:
         yield
     except ConfigError as error:  # stays one: another attempt would not mend it

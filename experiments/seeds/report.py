@@ -23,10 +23,10 @@ Results = Mapping[int, Mapping[str, float]]
 
 
 def seed_report(results: Results, objectives: Sequence[str]) -> dict[str, Any]:
-    """One flat result for the latest results of all seeds.
+    """Return one flat result for the latest results of all seeds.
 
     Args:
-        results: By seed, flat numbers, and `done` of a seed that ended itself.
+        results: Flat numbers by seed, and `done` of a seed that ended itself.
         objectives: The metrics that are optimised.
 
     Returns:

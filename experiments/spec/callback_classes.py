@@ -18,7 +18,7 @@ class Wanted:
     """A callback that a spec asks for.
 
     Attributes:
-        key: Where the spec says so, e.g. `callbacks.0`.
+        key: The place where the spec says so, e.g. `callbacks.0`.
         name: `module:Class`, or a tracker's name.
         args: Keyword arguments, with the defaults of a tracker.
     """

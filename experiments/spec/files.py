@@ -32,7 +32,7 @@ def find_spec(path: str | Path) -> Path:
 
 
 def find_part(name: str, folder: Path) -> Path:
-    """The file that `extends` or `include` names, relative to the folder of the file it is in.
+    """Return the file that `extends` or `include` names, relative to the folder of its own file.
 
     Raises:
         SpecError: There is no such file, and no shipped spec of that name.

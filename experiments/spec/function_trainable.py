@@ -30,9 +30,9 @@ def function_class(function: Callable[..., Any], name: str) -> Any:
     """Return the trainable class of a training function.
 
     Args:
-        function: Takes the config; what `tune.with_resources` or `tune.with_parameters` made of
-            one, too. Its attribute `metrics` may list what it reports.
-        name: How the spec names it, for messages.
+        function: A function of the config, or what `tune.with_resources` or `tune.with_parameters`
+            made of one. Its attribute `metrics` may list what it reports.
+        name: The name that the spec has for it, for messages.
 
     Raises:
         ValueError: It cannot be called with a config alone.

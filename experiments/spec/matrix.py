@@ -44,12 +44,12 @@ class Axis:
     """One key of a matrix.
 
     Attributes:
-        key: As written.
+        key: The key as it is written.
         path: The key of the spec that it sets; empty for variants, which are pieces of a spec.
         choices: The values as `exclude` writes them.
         labels: Each value's part of the sweep's name.
         values: What is merged into the spec at `path`.
-        origins: Where each value stands in the document.
+        origins: The place of each value in the document.
     """
 
     key: str

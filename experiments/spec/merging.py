@@ -7,7 +7,7 @@ from typing import Any
 
 
 def deep_merge(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """One nested config with another's settings put in."""
+    """Return one nested config with another's settings put in."""
     result = dict(base)
     for key, value in other.items():
         mine = result.get(key)

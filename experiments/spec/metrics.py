@@ -57,8 +57,8 @@ def canonical_metric(name: str, trainable: Any = None) -> str:
     """Return the canonical name of a metric.
 
     Args:
-        name: As written; older names of our algorithms' metrics are known.
-        trainable: Whose metric it is; by default any algorithm of this package. Any other class may
+        name: The name as written; older names of our algorithms' metrics are known.
+        trainable: The class that reports it; by default an algorithm of ours. Any other class may
             say in its attribute `metrics` (a tuple) what it reports; of one that does not, every
             name is taken, and its first result shows (`experiments.monitor.metric_watch`).
 

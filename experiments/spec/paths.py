@@ -55,7 +55,7 @@ def absolute_tracking_uri(uri: str) -> str:
 
 
 def absolute_location(text: str) -> str:
-    """A path, or an SQLite URI, that does not depend on the current folder; others as they are.
+    """Return a path or SQLite URI such that it names one place from any folder; others as is.
 
     Example:
         >>> absolute_location("sqlite:////data/runs.db"), absolute_location("http://host")
@@ -68,7 +68,7 @@ def absolute_location(text: str) -> str:
 
 
 def default_tracking_uri(storage: Path) -> str:
-    """MLflow's database of a storage folder."""
+    """Return the URI of MLflow's database of a storage folder."""
     return f"sqlite:///{storage.absolute() / 'mlflow.db'}"
 
 

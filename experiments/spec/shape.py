@@ -47,7 +47,7 @@ _SYNONYMS: dict[str, dict[str, str]] = {"search": SEARCH_SYNONYMS, "scheduler": 
 
 
 def expand_shorthands(document: Document) -> None:
-    """`search: tpe` -> a mapping; `seeds: 5` -> the seeds; several objectives; a single seed."""
+    """Write in full `search: tpe`, `seeds: 5`, several objectives, a single seed, callbacks."""
     for key, known in _TAGGED.items():
         _expand_algorithm(document, key, known, _SYNONYMS[key])
     _expand_seeds(document)
@@ -138,7 +138,7 @@ def _expand_callbacks(document: Document) -> None:
 
 
 def take_space_by_name(document: Document) -> SearchSpace:
-    """The space that `search_space: ppo` or its key `base` names; changes to it stay in place."""
+    """Return the space that `search_space: ppo` or its key `base` names; changes stay in place."""
     value = document.data.get("search_space")
     place: KeyPath = ("search_space",)
     if isinstance(value, dict) and "base" in value:
@@ -225,7 +225,7 @@ def _check_fit(document: Document, place: KeyPath, preset: Preset, space: Search
 
 
 def require_known_keys(document: Document) -> None:
-    """Unknown top-level keys, before anything below them is looked at."""
+    """Refuse unknown top-level keys, before anything below them is looked at."""
     known = list(SweepSpec.model_fields)
     for key in document.data:
         if key not in known:
@@ -260,7 +260,7 @@ def _unknown_key(document: Document, key: str, known: list[str]) -> str:
 
 
 def require_mapping(document: Document, key: str) -> None:
-    """An absent section becomes an empty one; anything but a mapping is an error."""
+    """Make an absent section an empty one; refuse anything but a mapping."""
     value = document.data.get(key)
     if value is None:
         document.data[key] = {}
@@ -278,7 +278,7 @@ def trainable_of(document: Document) -> type:
 
 
 def validate(document: Document) -> SweepSpec:
-    """Types and ranges of every key; the first problem in the file's order is the error."""
+    """Check types and ranges of every key; the error is the first in the file's order."""
     try:
         return SweepSpec.model_validate(document.data)
     except ValidationError as error:

@@ -40,12 +40,12 @@ def resolve_trainable(name: Any) -> type:
 
 
 def is_own(trainable: type) -> bool:
-    """Whether a trainable is its user's own, rather than one of our algorithms or made of one."""
+    """Tell whether a trainable is its user's own: none of our algorithms, nor made of one."""
     return not any(base.__module__ == "trainables.algorithm" for base in trainable.__mro__)
 
 
 def with_trial_resources(trainable: Any, per_trial: Mapping[str, float]) -> Any:
-    """The trainable with the resources of `resources.per_trial`, where the spec gives them."""
+    """Return the trainable with the spec's `resources.per_trial`, if it gives any."""
     if not per_trial:
         return trainable
     from ray import tune

@@ -21,7 +21,7 @@ _WAIT_S = 1.0  # for a searcher that has no trial now, until Ctrl-C is looked at
 
 
 def has_own(trainable: type, method: str) -> bool:
-    """Whether a trainable has a method; Tune's base class has each, to say that there is none."""
+    """Tell whether a trainable has a method; Tune's base class has each, to say there is none."""
     return _owner(trainable, method) != "ray.tune.trainable.trainable"
 
 

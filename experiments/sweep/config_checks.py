@@ -47,7 +47,7 @@ def take_grids_from_config(document: Document) -> SearchSpace:
 
 
 def check_config(document: Document, config_class: Any) -> dict[str, Any]:
-    """Check the fixed settings against the trainable's; returns them by canonical name."""
+    """Check the fixed settings against the trainable's; return them by canonical name."""
     config = document.data["config"]
     for key, value in config.items():
         try:
@@ -83,7 +83,7 @@ def check_space(
     config_class: Any,
     root: tuple[str, ...] = ("search_space",),
 ) -> SearchSpace:
-    """Check every key and bound against the trainable's settings; returns canonical names."""
+    """Check every key and bound against the trainable's settings; return canonical names."""
     try:
         return space.check(config_class)
     except SpaceKeyError as error:
@@ -102,7 +102,7 @@ def _space_error(
 def join_spaces(
     document: Document, base: SearchSpace, inline: SearchSpace, grids: SearchSpace
 ) -> SearchSpace:
-    """The whole space. A setting fixed in the config leaves a named space, else it is an error."""
+    """Return the whole space. A fixed setting leaves a named space; elsewhere it is an error."""
     config = document.data["config"]
     for part, root in ((inline, ("search_space",)), (grids, ("config",))):
         for parameter in part.parameters:
@@ -148,7 +148,7 @@ def settle_conditions(
 def check_together(
     document: Document, spec: SweepSpec, space: SearchSpace, config_class: Any
 ) -> None:
-    """Settings that only fail in combination: at least one drawn configuration must be valid."""
+    """Refuse settings that fail in combination: one drawn configuration at least is valid."""
     check_code = _code_check(config_class)
     generator = np.random.default_rng(spec.seed or 0)
     grid = next(space.grid_points())
@@ -179,7 +179,7 @@ def _code_check(config_class: Any) -> Callable[[Any], None]:
 
 
 def rename_metrics(document: Document, trainable: type) -> None:
-    """Legacy metric names become canonical ones; those that never appear are errors."""
+    """Write metrics by their canonical names; refuse those that never appear."""
     data = document.data
 
     def rename(holder: str, key: str) -> None:
@@ -231,9 +231,9 @@ def _metric(document: Document, place: KeyPath, name: str, trainable: type) -> s
 
 
 def check_mlflow(document: Document, spec: SweepSpec) -> None:
-    """A password in the spec would be copied to the sweep's folder, and to MLflow itself.
+    """Refuse a password, and a model that is registered but not logged.
 
-    And a model that is not logged cannot be registered.
+    The spec is copied to the sweep's folder, and to MLflow itself.
     """
     problem = why_no_tracking_uri(spec.mlflow.tracking_uri or "")
     if problem is not None:

@@ -48,7 +48,7 @@ def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
     One that works with some of the searched settings only is a warning.
 
     Raises:
-        SpecError: naming the environment and what is wrong with it.
+        SpecError: An environment does not work; the message names it and what is wrong.
     """
     if spec.config.get("env") is None and not any(p.path == ("env",) for p in space.parameters):
         raise document.error(
@@ -74,7 +74,7 @@ def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
 
 
 def environments(spec: SweepSpec, space: SearchSpace) -> list[tuple[KeyPath, dict[str, Any]]]:
-    """The configs whose environments differ, at most `MOST`, each with the key that it is due to.
+    """Return the configs whose environments differ, at most `MOST`, each with the key behind it.
 
     Every value of a searched `env`, and of settings searched within `env_config`, comes in one of
     them (of a range, its ends); not every combination does.

@@ -114,7 +114,7 @@ def check_shared(storage: Path) -> None:
 
 
 def nodes_without(storage: Path, *, same_machine_too: bool = False) -> list[str]:
-    """Addresses of the nodes that do not see a file of this machine's storage folder.
+    """Return the addresses of the nodes that do not see a file of this machine's storage folder.
 
     Only those are asked that are on other machines. One that does not answer in time, which may
     be busy or starting, is not counted.

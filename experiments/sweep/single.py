@@ -36,7 +36,7 @@ def single_trial_spec(
         stop: Stop criteria, as JSON or YAML text.
         config: Settings, as JSON or YAML text. A `grid_search` in it makes several trials.
         framework: `torch`, or an error that says why.
-        name: By default the algorithm, the environment and the time.
+        name: The sweep's name; by default the algorithm, the environment and the time.
         storage: The folder that holds the sweep's folder.
         address: A Ray cluster to join.
         checkpoint_freq: Iterations between checkpoints.

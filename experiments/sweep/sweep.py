@@ -118,8 +118,8 @@ def processes_for(seeds: int, trials: int, slots: Sequence[int]) -> int:
     """Return how many processes train the seeds of a trial: as few as are as fast as many.
 
     Args:
-        seeds: Of each trial.
-        trials: That there are to run at a time.
+        seeds: The number of seeds of each trial.
+        trials: The number of trials that are to run at a time.
         slots: How many processes each node holds. Those of a trial share one node.
     """
     share = min(seeds, max(slots, default=1), sum(slots) // max(1, trials))

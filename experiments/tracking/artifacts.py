@@ -60,7 +60,7 @@ _STATUS = {"TERMINATED": "finished", "ERROR": "failed", "RUNNING": "cut off", "P
 
 
 def result_files(folder: Path) -> dict[Path, str]:
-    """The files of a sweep's folder that MLflow gets, with the artifact folder of each ("": none).
+    """Return the files of a sweep's folder that MLflow gets, each with its artifact folder or "".
 
     Tune's own files, trials and checkpoints stay where they are.
     """
@@ -79,11 +79,11 @@ def log_results(
     """Give a sweep's run what its folder holds, and describe the sweep there.
 
     Args:
-        client: MLflow's.
-        experiment_id: of the run.
-        run_id: the sweep's.
-        sweep: what its folder holds of trials.
-        metric: its objective.
+        client: MLflow's client.
+        experiment_id: The experiment of the run.
+        run_id: The sweep's run.
+        sweep: What its folder holds of trials.
+        metric: Its objective.
         mode: "max" or "min".
 
     Returns:
@@ -113,10 +113,10 @@ def share_view_of(client: MlflowClient, run: Run, sweep: Sweep, metric: str, mod
     """Write how MLflow's page shows a sweep that has ended.
 
     Args:
-        client: MLflow's.
-        run: the sweep's.
-        sweep: what its folder holds.
-        metric: its objective.
+        client: MLflow's client.
+        run: The sweep's run.
+        sweep: What its folder holds.
+        metric: Its objective.
         mode: "max" or "min".
 
     Returns:
@@ -194,11 +194,11 @@ def sweep_note(
     """Describe a sweep: its best value, the leaderboard's first lines, and failures.
 
     Args:
-        sweep: what was read of its folder.
-        metric: the objective.
+        sweep: What was read of its folder.
+        metric: The objective.
         mode: "max" or "min".
-        links: of artifacts, by what they are called.
-        commands: command lines that repeat or use it.
+        links: The addresses of artifacts, by what these are called.
+        commands: Command lines that repeat or use it.
     """
     from analysis.ranking.leaderboard import leaderboard
     from analysis.results.rows import ResultsError

@@ -39,19 +39,19 @@ class MLflowCallback(MLflowLogger):
     Args:
         tracking_uri: MLflow's tracking URI; by default the environment's `MLFLOW_TRACKING_URI`,
             else `mlflow.db` in the Tuner's storage folder, which `tunescape ui <folder>` shows.
-        experiment_name: the MLflow experiment, made if it does not exist.
-        run_name: of the parent run; by default the name of the Tuner's run.
-        metric: the objective, as in `tune.TuneConfig`; of results that lack it none is best.
+        experiment_name: The MLflow experiment, made if it does not exist.
+        run_name: The name of the parent run; by default that of the Tuner's run.
+        metric: The objective, as in `tune.TuneConfig`; of results that lack it none is best.
         mode: "max" or "min".
-        tags: extra tags of the parent and of every trial's run.
-        log_model: whether the policy of the best checkpoint is written to `best/` in the run's
+        tags: Extra tags of the parent and of every trial's run.
+        log_model: Whether the policy of the best checkpoint is written to `best/` in the run's
             folder and logged, if the trials are algorithms of `trainables`.
-        register_as: the name under which that model is registered; None registers none.
-        artifact_location: where a new experiment keeps its artifacts; by default `mlartifacts`
+        register_as: The name under which that model is registered; None registers none.
+        artifact_location: Where a new experiment keeps its artifacts; by default `mlartifacts`
             beside a database on this machine, else as the server decides.
-        system_metrics: whether the use of this machine is logged on the parent.
-        step_metric: the result key that counts steps, the x axis of every metric.
-        max_pending_metrics: metric values that wait for a slow server at most.
+        system_metrics: Whether the use of this machine is logged on the parent.
+        step_metric: The result key that counts steps, the x axis of every metric.
+        max_pending_metrics: Metric values that wait for a slow server at most.
 
     Raises:
         ValueError: `mode` is neither; or, when the first trial begins, the storage is remote and no

@@ -75,20 +75,20 @@ class MLflowLogger(tune.Callback):
 
     Args:
         tracking_uri: MLflow's tracking URI, e.g. `sqlite:////abs/runs/mlflow.db` or `http://...`.
-        sweep_name: the parent run's name.
-        experiment_name: the MLflow experiment, made if it does not exist.
-        artifact_location: where a new experiment keeps its artifacts; None lets MLflow choose.
-        tags: extra tags of the parent and of every child.
-        params: parameters of the parent, flattened.
-        spec_path: the spec file, kept as an artifact of the parent.
-        metric: the objective; the parent shows its best value so far as `best/<metric>`.
+        sweep_name: The parent run's name.
+        experiment_name: The MLflow experiment, made if it does not exist.
+        artifact_location: Where a new experiment keeps its artifacts; None lets MLflow choose.
+        tags: Extra tags of the parent and of every child.
+        params: Parameters of the parent, flattened.
+        spec_path: The spec file, kept as an artifact of the parent.
+        metric: The objective; the parent shows its best value so far as `best/<metric>`.
         mode: "max" or "min".
-        config: the fixed settings of all trials; names the environment.
-        log_model: whether the best policy is logged as an MLflow model.
-        register_as: the name under which that model is registered; None registers none.
-        system_metrics: whether the use of this machine is logged on the parent.
-        max_pending_metrics: metric values that wait for a slow server at most.
-        step_metric: the result key that counts env steps, the x axis of every metric. A result
+        config: The fixed settings of all trials; names the environment.
+        log_model: Whether the best policy is logged as an MLflow model.
+        register_as: The name under which that model is registered; None registers none.
+        system_metrics: Whether the use of this machine is logged on the parent.
+        max_pending_metrics: Metric values that wait for a slow server at most.
+        step_metric: The result key that counts env steps, the x axis of every metric. A result
             without it is logged by its training iteration.
 
     How a trial ended is its run's status and the tag `tunescape.outcome`:
@@ -189,7 +189,7 @@ class MLflowLogger(tune.Callback):
     # -- state: Tune calls setup() after set_state() ---------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves the thread and the live trials out of Tune's tuner.pkl."""
+        """Leave the thread and the live trials out of Tune's tuner.pkl."""
         return {
             # Who restores it puts the credentials back: see `experiments.running.tuner`.
             "tracking_uri": without_credentials(self.tracking_uri),
@@ -285,10 +285,10 @@ class MLflowLogger(tune.Callback):
         """Mark the winner; keep its exported policy as an artifact of the parent and as a model.
 
         Args:
-            trial_id: the best trial.
-            policy_dir: folder of the exported policy; uploaded whole. None: it has none, as
+            trial_id: The best trial.
+            policy_dir: Folder of the exported policy; uploaded whole. None: it has none, as
                 trainables of one's own may not.
-            checkpoint: path of the checkpoint it was exported from, kept as a tag.
+            checkpoint: Path of the checkpoint it was exported from, kept as a tag.
         """
         best = (trial_id, os.path.abspath(policy_dir) if policy_dir else None, checkpoint)
         self._submit(None, self._runs.write_best, *best)
@@ -301,12 +301,12 @@ class MLflowLogger(tune.Callback):
         Its description there says what came out.
 
         Args:
-            records: the sweep's trials, with all that they reported.
+            records: The sweep's trials, with all that they reported.
         """
         self._submit(None, self._runs.write_results, records)
 
     def close(self, status: str = FINISHED) -> None:
-        """Ends the parent run and waits, for a bounded time, until all is written.
+        """End the parent run and wait, for a bounded time, until all is written.
 
         Args:
             status: "FINISHED", "FAILED" or "KILLED".
@@ -326,7 +326,7 @@ class MLflowLogger(tune.Callback):
     # -- on the Tune loop: collect and queue -----------------------------------------------------
 
     def _guard(self, call: Any, *args: Any) -> None:
-        """Runs `call`; an exception in a callback would end Tune's loop."""
+        """Run `call`; an exception in a callback would end Tune's loop."""
         try:
             call(*args)
         except Exception as error:

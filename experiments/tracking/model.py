@@ -42,7 +42,7 @@ def load_policy(folder: str) -> Policy:
     """Load an exported policy.
 
     Raises:
-        ValueError: it is none of ours, or damaged.
+        ValueError: It is none of ours, or damaged.
     """
     from trainables.core.policy.policy import Policy
 
@@ -57,8 +57,8 @@ def export_mlflow(policy_folder: Path, target: Path) -> Path:
     and comes out. What `export.json` says of the policy is the model's metadata.
 
     Args:
-        policy_folder: an exported policy.
-        target: the folder to make; it must not exist, and its parent must.
+        policy_folder: An exported policy.
+        target: The folder to make; it must not exist, and its parent must.
 
     Returns:
         `target`.
@@ -93,13 +93,13 @@ def log_model(
     """Log an exported policy as a model of a run.
 
     Args:
-        client: MLflow's.
-        policy: what `folder` holds.
-        folder: an exported policy.
-        experiment_id: of the run.
-        run_ids: the runs that show the model as their output. The first is the one that the
+        client: MLflow's client.
+        policy: What `folder` holds.
+        folder: An exported policy.
+        experiment_id: The experiment of the run.
+        run_ids: The runs that show the model as their output. The first is the one that the
             policy comes from; the model gets its parameters.
-        tags: of the model.
+        tags: The tags of the model.
 
     Returns:
         The model; its URI is `models:/<model_id>`.
@@ -149,8 +149,8 @@ def model_note(said: Mapping[str, Any], uri: str) -> str:
     """Describe a model: where it comes from, and how it is used.
 
     Args:
-        said: see `provenance`.
-        uri: of the model.
+        said: What `provenance` returned.
+        uri: The URI of the model.
     """
     parts = []
     if said:
@@ -170,10 +170,10 @@ def register_model(
     """Register a logged model as the next version of `name`; return the version.
 
     Args:
-        client: MLflow's.
-        model: what `log_model` returned.
-        name: of the registered model.
-        said: see `provenance`; described with the version.
+        client: MLflow's client.
+        model: What `log_model` returned.
+        name: The name of the registered model.
+        said: What `provenance` returned; it is described with the version.
     """
     from mlflow.exceptions import MlflowException
 
@@ -201,10 +201,10 @@ def build_model(policy: Policy, folder: Path, work: Path, description: Model) ->
     """Make the folder of a model: `MLmodel`, code, requirements and the policy.
 
     Args:
-        policy: what `folder` holds.
-        folder: an exported policy.
-        work: an empty folder.
-        description: what goes into `MLmodel`.
+        policy: What `folder` holds.
+        folder: An exported policy.
+        work: An empty folder.
+        description: What goes into `MLmodel`.
 
     Returns:
         The model's folder, below `work`.

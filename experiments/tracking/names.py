@@ -46,9 +46,9 @@ def run_name(trial_id: str, params: Mapping[str, str], fixed: Mapping[str, Any])
     Pages that compare runs show their names only.
 
     Args:
-        trial_id: the trial.
-        params: its settings as parameters.
-        fixed: the settings that all trials share.
+        trial_id: The trial.
+        params: Its settings as parameters.
+        fixed: The settings that all trials share.
 
     Example:
         >>> run_name("a12b1499", {"env": "Pong", "lr": "0.00031234", "gamma": "0.99"}, {"env": 1})

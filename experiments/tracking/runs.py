@@ -97,13 +97,13 @@ class SweepRuns:
     """The parent run and its children.
 
     Args:
-        sweep: the sweep.
-        writer: gives the writer that carries out the requests; called on the thread only.
+        sweep: The sweep.
+        writer: Gives the writer that carries out the requests; called on the thread only.
 
     Attributes:
         parent_run_id: None until MLflow has answered.
-        run_ids: run id by trial id, of the runs that exist so far.
-        model_uri: of the best policy, if it is logged as a model.
+        run_ids: Run id by trial id, of the runs that exist so far.
+        model_uri: The URI of the best policy, if it is logged as a model.
     """
 
     def __init__(self, sweep: SweepInfo, writer: Callable[[], MLflowWriter]) -> None:
@@ -229,7 +229,7 @@ class SweepRuns:
         self._unlogged.pop(trial_id, None)
 
     def _note_logged(self, trial_id: str, run_id: str) -> None:
-        """Notes, once, how far a run found at a resume was logged before the sweep was killed."""
+        """Note, once, how far a run found at a resume was logged before the sweep was killed."""
         if self._found.pop(trial_id, None) is None:
             return
         history = self._client.get_metric_history(run_id, ITERATION)
@@ -242,7 +242,7 @@ class SweepRuns:
         return self._found.get(trial_id) in (FINISHED, FAILED)
 
     def skip_repeated(self, trial_id: str) -> None:
-        """Leaves out the rows that a trial, continued from a checkpoint, will report again."""
+        """Leave out the rows that a trial, continued from a checkpoint, will report again."""
         if trial_id in self._last_step:
             self._skip_until[trial_id] = self._last_step[trial_id]
 
@@ -285,14 +285,14 @@ class SweepRuns:
         self.write_rows(trial_id, [by_iteration[i] for i in sorted(by_iteration)])
 
     def end_run(self, trial_id: str, status: str) -> None:
-        """Ends a trial's run, unless it had been ended before a resume."""
+        """End a trial's run, unless it had been ended before a resume."""
         if trial_id in self.run_ids and not self._is_ended(trial_id):
             if trial_id in self._unlogged:  # it ended without a result
                 self._log(trial_id)
             self._client.set_terminated(self.run_ids[trial_id], status=status)
 
     def close_orphans(self, known: set[str]) -> None:
-        """Ends the runs of trials that were lost with the process that had made them."""
+        """End the runs of trials that were lost with the process that had made them."""
         for trial_id in set(self.run_ids) - known:
             self.write_rows(trial_id, [], {OUTCOME_TAG: "killed"})
             self.end_run(trial_id, KILLED)
@@ -361,7 +361,7 @@ class SweepRuns:
             log_results(self._client, *place, records, sweep.metric, sweep.mode)
 
     def end_parent(self, status: str) -> None:
-        """Ends the sweep's run, and notes there what MLflow has not got."""
+        """End the sweep's run, and note there what MLflow has not got."""
         if self.parent_run_id is None:
             return
         tags = {OUTCOME_TAG: status.lower(), NUM_TRIALS_TAG: str(len(self.run_ids))}

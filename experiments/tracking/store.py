@@ -59,7 +59,7 @@ def be_quiet() -> None:
 
 
 def connect(tracking_uri: str) -> MlflowClient:
-    """Return a client for `tracking_uri`; make or migrates an SQLite schema, once and quietly.
+    """Return a client for `tracking_uri`; make or migrate an SQLite schema, once and quietly.
 
     Raises:
         PreflightError: The URI's file or folder holds something else than MLflow's data. It is

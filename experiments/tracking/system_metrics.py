@@ -22,8 +22,8 @@ class SystemMetrics:
     readings are used, under its names, and handed to the queue.
 
     Args:
-        submit: takes each sample: values by metric name, `system/...`.
-        interval_s: seconds between samples; None takes MLflow's environment variable
+        submit: A function that takes each sample: values by metric name, `system/...`.
+        interval_s: Seconds between samples; None takes MLflow's environment variable
             MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL, or 10.
     """
 
@@ -37,7 +37,7 @@ class SystemMetrics:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread after a last sample, so that a short sweep has one, too."""
+        """End the thread after a last sample, so that a short sweep has one, too."""
         self._ended.set()
         self._thread.join(timeout=5.0)
 

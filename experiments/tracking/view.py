@@ -30,7 +30,7 @@ class VariedSettings:
     """Which parameters differ between the trials of a sweep, as they begin one by one.
 
     Args:
-        fixed: the settings that all trials share; what else they have is searched. Without it
+        fixed: The settings that all trials share; what else they have is searched. Without it
             only what differs counts.
     """
 
@@ -68,15 +68,15 @@ def share_view(
     """Write a sweep's view as a tag of its experiment, in place of the one there was.
 
     Args:
-        client: MLflow's.
-        experiment_id: of the sweep's runs.
-        key: by which the view is opened: the sweep's id.
-        run_id: of the sweep's run, whose children are shown.
-        name: what the view is called.
-        metric: the objective.
+        client: MLflow's client.
+        experiment_id: The experiment of the sweep's runs.
+        key: The key by which the view is opened: the sweep's id.
+        run_id: The sweep's run, whose children are shown.
+        name: The view's name.
+        metric: The objective.
         mode: "max" or "min".
-        settings: the parameters that differ between trials, the first ones as columns.
-        created_ms: when the sweep began, in milliseconds since 1970.
+        settings: The parameters that differ between trials, the first ones as columns.
+        created_ms: The time when the sweep began, in milliseconds since 1970.
     """
     shown = [accepted_key(setting) for setting in settings[:_MAX_SETTINGS]]
     while True:
@@ -180,9 +180,9 @@ def view_path(experiment_id: str, key: str, *, charts: bool = False) -> str:
     """Return the part of an address in MLflow's UI, from `#` on, that opens a view.
 
     Args:
-        experiment_id: of the sweep's runs.
-        key: the view's.
-        charts: whether it opens on the charts, not on the table.
+        experiment_id: The experiment of the sweep's runs.
+        key: The view's key.
+        charts: Whether it opens on the charts, not on the table.
     """
     asked = {"viewStateShareKey": key, **_WORKFLOW}
     if charts:

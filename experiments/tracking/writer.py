@@ -63,9 +63,9 @@ class MLflowWriter:
 
     Args:
         tracking_uri: MLflow's tracking URI, e.g. `sqlite:////abs/runs/mlflow.db` or `http://...`.
-        write_rows: writes a merged batch of metric rows and tags of one run, on the thread.
-        flush_interval_s: least seconds between two rounds of writing; rows merge meanwhile.
-        max_pending_metrics: above this many waiting values the oldest rows are dropped.
+        write_rows: A function that writes a batch of rows and tags of one run, on the thread.
+        flush_interval_s: Least seconds between two rounds of writing; rows merge meanwhile.
+        max_pending_metrics: Above this many waiting values the oldest rows are dropped.
     """
 
     def __init__(
@@ -153,11 +153,11 @@ class MLflowWriter:
         return request
 
     def close(self, timeout_s: float = 60.0, unreachable_timeout_s: float = 5.0) -> bool:
-        """Write what is queued, then ends the thread; return whether all was written.
+        """Write what is queued, then end the thread; return whether all was written.
 
         Args:
-            timeout_s: longest wait for one request of a server that answers.
-            unreachable_timeout_s: longest wait while it does not.
+            timeout_s: Longest wait for one request of a server that answers.
+            unreachable_timeout_s: Longest wait while it does not.
         """
         with self._changed:
             self._closing = True
@@ -244,7 +244,7 @@ class MLflowWriter:
                     logger.warning("MLflow at %s answers again.", self.shown_uri)
 
     def _handle(self, request: _Request, error: Exception) -> bool:
-        """Drop or requeues a failed request; return False if the server does not answer."""
+        """Drop or requeue a failed request; return False if the server does not answer."""
         request.attempts += 1
         code = getattr(error, "error_code", "")
         if is_connection_error(error):
@@ -298,7 +298,7 @@ class MLflowWriter:
             self._queue.clear()
 
     def already_told(self, kind: str) -> None:
-        """Leaves out the first warning of a kind, which somebody else has given."""
+        """Leave out the first warning of a kind, which somebody else has given."""
         self._warned.add(kind)
 
     def warn_once(self, kind: str, message: str) -> None:

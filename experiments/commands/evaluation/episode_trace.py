@@ -53,16 +53,16 @@ class TraceWriter(Watch):
 
     Args:
         path: The file.
-        observation_space: Of one environment.
-        action_space: Of one environment.
-        about: Goes into the metadata.
-        with_images: Also observations of more than `MAX_ELEMENTS` numbers.
+        observation_space: The observations of one environment.
+        action_space: The actions of one environment.
+        about: What goes into the metadata.
+        with_images: Whether to write observations, too, of more than `MAX_ELEMENTS` numbers.
 
     Attributes:
         left_out: Paths of the leaves of observations that are not written.
 
     Raises:
-        ExperimentError: if the file cannot be written.
+        ExperimentError: The file cannot be written.
     """
 
     wants_steps = True

@@ -33,11 +33,11 @@ class Evaluation:
     """What was played.
 
     Attributes:
-        source: Whose policy.
-        algorithm: That trained it.
-        environment: That it played in.
-        env_config: With which settings.
-        seed: Of the episodes.
+        source: Where the policy comes from.
+        algorithm: The algorithm that trained it.
+        environment: The environment that it played in.
+        env_config: The environment's settings.
+        seed: The seed of the episodes.
         num_envs: Slots that were stepped together.
         explore: Whether actions were sampled.
         episodes: Those that ended, in order.
@@ -99,7 +99,7 @@ def evaluate_folder(
         folder: An exported policy of any format, a checkpoint, a trial or a sweep, see
             `find_policy`.
         episodes: How many to play.
-        seed: Of the episodes.
+        seed: The seed of the episodes.
         env: The environment; by default the one of the training's evaluations.
         env_config: Changes to what the environment is made with in the training's evaluations; of
             another environment, all of it.
@@ -307,7 +307,7 @@ class _Shown(Watch):
 
 @contextmanager
 def shown_progress(total: int, console: Console) -> Iterator[Watch]:
-    """A bar that counts episodes; nothing where there is no terminal."""
+    """Show a bar that counts episodes; nothing where there is no terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (

@@ -31,7 +31,7 @@ class Summary:
 
     Attributes:
         episodes: How many.
-        mean: Of the returns.
+        mean: The mean of the returns.
         mean_interval: Student's t interval of the mean, 95 %: exact for normal returns, and by the
             central limit theorem close for many episodes of any.
         iqm: The interquartile mean of the returns.
@@ -40,7 +40,7 @@ class Summary:
         min: Lowest return.
         max: Highest return.
         length_mean: Mean number of steps.
-        steps: Of all episodes together.
+        steps: The steps of all episodes together.
         terminated: Episodes that the environment ended.
         truncated: Episodes that were cut off, by a time limit as a rule; one may be both.
     """
@@ -73,7 +73,7 @@ class Summary:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON; null for what is not finite, or an interval that there is not."""
+        """Return it as JSON; null for what is not finite, or an interval that there is not."""
         return {
             "episodes": self.episodes,
             "return_mean": finite_or_none(self.mean),
@@ -120,7 +120,7 @@ def summary_of(episodes: Sequence[EpisodeRecord]) -> Summary:
 
 
 def mean_interval(values: Any, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Student's t interval of the mean of independent values; NaN for fewer than two.
+    """Return Student's t interval of the mean of independent values; NaN for fewer than two.
 
     See `COVERAGE`.
     """

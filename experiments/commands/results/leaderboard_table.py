@@ -28,8 +28,8 @@ class LeaderboardTable:
 
     Args:
         frame: `analysis.leaderboard`'s.
-        metric: the objective.
-        num_trials: how many trials the sweep has; the frame may hold the best of them.
+        metric: The objective.
+        num_trials: How many trials the sweep has; the frame may hold the best of them.
     """
 
     def __init__(self, frame: pd.DataFrame, metric: str, num_trials: int) -> None:

@@ -194,7 +194,7 @@ def _show_failures(outcome: Outcome, console: Console) -> None:
 
 
 def show_seeds(spec: SweepSpec, console: Console) -> None:
-    """How the trials' values are to be read."""
+    """Say how the trials' values are to be read."""
     if spec.seeds is None:
         return
     count = len(spec.seeds.values)
@@ -203,7 +203,7 @@ def show_seeds(spec: SweepSpec, console: Console) -> None:
 
 
 def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
-    """The configurations of the final: the search's estimate, the held-out one, and the winner."""
+    """Show the configurations of the final: the search's estimate, the held-out one, the winner."""
     table = make_table(
         f"{spec.objective.metric}: the best configurations on {len(final.seeds)} held-out seeds",
         "search: the value at the end of the search's trial, and the best one that it ever "

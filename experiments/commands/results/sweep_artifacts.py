@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 def check_log_of_sweep(folder: Path) -> SweepSpec:
-    """Sees, before anything is written, that a sweep's results can be logged.
+    """See, before anything is written, that a sweep's results can be logged.
 
     Args:
-        folder: the sweep's.
+        folder: The sweep's folder.
 
     Returns:
         Its spec.
 
     Raises:
-        ExperimentError: it is no sweep's folder, MLflow was off, or does not answer.
+        ExperimentError: It is no sweep's folder, MLflow was off, or does not answer.
     """
     if is_mlflow(folder):
         raise ExperimentError(f"{folder} is in MLflow: give the sweep's folder, e.g. runs/<name>")
@@ -63,13 +63,13 @@ def log_artifacts_of_sweep(folder: Path) -> str:
     """Log a sweep's report, pictures, tables and best policy to its run, at any time after it.
 
     Args:
-        folder: the sweep's; the run is found by its trials.
+        folder: The sweep's folder; the run is found by its trials.
 
     Returns:
         What was logged where, in a line.
 
     Raises:
-        ExperimentError: it is no sweep's folder, MLflow was off, does not answer, or has no run of
+        ExperimentError: It is no sweep's folder, MLflow was off, does not answer, or has no run of
             this sweep.
     """
     spec = check_log_of_sweep(folder)
@@ -106,7 +106,7 @@ def log_artifacts_of_sweep(folder: Path) -> str:
 
 
 def parent_of(client: MlflowClient, experiment_id: str, sweep: Sweep) -> str | None:
-    """Id of the run whose children are a sweep's trials; None if the experiment has none."""
+    """Return the id of the run whose children are a sweep's trials; None if there is none."""
     for trial in sweep.trials:
         for run in find_runs(client, experiment_id, TRIAL_TAG, trial.trial_id):
             if PARENT_TAG in run.data.tags:

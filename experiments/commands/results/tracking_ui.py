@@ -133,7 +133,7 @@ def page_line(folder: Path, uri: str, address: str) -> str:
     Args:
         folder: A sweep's folder, which has a page of its own, or one that holds sweeps.
         uri: The store's tracking URI.
-        address: Of the UI, without a slash at the end.
+        address: The address of the UI, without a slash at the end.
 
     Returns:
         What the page is, and its address; "" if the store does not answer or has no experiment:

@@ -19,13 +19,13 @@ PICTURES = {
     "stateless_cartpole": "benchmarks/figures/recurrent_scores.png",
     "tuned/sac/halfcheetah": "benchmarks/figures/halfcheetah.png",
 }
-"""By spec, of what came out."""
+"""By spec, a picture of what came out."""
 
 _TUNED = "tuned/"
 
 
 def gallery() -> str:
-    """Both tables as Markdown."""
+    """Return both tables as Markdown."""
     names = spec_names()
     return "\n\n".join(
         (

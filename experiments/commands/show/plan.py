@@ -69,7 +69,7 @@ def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
 
 
 def show_plans(sweeps: list[Sweep], console: Console) -> None:
-    """One line for each sweep of a matrix; see `show_plan`."""
+    """Print a line for each sweep of a matrix; see `show_plan`."""
     lines = [f"# {len(sweeps)} sweeps, one after another:"]
     for sweep in sweeps:
         _check(sweep)

@@ -23,7 +23,7 @@ def short_spec(spec: SweepSpec) -> str:
 
 
 def short_data(spec: SweepSpec) -> dict[str, Any]:
-    """The spec as plain data of which `make_spec` makes an equal one, without its defaults."""
+    """Return the spec without its defaults, as data of which `make_spec` makes an equal one."""
     whole, own = spec_data(spec), spec_data(spec, defaults=False)
     for key in _TAGGED:
         if key in own:

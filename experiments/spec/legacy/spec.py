@@ -165,7 +165,7 @@ def _move(
 
 
 def flat_stop(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Criteria on metrics inside others, with their names joined by a slash."""
+    """Return criteria on metrics inside others with their names joined by a slash."""
     flat: dict[str, Any] = {}
     for key, value in stop.items():
         name = f"{prefix}{key}"
