@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -44,39 +44,27 @@ def run_specs(specs: Sequence[SweepSpec], *, dry_run: bool = False) -> None:
         )
 
 
-def resume_one(
-    folder: Path,
-    *,
-    num_samples: int | None,
-    stop: Mapping[str, float],
-    retry_errored: bool,
-    restart_errored: bool,
-    address: str | None,
-) -> None:
-    """Continue a sweep; see `experiments.resume`."""
-    outcome = resume_sweep(
-        folder,
-        num_samples=num_samples,
-        stop=stop,
-        retry_errored=retry_errored,
-        restart_errored=restart_errored,
-        address=address,
-        console=shell.errors(),
-        verbosity=shell.verbosity(),
-    )
+def resume_one(folder: Path, **changes: Any) -> None:
+    """Continue a sweep.
+
+    Args:
+        folder: The sweep's folder.
+        changes: Further arguments of `experiments.resume`.
+    """
+    outcome = resume_sweep(folder, **changes, console=shell.errors(), verbosity=shell.verbosity())
     _finish(outcome, load_sweep_spec(outcome.folder))
 
 
-def resume_all(folder: Path, *, retry_errored: bool, address: str | None) -> None:
-    """Continue a matrix; see `resume_matrix`."""
+def resume_all(folder: Path, **changes: Any) -> None:
+    """Continue a matrix.
+
+    Args:
+        folder: The matrix's folder.
+        changes: Further arguments of `resume_matrix`.
+    """
     _finish_matrix(
         resume_matrix(
-            folder,
-            retry_errored=retry_errored,
-            address=address,
-            console=shell.errors(),
-            verbosity=shell.verbosity(),
-            after=_show,
+            folder, **changes, console=shell.errors(), verbosity=shell.verbosity(), after=_show
         )
     )
 

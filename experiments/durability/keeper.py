@@ -197,6 +197,8 @@ class SweepKeeper(tune.Callback):
         self._dirty = True
         self._touch(trial)
 
+    on_trial_recover = on_trial_start
+
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **_: Any
     ) -> None:
@@ -207,10 +209,6 @@ class SweepKeeper(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._dirty = self._trial_ended = True
-        self._touch(trial)
-
-    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        self._dirty = True
         self._touch(trial)
 
     def on_trial_result(

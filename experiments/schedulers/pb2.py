@@ -18,13 +18,7 @@ import numpy as np
 
 from experiments.internals.tune import select_by_bandit
 from experiments.schedulers.kind import Parts
-from experiments.schedulers.mutation import (
-    Check,
-    first_valid,
-    from_unit,
-    searched_value,
-    to_unit,
-)
+from experiments.schedulers.mutation import Check, first_valid, from_unit, searched_value, to_unit
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
 from experiments.spec.scheduler_schema import Pb2Scheduler

@@ -73,10 +73,10 @@ def _composed(
         for key, section in own.data.items():
             if isinstance(section, dict) and any(keyword in section for keyword in KEYWORDS):
                 inner = Document(section, document.source)
-                _copy_places(document, (key,), inner, ())
+                copy_places(document, (key,), inner, ())
                 whole = _composed(inner, folder, chain, read, is_spec=False)
                 own.data[key] = whole.data
-                _copy_places(whole, (), own, (key,))
+                copy_places(whole, (), own, (key,))
     merge(result, own)
     return result
 
@@ -164,7 +164,8 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
-def _copy_places(origin: Document, path: KeyPath, target: Document, to: KeyPath) -> None:
+def copy_places(origin: Document, path: KeyPath, target: Document, to: KeyPath) -> None:
+    """Give what lies at `to` in one document the places of what lies at `path` in another."""
     for known, place in origin.lines.items():
         if known[: len(path)] == path:
             target.lines[(*to, *known[len(path) :])] = place

@@ -23,7 +23,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.spec.compose import merge
+from experiments.spec.compose import copy_places, merge
 from experiments.spec.schema import SweepSpec
 from experiments.spec.section import shown_count
 from search_spaces.documents import Document, KeyPath
@@ -224,7 +224,5 @@ def _over(document: Document, axis: Axis, index: int) -> Document:
     origin = axis.origins[index]
     for depth in range(1, len(axis.path)):
         over.lines[axis.path[:depth]] = document.place(origin)
-    for known, place in document.lines.items():
-        if known[: len(origin)] == origin:
-            over.lines[(*axis.path, *known[len(origin) :])] = place
+    copy_places(document, origin, over, axis.path)
     return over

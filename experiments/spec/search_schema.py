@@ -6,14 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from experiments.spec.section import (
-    MAX_TRIALS,
-    Count,
-    FilePath,
-    Probability,
-    Section,
-    sections_of,
-)
+from experiments.spec.section import MAX_TRIALS, Count, FilePath, Probability, Section, sections_of
 
 
 class WarmStart(Section):

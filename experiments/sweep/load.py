@@ -15,6 +15,7 @@ import numpy as np
 from experiments.activity import doing
 from experiments.schedulers.kind import check_pair, check_scheduler
 from experiments.search.kind import check_search
+from experiments.spec.callback_classes import check_callbacks
 from experiments.spec.compose import compose
 from experiments.spec.files import find_spec, is_python_file
 from experiments.spec.legacy.spec import from_legacy, is_legacy
@@ -37,7 +38,6 @@ from experiments.spec.shape import (
     trainable_of,
     validate,
 )
-from experiments.sweep.callback_checks import check_callbacks
 from experiments.sweep.config_checks import (
     check_config,
     check_mlflow,
@@ -49,8 +49,7 @@ from experiments.sweep.config_checks import (
     take_grids_from_config,
 )
 from experiments.sweep.env_checks import check_env
-from experiments.sweep.seed_checks import check_final, check_seeds
-from experiments.sweep.trainable_checks import settle_trainable
+from experiments.sweep.trainable_checks import check_final, check_seeds, settle_trainable
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
 from search_spaces.yaml_values import dump_yaml

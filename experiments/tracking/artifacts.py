@@ -26,17 +26,9 @@ from analysis.results.mlflow_tags import (
 from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 from experiments.environment_file import ENVIRONMENT_FILE
-from experiments.spec.paths import (
-    BEST_FOLDER,
-    FINAL_FILE,
-    REPORT_FILE,
-    SPEC_FILE,
-)
+from experiments.spec.paths import BEST_FOLDER, FINAL_FILE, REPORT_FILE, SPEC_FILE
 from experiments.tracking.names import BEST_ARTIFACT
-from experiments.tracking.store import (
-    is_connection_error,
-    log_batch,
-)
+from experiments.tracking.store import is_connection_error, log_batch
 from experiments.tracking.view import share_view, view_path
 from experiments.trial_info import PRUNED
 

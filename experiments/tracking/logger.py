@@ -55,12 +55,7 @@ from experiments.tracking.runs import SweepInfo, SweepRuns
 from experiments.tracking.store import Row
 from experiments.tracking.system_metrics import SystemMetrics
 from experiments.tracking.writer import MAX_PENDING_METRICS, MLflowWriter
-from experiments.trial_info import (
-    error_cause,
-    numeric_metrics,
-    trial_folder,
-    was_pruned,
-)
+from experiments.trial_info import error_cause, numeric_metrics, trial_folder, was_pruned
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -243,18 +238,11 @@ class MLflowLogger(tune.Callback):
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._guard(self._reconcile, trials)
 
-    def on_trial_start(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._guard(self._start_trial, trial)
 
     def on_trial_result(
-        self,
-        iteration: int,
-        trials: list[Trial],
-        trial: Trial,
-        result: dict[str, Any],
-        **info: Any,
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
     ) -> None:
         self._guard(self._queue_result, trial, result)
 
@@ -263,14 +251,10 @@ class MLflowLogger(tune.Callback):
     ) -> None:
         self._guard(self._end_trial, trial, FINISHED)
 
-    def on_trial_error(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._guard(self._end_trial, trial, FAILED)
 
-    def on_trial_recover(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         self._guard(self._recover_trial, trial)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:

@@ -406,7 +406,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "experiments.running",
     ),
     "experiments.cli": (
+        "experiments.errors",
         "experiments.stop_signals",
+        "experiments.terminal",
         "experiments.commands",
     ),
     "analysis.credentials": (),

@@ -9,26 +9,15 @@ from analysis.credentials import scrubbed
 from analysis.home import expanded
 from analysis.reachable import check_tracking
 from analysis.results.load import is_mlflow, load_sweep
-from analysis.results.mlflow_tags import (
-    PARENT_TAG,
-    TRIAL_TAG,
-)
+from analysis.results.mlflow_tags import PARENT_TAG, TRIAL_TAG
 from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 from experiments.errors import ExperimentError
-from experiments.spec.paths import (
-    BEST_FOLDER,
-    SPEC_FILE,
-    tracking_uri,
-)
+from experiments.spec.paths import BEST_FOLDER, SPEC_FILE, tracking_uri
 from experiments.sweep.folder import load_sweep_spec
 from experiments.tracking.artifacts import log_results
 from experiments.tracking.names import BEST_ARTIFACT
-from experiments.tracking.store import (
-    connect,
-    find_runs,
-    first_line,
-)
+from experiments.tracking.store import connect, find_runs, first_line
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from experiments.errors import SpecWarning
+from experiments.spec.compose import copy_places
 from experiments.spec.legacy.config import modernise
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
@@ -159,9 +160,7 @@ def _move(
     if parent.get(path[-1], value) != value:
         raise source.error(place, f"{place[-1]!r} is given twice (also as {'.'.join(path)})")
     parent[path[-1]] = value
-    for known, written in source.lines.items():
-        if known[: len(place)] == place:
-            target.lines[(*path, *known[len(place) :])] = written
+    copy_places(source, place, target, path)
 
 
 def flat_stop(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from analysis import leaderboard
 from analysis.ranking.held_out import Candidate
-from experiments.commands.results.leaderboard_table import LeaderboardTable
-from experiments.commands.results.summary import show_final
+from experiments.commands.results.summary import LeaderboardTable, show_final
 from experiments.running.final import Final
 from experiments.sweep.load import make_spec
 
