@@ -31,8 +31,8 @@ def trial_threads(config: AlgorithmConfig, trial_info: Any) -> int:
     """Return as many as the process has CPUs: a scheduler may give it more than the config.
 
     Args:
-        config: The algorithm's.
-        trial_info: Tune's, if it is a trial.
+        config: The algorithm's config.
+        trial_info: What Tune tells of its trial, if it is one.
     """
     given = getattr(getattr(trial_info, "trial_resources", None), "head_cpus", 0)
     cpus = max(given, config.num_cpus_for_main_process)
@@ -47,7 +47,7 @@ def make_env(
     """Return all slots of the in-process env runner; with actors one, to read the spaces from.
 
     Args:
-        config: The algorithm's.
+        config: The algorithm's config.
         video_folder: Where `record_env` writes, if it does.
         validate: Raises for an environment that the algorithm does not take.
     """
@@ -80,10 +80,10 @@ def make_policy(
     """Return the policy of a config for the spaces of an environment, or those that settings give.
 
     Args:
-        config: The algorithm's.
-        env: Has the spaces.
+        config: The algorithm's config.
+        env: The environment that has the spaces.
         module: What the policy is made of, see `Algorithm.module_options`.
-        seed: Of the initial weights.
+        seed: The seed of the initial weights.
         weights: Those that it will be given, see `Policy`.
     """
     resolved = config.resolve()
@@ -133,19 +133,15 @@ def make_learners(
 
     Args:
         existing: Of the trial before in this process: actors that fit are used again, others end.
-        config: The algorithm's.
-        policies: By module id.
+        config: The algorithm's config.
+        policies: The policies by module id.
         make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
-        connectors: What happens to rollouts before, by module id.
-        seed: Of the learner's random stream.
+        connectors: What happens to rollouts before they are learned from, by module id.
+        seed: The seed of the learner's random stream.
     """
-    if isinstance(existing, RemoteLearnerGroup) and existing.fits(config):
-        existing.rebuild(config, policies, make_learner, seed)
-        return existing
-    if existing is not None:
-        existing.stop()
+    actors = existing.handed_over(config) if isinstance(existing, RemoteLearnerGroup) else None
     if config.num_learners:
-        return RemoteLearnerGroup(config, policies, make_learner, seed)
+        return RemoteLearnerGroup(config, policies, make_learner, seed, actors)
     learners = {m: make_learner(config, policy.module) for m, policy in policies.items()}
     return LocalLearnerGroup(LearnerWorker(config, policies, learners, connectors, seed))
 
@@ -163,8 +159,8 @@ def make_env_runners(
     Args:
         existing: Those of the trial before in this process: actors that fit are used again, others
             end.
-        config: The algorithm's.
-        policy: The learner's.
+        config: The algorithm's config.
+        policy: The learner's policy.
         env: What the env runner of this process steps; with actors it is closed.
         seed: The root of the env runners' random streams.
         video_folder: Where videos go; None if there are none.
@@ -183,9 +179,9 @@ def video_folder(
     """Return where `record_env` writes, None if it does not.
 
     Args:
-        config: The algorithm's.
-        trial_id: Of the trial, if it is one.
-        storage: Tune's, if it is one.
+        config: The algorithm's config.
+        trial_id: The id of the trial, if it is one.
+        storage: Tune's storage of the trial, if it is one.
         logdir: The working folder.
     """
     record = config.record_env

@@ -46,7 +46,7 @@ def check_named_code(config: AlgorithmConfig) -> None:
 
 
 def _functions(config: AlgorithmConfig) -> Iterator[tuple[str, Any]]:
-    """Settings that take functions, each with what it gives."""
+    """Yield the settings that take functions, each with what it gives."""
     for name in (*_FUNCTIONS, *CONNECTOR_SETTINGS):
         for entry in entries(config[name]):
             yield name, entry.get("type") if isinstance(entry, dict) else entry

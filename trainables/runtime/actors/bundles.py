@@ -12,13 +12,12 @@ from ray.util import get_current_placement_group
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.actors.feasibility import check_cluster, shown
+from trainables.runtime.actors.process import ActorOptions
 
 DRIVER = "driver"
 ENV_RUNNERS = "env_runners"
 EVALUATION_ENV_RUNNERS = "evaluation_env_runners"
 LEARNERS = "learners"
-
-ANY_BUNDLE = -1  # Ray's way to say it
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,7 @@ class Bundles:
 
     def __init__(self, config: AlgorithmConfig):
         self._strategy = config.placement_strategy
+        self._env_vars = dict(config.extra_python_environs_for_worker or {})
         self.roles = _roles(config)
 
     def request(self) -> PlacementGroupFactory:
@@ -84,19 +84,16 @@ class Bundles:
         before = list(self.roles)[: list(self.roles).index(role)]
         return sum(self.roles[name].num_bundles for name in before)
 
-    def index(self, role: str, number: int) -> int:
-        """Return the index of the bundle of one process.
+    def options(self, role: str, num_threads: int = 1) -> ActorOptions:
+        """Return what each process of a role is started with.
 
         Args:
-            role: The kind of the process.
-            number: Which one, from 1.
-
-        Returns:
-            -1, any bundle, for a process that needs nothing.
+            role: The kind of the processes.
+            num_threads: How many methods one runs at the same time.
         """
-        if not self.roles[role].needs:
-            return ANY_BUNDLE
-        return self.first_index(role) + number - 1
+        needs = dict(self.roles[role].needs)
+        cpus, gpus = needs.pop("CPU", 0), needs.pop("GPU", 0)
+        return ActorOptions(cpus, gpus, needs, self._env_vars, num_threads)
 
     def check_room(self) -> None:
         """See that all actors fit on the cluster together; else some would wait, without a word.
@@ -189,5 +186,5 @@ def reserved(trial_info: Any) -> dict[str, float]:
 
 
 def _some(resources: dict[str, Any]) -> dict[str, float]:
-    """Without what is not needed."""
+    """Return resources without what is not needed."""
     return {name: float(amount) for name, amount in resources.items() if amount}

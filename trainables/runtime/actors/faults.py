@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Self
 
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.actors.group import BUILD, ActorFailure, ActorGroup, Reply
 
@@ -31,6 +33,17 @@ class FaultTolerance:
         self._work = work
         self._ignore, self._num_consecutive = ignore, num_consecutive
         self._failures: Counter[int] = Counter()
+
+    @classmethod
+    def of(cls, config: AlgorithmConfig, role: str, work: str) -> Self:
+        """Return what a config's settings say of actors that sample or evaluate."""
+        return cls(
+            role,
+            work,
+            ignore=config.ignore_env_runner_failures,
+            restart=config.restart_failed_env_runners,
+            num_consecutive=config.num_consecutive_env_runner_failures_tolerance,
+        )
 
     def answered(self, reply: Reply) -> None:
         """Note an answer."""

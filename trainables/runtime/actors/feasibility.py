@@ -69,7 +69,7 @@ def cluster_may_grow() -> bool:
 def placement_problem(
     bundles: Sequence[Resources], strategy: str, nodes: Sequence[Resources]
 ) -> str | None:
-    """Why the bundles cannot be placed on the nodes even if these are idle; None if they can.
+    """Return why bundles cannot be placed on the nodes even if these are idle, or None.
 
     Args:
         bundles: The resources of each bundle.
@@ -132,7 +132,7 @@ def _packs(
     exclusive: bool,
     budget: int = 20_000,
 ) -> bool:
-    """Whether the bundles can be distributed over the nodes: exact within `budget` placements."""
+    """Tell whether bundles can be distributed over the nodes: exact within `budget` placements."""
     if len(bundles) > _MOST_TRIED:
         return True  # too many to try: let Ray decide
     ordered = sorted(bundles, key=lambda bundle: -sum(bundle.values()))

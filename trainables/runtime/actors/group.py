@@ -76,7 +76,7 @@ class ActorGroup:
     Args:
         actor_class: The class, made without arguments; then its method `build` is called.
         count: Number of actors.
-        arguments: Those of `build`, for an index and the number of its restarts so far.
+        arguments: Gives those of `build`, for an index and the number of its restarts so far.
         role: What they are, in messages.
         options: What each process is started with.
         first_bundle: The bundle of actor 1 if this process runs in a placement group; the others
@@ -127,11 +127,6 @@ class ActorGroup:
     def failed(self) -> list[int]:
         """Actors that are gone."""
         return [index for index, member in self._members.items() if member.actor is None]
-
-    @property
-    def num_restarts(self) -> int:
-        """How many actors were made in place of others, over all indices."""
-        return sum(member.num_restarts for member in self._members.values())
 
     def restarts(self, index: int) -> int:
         """Return how often an actor was made again."""
@@ -330,7 +325,7 @@ class ActorGroup:
         return request
 
     def _waiting(self) -> dict[Any, tuple[int, _Request]]:
-        """Actor and first request of each reference that is waited for.
+        """Return actor and first request of each reference that is waited for.
 
         Not those behind them: the answers of one actor may arrive in another order.
         """
@@ -355,7 +350,7 @@ class ActorGroup:
     def _done(
         self, waiting: dict[Any, tuple[int, _Request]], until: float | None
     ) -> list[tuple[int, _Request]]:
-        """Request that are answered; wait for one until then, or until one is overdue."""
+        """Return requests that are answered; wait for one until then, or until one is overdue."""
         due = [at for member in self._members.values() if (at := _due(member)) is not None]
         limit = min([*due, *([] if until is None else [until])], default=None)
         done, others = ray.wait(list(waiting), num_returns=1, timeout=_remaining(limit))
@@ -415,7 +410,7 @@ class ActorGroup:
         return Reply(index, request.method, (value, *others) if others else value, error)
 
     def _raised(self, index: int, error: RayTaskError) -> Exception:
-        """What an actor's method raised: its own exception, which says where it comes from."""
+        """Return what an actor's method raised, its own exception, with where it comes from."""
         cause = error.cause
         frames = [line for line in str(error).splitlines() if line.startswith("  ")]
         if not isinstance(cause, Exception):
@@ -433,7 +428,7 @@ def _remaining(until: float | None) -> float | None:
 
 
 def _due(member: _Member) -> float | None:
-    """When an actor must have answered the first of its requests; None if it has for ever."""
+    """Return when an actor must have answered its first request; None if it has for ever."""
     if not member.requests or member.requests[0].timeout_s is None:
         return None
     return member.owes_since + member.requests[0].timeout_s

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import ray
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from trainables.core.errors import ConfigError
-from trainables.runtime.actors.bundles import ANY_BUNDLE
 from trainables.runtime.actors.feasibility import check_cluster, shown
+
+_ANY_BUNDLE = -1  # Ray's way to say it
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class ActorOptions:
     """What each actor's process is started with.
 
     Attributes:
-        num_cpus: May be a fraction, as the others.
+        num_cpus: CPUs, perhaps a fraction, as the others.
         num_gpus: GPUs that the process sees.
         resources: Custom resources of the cluster.
         env_vars: Environment variables.
@@ -32,18 +33,6 @@ class ActorOptions:
     resources: Mapping[str, float] = field(default_factory=dict)
     env_vars: Mapping[str, str] = field(default_factory=dict)
     num_threads: int = 1
-
-    @classmethod
-    def of(
-        cls,
-        needs: Mapping[str, float],
-        env_vars: Mapping[str, str] | None = None,
-        num_threads: int = 1,
-    ) -> Self:
-        """Return the options of a process with these resources, by Ray's names."""
-        others = {name: amount for name, amount in needs.items() if name not in ("CPU", "GPU")}
-        cpus, gpus = needs.get("CPU", 0), needs.get("GPU", 0)
-        return cls(cpus, gpus, others, dict(env_vars or {}), num_threads)
 
     @property
     def needs(self) -> dict[str, float]:
@@ -74,7 +63,7 @@ class ActorProcesses:
         if self._group is not None:
             strategy = PlacementGroupSchedulingStrategy(
                 self._group,
-                placement_group_bundle_index=bundle if options.needs else ANY_BUNDLE,
+                placement_group_bundle_index=bundle if options.needs else _ANY_BUNDLE,
             )
         return self._remote_class.options(
             num_cpus=options.num_cpus,

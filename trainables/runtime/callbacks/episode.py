@@ -215,7 +215,7 @@ def _of_slot(batch: Any, slot: int) -> Any:
 
 
 def _info_of_slot(infos: dict[str, Any], slot: int) -> dict[str, Any]:
-    """Gymnasium batches infos by key, and says under `_key` which slots have it."""
+    """Return a slot's info: gymnasium batches them, and says under `_key` which slots have one."""
     found = {}
     for key, values in infos.items():
         has = infos.get(f"_{key}")

@@ -129,7 +129,7 @@ def _check(env: gym.Env, mask_key: str) -> None:
 
 
 def _allowed_action(actions: spaces.Space, obs: Any, mask_key: str) -> Any:
-    """A random action that the observation's mask allows; None if such a one cannot be drawn."""
+    """Draw an action that the observation's mask allows; None if there is none to be drawn."""
     mask = obs.get(mask_key) if isinstance(obs, dict) else None
     if mask is None:
         return actions.sample()

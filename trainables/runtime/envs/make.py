@@ -151,7 +151,7 @@ def evaluation_options(
 
 
 def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
-    """A class of vector environments, gymnasium's native one where there is one, or slots apart."""
+    """Make a class of vector environments, gymnasium's native one if there is one, or slots."""
     creator, options = first.creator, first.options
     if isinstance(creator, type) and issubclass(creator, VectorEnv):
         _check_vector_options(first.name, options)
@@ -233,7 +233,7 @@ def _check_vector_options(name: str, options: EnvOptions) -> None:
 
 
 def _resolve(env: EnvName) -> EnvSpec | Callable[..., Any]:
-    """A spec of gymnasium's registry, or what makes one environment (or a VectorEnv class)."""
+    """Return a spec of gymnasium's registry, or what makes an environment or all slots."""
     if env is None:
         raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")
     if not isinstance(env, str):
@@ -254,7 +254,7 @@ def _resolve(env: EnvName) -> EnvSpec | Callable[..., Any]:
 
 
 def _resolve_in_module(env: str) -> EnvSpec | Callable[..., Any]:
-    """`module:name`: a class or callable, or a gymnasium id that importing the module registers."""
+    """Return what `module:name` is: code, or a gymnasium id that importing the module registers."""
     module, _, name = env.partition(":")
     try:
         return resolve_callable(env)
@@ -265,7 +265,7 @@ def _resolve_in_module(env: str) -> EnvSpec | Callable[..., Any]:
 
 
 def _resolve_dotted(env: str) -> Callable[..., Any]:
-    """`package.module.Class`, which is `package.module:Class` in the reference's words."""
+    """Return what `package.module.Class` is: the reference's words for `package.module:Class`."""
     module, _, name = env.rpartition(".")
     try:
         found: Callable[..., Any] = resolve_callable(f"{module}:{name}")

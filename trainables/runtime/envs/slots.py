@@ -90,7 +90,7 @@ class SlotMaker:
     options: EnvOptions = field(default_factory=EnvOptions)
 
     def __call__(self) -> gym.Env:
-        """The environment with all that belongs around it.
+        """Make the environment with all that belongs around it.
 
         Raises:
             ConfigError: naming the environment and what is wrong with it.

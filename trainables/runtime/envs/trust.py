@@ -50,7 +50,7 @@ def environment_doubts(values: Mapping[str, Any], within: str = "") -> Iterator[
 
 
 def _is_known(env: str) -> bool:
-    """Whether it is gymnasium's own or of a known package, whose arguments are known to be data."""
+    """Tell whether it is of a known package or gymnasium's own: its arguments are data."""
     if is_tune_name(env):  # a user's code is made of it
         return False
     register(env)
@@ -58,7 +58,7 @@ def _is_known(env: str) -> bool:
 
 
 def _is_plain(value: Any, *, words: bool) -> bool:
-    """Whether the only texts in a tree of dicts and lists are words, if these are allowed at all.
+    """Tell whether the only texts in a tree of dicts and lists are words, if these are allowed.
 
     What else a checkpoint can hold is numbers, and names of code, which are judged by themselves.
     """

@@ -84,13 +84,7 @@ class EvaluationGroup(CallsWorkers):
             self.local_env_runner = EvaluationRunner(config, policy)
             return
         warn_of_idle_actors(config)
-        faults = FaultTolerance(
-            ROLE,
-            "play",
-            ignore=config.ignore_env_runner_failures,
-            restart=config.restart_failed_env_runners,
-            num_consecutive=config.num_consecutive_env_runner_failures_tolerance,
-        )
+        faults = FaultTolerance.of(config, ROLE, "play")
         recipe = policy.recipe
 
         def arguments(index: int, num_restarts: int) -> tuple[Any, ...]:
@@ -245,7 +239,7 @@ class EvaluationGroup(CallsWorkers):
         )
 
     def _wait(self, actors: FaultTolerantActors, timeout_s: float) -> None:
-        """Until all is played, or nobody is left, or time is up."""
+        """Wait until all is played, or nobody is left, or time is up."""
         until = time.monotonic() + timeout_s
         group = actors.group
         self._let_finish(group)
@@ -273,7 +267,7 @@ class EvaluationGroup(CallsWorkers):
         return not self._plan.missing(self._played, self._expected_length)
 
     def _let_finish(self, actors: ActorGroup) -> None:
-        """Training is done: what is endless ends with the first part that is played, or here."""
+        """Let what is endless end with the first part that is played, or here: training is done."""
         if self._plan.is_endless:
             self._finish(actors, at_once=False)
 
@@ -323,7 +317,7 @@ class EvaluationGroup(CallsWorkers):
     # ------------------------------------------------------------------ actors
 
     def _wait_until_built(self, actors: FaultTolerantActors) -> None:
-        """For all at first, so that an evaluation is dealt out; later, for any.
+        """Wait for all actors at first, so that an evaluation is dealt out; later, for any.
 
         Raises:
             RuntimeError: if none is left and none is made again.
@@ -416,9 +410,8 @@ def _playing(actors: ActorGroup) -> list[int]:
 
 
 def _process(config: AlgorithmConfig) -> ActorOptions:
-    """What an actor's process is started with: a second thread can end what the first plays."""
-    needs = Bundles(config).roles[EVALUATION_ENV_RUNNERS].needs
-    return ActorOptions.of(needs, config.extra_python_environs_for_worker, num_threads=2)
+    """Return what an actor is started with: a second thread can end what the first plays."""
+    return Bundles(config).options(EVALUATION_ENV_RUNNERS, num_threads=2)
 
 
 def _left(duration_fn: Callable[[int], int], results: list[EvaluationResult], unit: str) -> int:

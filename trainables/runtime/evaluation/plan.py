@@ -83,7 +83,7 @@ class EvaluationPlan:
 
     def parts_from(self, first: int, step: int) -> Iterator[Part]:
         """Yield the parts of an endless plan for one of `step` players."""
-        return (self._part(number) for number in count(first, step))
+        return (Part(number, self._num_slots) for number in count(first, step))
 
     def missing(
         self, played: Mapping[int, EvaluationResult], expected_length: float, at_least: int = 1
@@ -134,9 +134,6 @@ class EvaluationPlan:
         weights = _equal_players(played, num_players) if self.is_endless else None
         return replace(EvaluationResult.joined(parts), weights=weights)
 
-    def _part(self, number: int) -> Part:
-        return Part(number, self._num_slots)
-
     def _is_whole(self, played: Mapping[int, EvaluationResult]) -> bool:
         """Tell whether the first parts, without a gap, have all timesteps."""
         steps = 0
@@ -161,7 +158,7 @@ def part_seed(root: np.random.SeedSequence, number: int) -> np.random.SeedSequen
 
 
 def _equal_players(played: Mapping[int, EvaluationResult], num_players: int) -> np.ndarray:
-    """Weights of episodes, in order of their parts: each player that has ended one counts equal."""
+    """Return weights of episodes, in order of their parts: all players that ended one are equal."""
     players = np.concatenate(
         [np.full(len(played[number].returns), number % num_players) for number in sorted(played)]
     )

@@ -232,7 +232,7 @@ class LocalLearnerGroup:
 
 
 def fetched(data: Any) -> Any:
-    """Data with what its references to Ray objects stand for; of a list, what is not lost.
+    """Return data with what its references to Ray objects stand for; of a list, what is not lost.
 
     Raises:
         DataLost: if nothing is left.

@@ -17,7 +17,6 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import LEARNERS, Bundles
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, ActorHung, Reply
-from trainables.runtime.actors.process import ActorOptions
 from trainables.runtime.learners.actor import LearnerActor, WorkerRecipe, shares
 from trainables.runtime.learners.group import DataLost
 from trainables.runtime.learners.process_ranks import LOOPBACK, RankLost
@@ -70,6 +69,7 @@ class RemoteLearnerGroup:
             weights in `pull_weights`.
         make_learner: Makes the learner of a module by the config.
         seed: The seed of the learners' random stream.
+        existing: Actors of another config whose processes fit this one.
 
     Attributes:
         num_restarts: How often the learners were made again.
@@ -81,58 +81,11 @@ class RemoteLearnerGroup:
         policies: dict[str, Policy],
         make_learner: Callable[[AlgorithmConfig, Any], Any],
         seed: int,
+        existing: ActorGroup | None = None,
     ):
-        self._prepare(config, policies, make_learner, seed)
-        bundles = Bundles(config)
-        self._actors = ActorGroup(
-            LearnerActor,
-            config.num_learners,
-            lambda index, restarts: (self._recipe,),
-            role="learner",
-            options=ActorOptions.of(
-                bundles.roles[LEARNERS].needs, config.extra_python_environs_for_worker
-            ),
-            first_bundle=bundles.first_index(LEARNERS),
-            build_timeout_s=_BUILD_TIMEOUT_S,
-        )
-        try:
-            self._begin()
-        except BaseException:
-            self.stop()  # else the actors would keep the trial's bundles for ever
-            raise
-
-    def rebuild(
-        self,
-        config: AlgorithmConfig,
-        policies: dict[str, Policy],
-        make_learner: Callable[[AlgorithmConfig, Any], Any],
-        seed: int,
-    ) -> None:
-        """Start over with another config, in the same processes; `fits` says whether it can."""
-        self._prepare(config, policies, make_learner, seed)
-        self._actors.rebuild(lambda index, restarts: (self._recipe,))
-        try:
-            self._begin()
-        except LearnersLost:  # to the trial before, perhaps: one hangs in its update
-            self._end()
-            self._actors.restore()
-            self._begin()
-
-    def fits(self, config: AlgorithmConfig) -> bool:
-        """Tell whether these processes are what a config asks for."""
-        return _processes(config) == _processes(self._recipe.config)
-
-    def _prepare(
-        self,
-        config: AlgorithmConfig,
-        policies: dict[str, Policy],
-        make_learner: Callable[[AlgorithmConfig, Any], Any],
-        seed: int,
-    ) -> None:
+        recipes = {m: policy.recipe for m, policy in policies.items()}
         self._policies = policies
-        self._recipe = WorkerRecipe(
-            config, {m: policy.recipe for m, policy in policies.items()}, make_learner, seed
-        )
+        self._recipe = WorkerRecipe(config, recipes, make_learner, seed)
         self._generator = torch.Generator().manual_seed(seed)
         self.num_restarts = self._num_failures = 0
         # References to the policies' states after the last finished update, and to those that the
@@ -141,6 +94,39 @@ class RemoteLearnerGroup:
         self._pulled: Any = None
         self._remembering: _Request | None = None
         self._forget_requests()
+        if existing is None:
+            bundles = Bundles(config)
+            self._actors = ActorGroup(
+                LearnerActor,
+                config.num_learners,
+                lambda index, restarts: (self._recipe,),
+                role="learner",
+                options=bundles.options(LEARNERS),
+                first_bundle=bundles.first_index(LEARNERS),
+                build_timeout_s=_BUILD_TIMEOUT_S,
+            )
+        else:
+            self._actors = existing
+            existing.rebuild(lambda index, restarts: (self._recipe,))
+        try:
+            try:
+                self._begin()
+            except LearnersLost:
+                if existing is None:
+                    raise
+                self._end()  # to the trial before, perhaps: one hangs in its update
+                self._actors.restore()
+                self._begin()
+        except BaseException:
+            self.stop()  # else the actors would keep the trial's bundles for ever
+            raise
+
+    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
+        """Stop, but for actor processes that fit another config; these are returned."""
+        if _processes(config) == _processes(self._recipe.config):
+            return self._actors
+        self.stop()
+        return None
 
     def _begin(self) -> None:
         """Wait for the learners; they begin with the weights of the trial's policies."""

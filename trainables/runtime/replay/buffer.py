@@ -228,7 +228,7 @@ class ReplayBuffer:
         return _as_tensors(columns) | self._obs("obs", obs) | self._obs("next_obs", next_obs)
 
     def _obs(self, name: str, rows: np.ndarray) -> Batch:
-        """Stored observations as columns of tensors: one of a plain space, else one a leaf."""
+        """Return observations as columns of tensors: one of a plain space, else one a leaf."""
         if self._layout.is_plain:
             return {name: torch.from_numpy(rows)}
         return tree_columns(name, _as_tensors(self._layout.leaves(rows)))
@@ -289,7 +289,7 @@ class ReplayBuffer:
     def _draw(
         self, batch_size: int, num_batches: int, beta: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Valid rows and their importance weights, `[num_batches * batch_size]`."""
+        """Draw valid rows and their importance weights, `[num_batches * batch_size]`."""
         if not self.num_steps:
             raise ConfigError(
                 "the replay buffer is empty: raise num_steps_sampled_before_learning_starts"
@@ -301,7 +301,7 @@ class ReplayBuffer:
         return drawn.reshape(-1), importance_weights(leaves, beta).reshape(-1)
 
     def _draw_uniformly(self, count: int) -> np.ndarray:
-        """Valid rows, each equally likely, with replacement: by rejection where most are valid."""
+        """Draw valid rows with replacement, equally likely: by rejection where most are valid."""
         valid = self._ring.columns["valid"][: self._ring.filled * self.num_slots]
         drawn = np.empty(0, np.int64)
         if 4 * self.num_steps > len(valid):

@@ -84,7 +84,7 @@ class SumTree:
 
 
 def _below(positions: np.ndarray, ends: np.ndarray | float) -> np.ndarray:
-    """Positions that rounding has put on or past their end, just before it."""
+    """Put positions that rounding has put on or past their end just before it."""
     return np.minimum(positions, np.nextafter(ends, 0))
 
 

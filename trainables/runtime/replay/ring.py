@@ -148,7 +148,7 @@ class Ring:
         return changed[slots:], new["valid"].reshape(-1)
 
     def _mark_runs(self, rows: np.ndarray) -> None:
-        """Where a window runs on to the next row: both are valid, and no episode ends between."""
+        """Mark where windows run on: a row and the next are valid, and no episode ends between."""
         done = self.columns["terminated"].take(rows) | self.columns["truncated"].take(rows)
         both = self._valid.take(rows) & self._valid.take(self.next(rows))
         self._runs_on[rows] = both & ~done
@@ -159,7 +159,7 @@ class Ring:
         return slice(first, first + length * self.num_slots)
 
     def _spans(self, start: int, length: int) -> Iterator[tuple[slice, slice]]:
-        """`length` positions from `start` on as one or two runs of rows, each with its times."""
+        """Yield `length` positions from `start` as one or two runs of rows, each with its times."""
         first = min(length, self.num_positions - start)
         yield self._span(start, first), slice(0, first)
         if first < length:
@@ -255,5 +255,5 @@ def _with_sentinel(column: np.ndarray) -> np.ndarray:
 
 
 def _flat(column: np.ndarray) -> np.ndarray:
-    """`[T, N, ...]` as `[T * N, ...]`."""
+    """Return `[T, N, ...]` as `[T * N, ...]`."""
     return column.reshape(-1, *column.shape[2:])

@@ -163,7 +163,7 @@ class QuantizedStore:
 
 
 def _levels(space: gym.Space) -> np.ndarray | None:
-    """What lies between two of 256 levels, None if a space is no Box of floats that has bounds."""
+    """Return the step between 256 levels, None if a space is no Box of floats with bounds."""
     if not (isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)):
         return None
     with np.errstate(over="ignore"):

@@ -320,7 +320,7 @@ class EnvRunner(Worker):
         self._resets_next = done
 
     def _state_stride(self, num_steps: int) -> int:
-        """Rows from one stored state to the next, 0 of a policy that has none."""
+        """Return the rows from one stored state to the next, 0 of a policy that has none."""
         if self.policy.is_recurrent:  # where episodes begin is not known in advance
             return self._resolved.state_stride if self._whole is None else 1
         return num_steps if self.policy.has_state else 0  # the frames before the first row

@@ -174,7 +174,7 @@ class CircularBuffer(Generic[T]):
         return entry.batch
 
     def _next(self) -> int | None:
-        """The age of the batch that is drawn next: the least used one, of these the newest."""
+        """Return the age of the batch to be drawn next: the least used, of these the newest."""
         least: tuple[int, int] | None = None
         for age, entry in enumerate(self._entries):
             if entry is None or entry.num_uses >= self._allowance(age):

@@ -16,7 +16,6 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import ENV_RUNNERS, Bundles
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
-from trainables.runtime.actors.process import ActorOptions
 from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample, child_seed, tasks_of
@@ -66,20 +65,14 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
                 config.num_env_runners,
                 self._build_arguments,
                 role=ROLE,
-                options=_actor_options(config),
+                options=Bundles(config).options(ENV_RUNNERS),
                 first_bundle=Bundles(config).first_index(ENV_RUNNERS),
                 build_timeout_s=config.env_runner_restore_timeout_s,
             )
         else:
             self._group = existing
             existing.rebuild(self._build_arguments)
-        faults = FaultTolerance(
-            ROLE,
-            "sample",
-            ignore=config.ignore_env_runner_failures,
-            restart=config.restart_failed_env_runners,
-            num_consecutive=config.num_consecutive_env_runner_failures_tolerance,
-        )
+        faults = FaultTolerance.of(config, ROLE, "sample")
         self._actors = FaultTolerantActors(
             self._group, faults, config.env_runner_health_probe_timeout_s, self._welcome
         )
@@ -255,11 +248,7 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
         return None
 
 
-def _actor_options(config: AlgorithmConfig) -> ActorOptions:
-    needs = Bundles(config).roles[ENV_RUNNERS].needs
-    return ActorOptions.of(needs, config.extra_python_environs_for_worker)
-
-
 def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:
     """Return what an actor's process was started for; actors are kept only if it stays the same."""
-    return config.num_env_runners, _actor_options(config), config.env_runner_restore_timeout_s
+    options = Bundles(config).options(ENV_RUNNERS)
+    return config.num_env_runners, options, config.env_runner_restore_timeout_s

@@ -127,7 +127,7 @@ class WholeEpisodes:
         )
 
     def _joined(self) -> Rollout:
-        """All that is held as one."""
+        """Return all that is held as one."""
         first, last = self._held[0], self._held[-1]
         if first is last:
             return first

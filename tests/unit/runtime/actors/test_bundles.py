@@ -13,9 +13,7 @@ from trainables import DQNConfig, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.ppo import PPO
 from trainables.runtime.actors.bundles import (
-    DRIVER,
     ENV_RUNNERS,
-    EVALUATION_ENV_RUNNERS,
     LEARNERS,
     Bundles,
     reserved,
@@ -46,9 +44,6 @@ def test_every_role_has_its_bundles_in_order() -> None:
     assert request.bundles == [{"CPU": 2}, *[env_runner] * 3, learner, learner]
     assert request.strategy == "SPREAD"
     assert [bundles.first_index(role) for role in bundles.roles] == [0, 1, 3, 4]
-    assert bundles.index(ENV_RUNNERS, 2) == 2
-    assert bundles.index(EVALUATION_ENV_RUNNERS, 1) == 3
-    assert bundles.index(LEARNERS, 2) == 5
     text = bundles.help()
     assert "1 driver of 2 CPU (num_cpus_for_main_process)" in text
     assert "2 env runners of 1 CPU, 0.25 GPU, 1 simulator (num_env_runners, " in text
@@ -104,7 +99,6 @@ def test_who_needs_nothing_has_no_bundle() -> None:
     )
     assert bundles.request().bundles == [{"CPU": 1}, {"CPU": 1}]
     assert bundles.first_index(ENV_RUNNERS) == 0
-    assert bundles.index(ENV_RUNNERS, 1) == 0
     idle = Bundles(
         PPOConfig()
         .env_runners(num_env_runners=2, num_cpus_per_env_runner=0)
@@ -112,9 +106,8 @@ def test_who_needs_nothing_has_no_bundle() -> None:
         .learners(num_learners=1)
     )
     assert idle.request().bundles == [{"CPU": 1}, {"CPU": 1}]
-    assert idle.index(ENV_RUNNERS, 2) == -1
-    assert idle.index(LEARNERS, 1) == 1
-    assert idle.index(DRIVER, 1) == 0
+    assert idle.options(ENV_RUNNERS).needs == {}
+    assert (idle.first_index(LEARNERS), idle.options(LEARNERS).needs) == (1, {"CPU": 1})
 
 
 def test_a_trial_without_any_resources_is_refused() -> None:

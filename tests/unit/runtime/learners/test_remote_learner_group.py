@@ -183,7 +183,9 @@ def test_weights_that_are_lost_are_those_of_the_last_state(group: Any, policy: W
 def test_learners_that_hang_in_another_trial_are_replaced(group: Any, policy: Weights) -> None:
     group._actors.hangs = {1}
     before = dict(group._actors.learners)
-    group.rebuild(group._recipe.config, {"p": policy}, None, seed=2)
+    config, given = group._recipe.config, dict[str, Any](p=policy)
+    existing = group.handed_over(config)
+    group = RemoteLearnerGroup(config, given, lambda config, module: None, 2, existing)
     assert group.run(update, {}) == "update 1"
     assert not set(before.values()) & set(group._actors.learners.values())
     assert group.num_restarts == 0

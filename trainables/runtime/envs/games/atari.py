@@ -140,7 +140,7 @@ class AtariGame:
         return AtariGames(games, p.episodic_life)
 
     def _preprocessed(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Arguments where `Preprocessing` says how many frames are skipped, whatever the id."""
+        """Return arguments without the id's frameskip, which `Preprocessing` has."""
         return {**{k: v for k, v in self.arguments.items() if k != "frameskip"}, **given}
 
 

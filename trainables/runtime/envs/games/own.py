@@ -25,7 +25,7 @@ _SEEN = slice(0, None, 2)  # of position, velocity, angle, angular velocity
 
 
 def _without_velocities(obs: np.ndarray) -> np.ndarray:
-    """Position and angle of observations `[..., 4]`, `[..., 2]`."""
+    """Return position and angle, `[..., 2]`, of observations `[..., 4]`."""
     return obs[..., _SEEN]
 
 

@@ -155,7 +155,7 @@ def _described(error: Exception) -> ProcessError:
 
 
 def _die_with_parent() -> None:
-    """Also while the environment is busy: the parent's end of this pipe closes with the parent."""
+    """End with the parent, whose end of this pipe closes then, also while a step is made."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

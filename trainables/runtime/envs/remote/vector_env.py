@@ -202,7 +202,7 @@ class RemoteVectorEnv(VectorEnv):
                 return answer
 
     def _replace(self, index: int, error: SlotDiedError) -> None:
-        """A new process for a slot, told to begin an episode with the slot's task.
+        """Start a new process for a slot, told to begin an episode with the slot's task.
 
         Raises:
             SlotDiedError: if that is not wanted, or has happened too often in a row.
