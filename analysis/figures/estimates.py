@@ -21,13 +21,14 @@ class Estimate:
     """One row.
 
     Attributes:
-        name: The name of what is estimated.
+        name: The name of what is estimated; of a long one the middle is left out.
         value: The estimate; NaN draws nothing but the points.
         low: Lower end of its interval; NaN where there is none.
         high: Upper end.
         points: The single values that it is made of.
         other: Another estimate of the same, drawn beside it.
         best: Whether the row stands out.
+        detail: What the hover text says in place of the name.
         color: Its colour, by default blue for the best and orange for the others.
     """
 
@@ -38,6 +39,7 @@ class Estimate:
     points: np.ndarray = field(default_factory=lambda: np.empty(0))
     other: float | None = None
     best: bool = False
+    detail: str = ""
     color: str = ""
 
     @property
@@ -137,7 +139,7 @@ def _add_values(
         error_x={"type": "data", "symmetric": False, "color": color, "thickness": 2.5, "width": 6,
                  "array": small(np.nan_to_num(high - values)),
                  "arrayminus": small(np.nan_to_num(values - low))},
-        text=[f"<b>{theme.plain(e.name)}</b><br>{_words(e)}" for _, e in chosen],
+        text=[f"<b>{theme.plain(e.detail or e.name)}</b><br>{_words(e)}" for _, e in chosen],
         hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
 

@@ -71,10 +71,21 @@ def draw_groups(found: Sequence[Group], metric: str) -> list[go.Figure] | None:
         return None
     estimates = []
     for place, group in enumerate(found, start=1):
+        values = ", ".join(label(value) for value in group.settings.values())
         settings = ", ".join(f"{name} = {label(v)}" for name, v in group.settings.items())
-        name = f"{place}: {settings}" if settings else "all runs"
-        values = np.array(list(group.values.values()), float)
-        estimates.append(Estimate(name, group.iqm, group.low, group.high, values, best=place == 1))
+        estimates.append(
+            Estimate(
+                f"{place}: {values}" if values else "all runs",
+                group.iqm,
+                group.low,
+                group.high,
+                np.array(list(group.values.values()), float),
+                best=place == 1,
+                detail=f"{place}: {settings}" if settings else "",
+            )
+        )
+    names = ", ".join(f"`{name}`" for name in found[0].settings)
+    rows = f"Rows: {names}. " if names else ""
     seeds = max(len(group.values) for group in found)
     return [
         draw_estimates(
@@ -83,7 +94,7 @@ def draw_groups(found: Sequence[Group], metric: str) -> list[go.Figure] | None:
             value_name="IQM, interval",
             points_name="seeds",
             alt=f"The last values of {plural(len(found), 'configuration')} on {seeds} seeds.",
-            caption=f"Lines: the {interval_label(seeds)}. {interval_caution(seeds)}".strip(),
+            caption=f"{rows}Lines: the {interval_label(seeds)}. {interval_caution(seeds)}".strip(),
             title="Last values on each seed",
         )
     ]

@@ -84,7 +84,10 @@ def test_a_seed_for_each_trial_makes_a_row_for_each_configuration() -> None:
     assert figures is not None
     assert named(figures[0])["seeds"].x.tolist() == [4, 6, 1]
     texts = [annotation.text for annotation in figures[0].layout.annotations]
-    assert texts == ["<b>1: lr = 0.001</b>", "5 (4 to 6)", "all runs", "1 (1 to 1)"]
+    assert texts == ["<b>1: 0.001</b>", "5 (4 to 6)", "all runs", "1 (1 to 1)"]
+    assert figures[0].layout.meta["caption"].startswith("Rows: `lr`. Lines:")
+    hovered = [trace.text[0] for trace in figures[0].data if trace.text is not None]
+    assert "<b>1: lr = 0.001</b><br>5 (4 to 6)" in hovered
     assert draw_groups([], METRIC) is None
 
 
