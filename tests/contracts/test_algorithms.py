@@ -1,5 +1,6 @@
 """What every algorithm must do. A new algorithm passes this suite before anything else."""
 
+import ast
 import gc
 import json
 import math
@@ -24,6 +25,7 @@ from small_runs import (
     without_clocks,
 )
 
+import trainables
 from experiments.commands.evaluation.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
 from trainables.core.errors import ConfigError
@@ -38,6 +40,17 @@ algorithms = pytest.mark.parametrize("name", algorithm_names())
 
 def build(name: str, env: Any = "CartPole-v1", **more: Any) -> Algorithm:
     return get_algorithm(name)(config=settings_of(name, env, **more))
+
+
+def test_every_file_of_an_algorithm_is_in_the_registry() -> None:
+    """A class with a config of its name beside it is an algorithm."""
+    for path in Path(trainables.__file__).parent.glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+        for name in classes:
+            line = f"from trainables.{path.stem} import {name}, {name}Config"
+            is_known = name in algorithm_names() or f"{name}Config" not in classes
+            assert is_known, f"trainables/__init__.py needs the line: {line}"
 
 
 @algorithms
