@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import gymnasium as gym
@@ -78,10 +80,7 @@ class ObservationLayout:
             rows[...] = obs
             return
         for path, keys in self._keys.items():
-            leaf = obs
-            for key in keys:
-                leaf = leaf[key]
-            rows[path][...] = leaf
+            rows[path][...] = reduce(getitem, keys, obs)
         for name in self._extras:
             rows[name][...] = 0 if extras is None or name not in extras else extras[name]
 
@@ -99,9 +98,7 @@ class ObservationLayout:
             obs = [obs]
         if not batched or (isinstance(obs, list) and PLAIN not in self.leaf_spaces):
             obs = _stacked(self.space, obs)
-        first: Any = obs
-        for key in next(iter(self._keys.values()), ()):
-            first = first[key]
+        first: Any = reduce(getitem, next(iter(self._keys.values())), obs)
         rows = self.empty((len(first),))
         self.write(rows, obs, extras)
         return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -206,38 +207,29 @@ def _is_wide(leaf: gym.Space) -> bool:
 def _vector_encoder(leaf: gym.Space, dtype: torch.dtype) -> tuple[Callable[[Tensor], Tensor], int]:
     """Return what makes vectors of a leaf's values, and their width."""
     if isinstance(leaf, gym.spaces.Discrete):
-        return _OneHot([int(leaf.n)], [int(leaf.start)], rank=0, dtype=dtype), int(leaf.n)
+        start = torch.tensor([int(leaf.start)])
+        return partial(_one_hot, [int(leaf.n)], start, 0, dtype), int(leaf.n)
     if isinstance(leaf, gym.spaces.MultiDiscrete):
         nvec = [int(n) for n in leaf.nvec.ravel()]
-        start = [int(n) for n in np.broadcast_to(leaf.start, leaf.nvec.shape).ravel()]
-        return _OneHot(nvec, start, rank=leaf.nvec.ndim, dtype=dtype), sum(nvec)
+        starts = np.broadcast_to(leaf.start, leaf.nvec.shape).ravel()
+        start = torch.tensor([int(n) for n in starts])
+        return partial(_one_hot, nvec, start, leaf.nvec.ndim, dtype), sum(nvec)
     width = math.prod(leaf.shape or ())
-    return _Flatten(len(leaf.shape or ()), width, dtype), width
+    return partial(_flat, len(leaf.shape or ()), width, dtype), width
 
 
-class _Flatten:
-    """Arrays of some rank as vectors."""
-
-    def __init__(self, rank: int, width: int, dtype: torch.dtype):
-        self._rank, self._width, self._dtype = rank, width, dtype
-
-    def __call__(self, values: Tensor) -> Tensor:
-        if self._rank == 1:
-            return values.to(self._dtype)
-        leading = values.shape[: values.dim() - self._rank]
-        return values.reshape(*leading, self._width).to(self._dtype)
+def _flat(rank: int, width: int, dtype: torch.dtype, values: Tensor) -> Tensor:
+    """Return arrays of some rank as vectors."""
+    if rank == 1:
+        return values.to(dtype)
+    return values.reshape(*values.shape[: values.dim() - rank], width).to(dtype)
 
 
-class _OneHot:
-    """Integers as one-hot vectors, those of an array side by side."""
-
-    def __init__(self, nvec: list[int], start: list[int], rank: int, dtype: torch.dtype):
-        self._nvec, self._rank, self._dtype = nvec, rank, dtype
-        self._start = torch.tensor(start)
-
-    def __call__(self, values: Tensor) -> Tensor:
-        leading = values.shape[: values.dim() - self._rank]
-        index = values.reshape(*leading, len(self._nvec)).to(torch.int64)
-        index = index - self._start.to(values.device)
-        columns = [one_hot(part, n) for part, n in zip(index.unbind(-1), self._nvec, strict=True)]
-        return torch.cat(columns, -1).to(self._dtype)
+def _one_hot(
+    nvec: list[int], start: Tensor, rank: int, dtype: torch.dtype, values: Tensor
+) -> Tensor:
+    """Return integers as one-hot vectors, those of an array side by side."""
+    leading = values.shape[: values.dim() - rank]
+    index = values.reshape(*leading, len(nvec)).to(torch.int64) - start.to(values.device)
+    columns = [one_hot(part, n) for part, n in zip(index.unbind(-1), nvec, strict=True)]
+    return torch.cat(columns, -1).to(dtype)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import gymnasium as gym
@@ -53,12 +55,7 @@ def leaf_keys(space: gym.Space) -> dict[str, Keys]:
 
 def leaves_of(space: gym.Space, tree: Any) -> dict[str, Any]:
     """Return the leaves of a tree that is nested as a space is, by path."""
-    leaves = {}
-    for path, keys in leaf_keys(space).items():
-        leaves[path] = tree
-        for key in keys:
-            leaves[path] = leaves[path][key]
-    return leaves
+    return {path: reduce(getitem, keys, tree) for path, keys in leaf_keys(space).items()}
 
 
 def tree_of_leaves(space: gym.Space, leaves: Mapping[str, Any]) -> Any:

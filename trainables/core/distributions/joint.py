@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -32,11 +33,12 @@ class Joint(Distribution):
         self.action_shape = (sum(self._actions),)
         dtypes = {part.action_dtype for part in self._parts}
         self.action_dtype = torch.int64 if dtypes == {torch.int64} else torch.float32
-        columns, start = [], 0
-        for part in self._parts:
-            columns += [start + column for column in part.log_std_inputs]
-            start += part.num_inputs
-        self.log_std_inputs = tuple(columns)
+        starts = accumulate(self._inputs, initial=0)
+        self.log_std_inputs = tuple(
+            start + column
+            for part, start in zip(self._parts, starts, strict=False)
+            for column in part.log_std_inputs
+        )
 
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._joined(inputs, lambda part, own: part.sample(own, generator))

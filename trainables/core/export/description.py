@@ -43,8 +43,8 @@ def graph_description(
     return {
         "kind": _KIND,
         "format_version": FORMAT_VERSION,
-        "inputs": [_spec_to_json(spec) for spec in graph.inputs],
-        "outputs": [_spec_to_json(spec) for spec in outputs],
+        "inputs": [asdict(spec) for spec in graph.inputs],
+        "outputs": [asdict(spec) for spec in outputs],
         "states": graph.state_pairs,
         "episode_start": _EPISODE_START,
         "batch_axis": 0,
@@ -120,10 +120,6 @@ def _is_json(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _spec_to_json(spec: TensorSpec) -> dict[str, Any]:
-    return {**asdict(spec), "shape": list(spec.shape)}
 
 
 def _version() -> str | None:

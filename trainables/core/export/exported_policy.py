@@ -250,8 +250,10 @@ class ExportedPolicy:
         }
 
     def _actions_of(self, outputs: dict[str, np.ndarray]) -> Any:
-        leaves = {path: _plain(outputs[name]) for path, name in self._action_names.items()}
-        return tree_of_leaves(self.action_space, leaves)
+        leaves = {path: outputs[name] for path, name in self._action_names.items()}
+        # As numpy's usual type of the kind: onnxruntime's integers are `longlong`.
+        usual = {path: a.view(np.dtype(a.dtype.name)) for path, a in leaves.items()}
+        return tree_of_leaves(self.action_space, usual)
 
 
 def _refuse_exploring(explore: bool) -> None:
@@ -260,11 +262,6 @@ def _refuse_exploring(explore: bool) -> None:
             "explore = True is not possible with an exported graph, which takes the most "
             "likely actions; allowed: False, or the policy's own folder (format policy)"
         )
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    """Return an array of numpy's usual type of its kind: onnxruntime's integers are `longlong`."""
-    return array.view(np.dtype(array.dtype.name))
 
 
 class GraphObservations:

@@ -200,7 +200,7 @@ class ParameterNoise(Explorer):
         given = settings.target_distance
         self.target_distance = default_target(distribution) if given is None else given
         self._copy: PolicyModule | None = None
-        self._noise: tuple[int, list[Tensor]] = (_UNDRAWN, [])
+        self._noise: tuple[int, list[Tensor]] = (_UNDRAWN, [])  # its seed, and what it drew
 
     def initial_values(self) -> dict[str, Any]:
         return {"stddev": self.settings.initial_stddev}
@@ -224,7 +224,8 @@ class ParameterNoise(Explorer):
             return module
         kept = self.start(1) if slots is None else slots
         if kept["seed"].item() == _UNDRAWN:
-            kept["seed"].fill_(_draw_seed(generator))
+            device = "cpu" if generator is None else generator.device
+            kept["seed"].copy_(torch.randint(2**62, (1,), generator=generator, device=device))
         seed = int(kept["seed"].item())
         if self._noise[0] != seed:
             own = torch.Generator(next(module.parameters()).device).manual_seed(seed)
@@ -323,11 +324,6 @@ def default_target(distribution: Distribution) -> float:
 
 def _draw_noise(module: PolicyModule, generator: torch.Generator | None) -> list[Tensor]:
     return [normal(p.shape, p, generator) for p in module.acting_parameters()]
-
-
-def _draw_seed(generator: torch.Generator | None) -> int:
-    device = "cpu" if generator is None else generator.device
-    return int(torch.randint(2**62, (1,), generator=generator, device=device).item())
 
 
 def normal(shape: torch.Size, like: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
@@ -121,19 +122,16 @@ class Policy(ComputesActions):
     @property
     def recipe(self) -> dict[str, Any]:
         """The arguments that a copy of this policy is made with; its state is apart."""
-        spaces = {"observation_space": self.observation_space, "action_space": self.action_space}
-        return spaces | self.options
+        return self._spaces | self.options
+
+    @property
+    def _spaces(self) -> dict[str, gym.Space]:
+        return {"observation_space": self.observation_space, "action_space": self.action_space}
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write this policy to a folder that `load` serves: JSON and safetensors."""
-        state = {
-            "observation_space": self.observation_space,
-            "action_space": self.action_space,
-            "options": self.options,
-            "metadata": self.metadata,
-            **self.get_state(),
-        }
-        save_state(Path(folder), _FILE, state)
+        own = {"options": self.options, "metadata": self.metadata}
+        save_state(Path(folder), _FILE, self._spaces | own | self.get_state())
         return Path(folder)
 
     @classmethod
