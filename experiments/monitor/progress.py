@@ -14,10 +14,10 @@ from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from analysis.numbers import clock, large, short
 from analysis.results.rows import flatten
 from experiments.activity import nothing_to_tell
-from experiments.monitor.live_order import LiveOrder
 from experiments.monitor.progress_budget import Budget, Speeds
 from experiments.monitor.progress_table import STATUS_STYLE, TrialRow, TrialTable
 from experiments.monitor.progress_text import (
+    LiveOrder,
     Standing,
     searched_settings,
     select_rows,

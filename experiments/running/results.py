@@ -6,6 +6,7 @@ The sweep's results are read once, when they are first asked for, and handed to 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -129,10 +130,9 @@ def write_results(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -
         _export(sweep, outcome, mlflow)
     outcome.succeeded = _succeeded(sweep, outcome)
     if not outcome.all_failed:
-        _draw_curves(sweep, outcome)
-        _draw_effects(sweep, outcome)
-        _draw_lineage(sweep, outcome)
-        _write_pareto(sweep, outcome)
+        for write in (_draw_curves, _draw_effects, _draw_lineage, _write_pareto):
+            with suppress(ResultsError):  # there is no result to draw: the leaderboard says why
+                write(sweep, outcome)
     if outcome.num_trials:
         outcome.report = write_page(outcome)
 
@@ -216,10 +216,7 @@ def _draw_curves(sweep: Sweep, outcome: Outcome) -> None:
     from analysis.plots.curves import plot_learning_curves
 
     picture, objective = outcome.folder / CURVES_FILE, sweep.spec.objective
-    try:
-        plot_learning_curves(outcome.records, objective.metric, picture, mode=objective.mode)
-    except ResultsError:  # no result to draw; why is told with the leaderboard
-        return
+    plot_learning_curves(outcome.records, objective.metric, picture, mode=objective.mode)
     outcome.curves = picture
 
 
@@ -231,13 +228,10 @@ def _draw_effects(sweep: Sweep, outcome: Outcome) -> None:
     from analysis.plots.effects import plot_effects
 
     objective = sweep.spec.objective
-    try:
-        effects = effects_frame(outcome.records, objective.metric, objective.mode)
-        if not effects.empty:
-            outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
-            outcome.effects_table = effects
-    except ResultsError:  # no result; why is told with the leaderboard
-        return
+    effects = effects_frame(outcome.records, objective.metric, objective.mode)
+    if not effects.empty:
+        outcome.effects = plot_effects(effects, out=outcome.folder / EFFECTS_FILE)
+        outcome.effects_table = effects
 
 
 def _draw_lineage(sweep: Sweep, outcome: Outcome) -> None:
@@ -248,10 +242,7 @@ def _draw_lineage(sweep: Sweep, outcome: Outcome) -> None:
 
     metric, mode = sweep.spec.objective.metric, sweep.spec.objective.mode
     picture = outcome.folder / LINEAGE_PICTURE
-    try:
-        outcome.lineage = plot_lineage(outcome.records, metric, picture, mode=mode)
-    except ResultsError:  # no trial was replaced, or none had a result
-        return
+    outcome.lineage = plot_lineage(outcome.records, metric, picture, mode=mode)
 
 
 def _write_pareto(sweep: Sweep, outcome: Outcome) -> None:
@@ -263,15 +254,12 @@ def _write_pareto(sweep: Sweep, outcome: Outcome) -> None:
 
     objectives = [(o.metric, o.mode) for o in sweep.spec.objectives]
     file = outcome.folder / PARETO_TABLE
-    try:
-        front = pareto_front(outcome.records, objectives)
-        front.to_csv(file, index=False)
-        outcome.pareto, outcome.pareto_table = file, front
-        if len(objectives) == 2:
-            picture = outcome.folder / PARETO_FILE
-            outcome.pareto_picture = plot_pareto(outcome.records, objectives, picture)
-    except ResultsError:  # no result; why is told with the leaderboard
-        return
+    front = pareto_front(outcome.records, objectives)
+    front.to_csv(file, index=False)
+    outcome.pareto, outcome.pareto_table = file, front
+    if len(objectives) == 2:
+        picture = outcome.folder / PARETO_FILE
+        outcome.pareto_picture = plot_pareto(outcome.records, objectives, picture)
 
 
 def write_page(outcome: Outcome) -> Path | None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from experiments.schedulers.kind import PLACE, SchedulerKind, limit_of
+from experiments.schedulers.kind import PLACE, Draft, SchedulerKind, limit_of
 from experiments.spec.scheduler_schema import AshaScheduler, HyperBandScheduler
-from experiments.spec.schema import SweepSpec
-from search_spaces.documents import Document
-from search_spaces.space import SearchSpace
 
 Options = TypeVar("Options", AshaScheduler, HyperBandScheduler)
 
@@ -16,17 +13,15 @@ Options = TypeVar("Options", AshaScheduler, HyperBandScheduler)
 class HalvingKind(SchedulerKind[Options]):
     """Successive halving: of the trials at a rung the best go on."""
 
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
-        options = self.options
+    def complete(self, draft: Draft) -> None:
+        spec, options = draft.spec, self.options
         limit = spec.stop.get(options.time_attr)
         if options.max_t is None:
-            options.max_t = int(limit_of(document, spec, options.time_attr, "max_t"))
+            options.max_t = int(limit_of(draft, options.time_attr, "max_t"))
         if options.grace_period is None:
             options.grace_period = max(1, int(options.max_t / options.reduction_factor**2))
         if options.grace_period > options.max_t:
-            raise document.error(
+            raise draft.document.error(
                 (*PLACE, "grace_period"),
                 f"scheduler: grace_period = {options.grace_period} is above max_t = "
                 f"{options.max_t} ({options.time_attr})",

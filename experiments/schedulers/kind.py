@@ -39,6 +39,23 @@ class Parts:
     check: Callable[[dict[str, Any]], None] | None
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A spec that is being checked.
+
+    Attributes:
+        document: The document that it was read from, in which errors point.
+        spec: The spec; its scheduler is completed in place.
+        space: The search space.
+        trainable: The trainable class.
+    """
+
+    document: Document
+    spec: SweepSpec
+    space: SearchSpace
+    trainable: Any
+
+
 class SchedulerKind(Generic[Options]):
     """One kind of scheduler; a subclass lies in the module with the name of its algorithm.
 
@@ -67,18 +84,14 @@ class SchedulerKind(Generic[Options]):
         """The name of the algorithm that decides which trials end."""
         return str(self.options.algorithm)  # type: ignore[attr-defined]  # each section has it
 
-    def check(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
+    def check(self, draft: Draft) -> None:
         """Check the options against the rest of the spec.
 
         Raises:
             SpecError: The scheduler cannot run this sweep.
         """
 
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
+    def complete(self, draft: Draft) -> None:
         """Fill in the options that follow from the rest of the spec, budgets above all.
 
         Raises:
@@ -107,16 +120,16 @@ def scheduler_kind(options: Section) -> SchedulerKind[Any]:
     return kind_of(options, SchedulerKind)
 
 
-def limit_of(document: Document, spec: SweepSpec, time_attr: str, option: str) -> float:
+def limit_of(draft: Draft, time_attr: str, option: str) -> float:
     """Return the stop criterion that a budget is derived from.
 
     Raises:
         SpecError: There is none, so that the option itself must be given.
     """
-    limit = spec.stop.get(time_attr)
+    limit = draft.spec.stop.get(time_attr)
     if limit is None or limit < 1:
-        name = spec.scheduler.algorithm
-        raise document.error(PLACE, f"scheduler: {name} needs {option}, or stop.{time_attr}")
+        name = draft.spec.scheduler.algorithm
+        raise draft.document.error(PLACE, f"scheduler: {name} needs {option}, or stop.{time_attr}")
     return limit
 
 
@@ -150,8 +163,9 @@ def check_scheduler(
     kind = scheduler_kind(spec.scheduler)
     if kind.pauses:
         _require_stored_buffer(document, spec, space, trainable)
-    kind.check(document, spec, space, trainable)
-    kind.complete(document, spec, space, trainable)
+    draft = Draft(document, spec, space, trainable)
+    kind.check(draft)
+    kind.complete(draft)
     if kind.needs_all and spec.max_concurrent is not None:
         raise document.error(
             ("max_concurrent",),

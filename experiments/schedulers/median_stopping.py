@@ -9,21 +9,16 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import MedianStoppingRule, TrialScheduler
 
 from experiments.internals.tune import metric_of, time_attr_of
-from experiments.schedulers.kind import Parts, SchedulerKind, limit_of
+from experiments.schedulers.kind import Draft, Parts, SchedulerKind, limit_of
 from experiments.spec.scheduler_schema import MedianStoppingScheduler
-from experiments.spec.schema import SweepSpec
-from search_spaces.documents import Document
-from search_spaces.space import SearchSpace
 
 
 class MedianStoppingKind(SchedulerKind[MedianStoppingScheduler]):
     """Stops a trial whose best is below the median of the others' running means."""
 
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
+    def complete(self, draft: Draft) -> None:
         if self.options.grace_period is None:
-            limit = limit_of(document, spec, self.options.time_attr, "grace_period")
+            limit = limit_of(draft, self.options.time_attr, "grace_period")
             self.options.grace_period = max(1, int(limit / 10))
 
     def build(self, parts: Parts) -> MedianStopping:

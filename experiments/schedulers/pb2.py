@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.internals.tune import select_by_bandit
-from experiments.schedulers.kind import Parts
+from experiments.schedulers.kind import Draft, Parts
 from experiments.schedulers.mutation import Check, first_valid, from_unit, searched_value, to_unit
 from experiments.schedulers.population import PopulationTraining
 from experiments.schedulers.population_kind import PopulationKind, mutated_parameters
 from experiments.spec.scheduler_schema import Pb2Scheduler
-from experiments.spec.schema import SweepSpec
 from search_spaces.conditions import look_up
-from search_spaces.documents import Document
 from search_spaces.parameter import Parameter, assign
 from search_spaces.space import SearchSpace
 
@@ -38,14 +36,12 @@ _JITTER = 0.1  # around the model's choice, where that is not a valid configurat
 class Pb2(PopulationKind[Pb2Scheduler]):
     """A Gaussian process chooses the mutations, of continuous settings."""
 
-    def check(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
-        super().check(document, spec, space, trainable)
-        for parameter in mutated_parameters(space, self.options.mutations):
+    def check(self, draft: Draft) -> None:
+        super().check(draft)
+        for parameter in mutated_parameters(draft.space, self.options.mutations):
             if parameter.domain.kind not in ("uniform", "loguniform") or parameter.conditions:
                 kind = "conditional ones" if parameter.conditions else parameter.domain.kind
-                raise document.error(
+                raise draft.document.error(
                     ("search_space", parameter.key),
                     f"{parameter.key}: pb2 models continuous settings, not {kind}; "
                     "use uniform or loguniform, leave it out of scheduler.mutations, or use "

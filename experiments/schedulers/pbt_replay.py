@@ -13,14 +13,12 @@ from ray.tune.schedulers import TrialScheduler
 from analysis.home import expanded
 from analysis.names import ENV_STEPS
 from experiments.schedulers.acting_scheduler import ActingScheduler
-from experiments.schedulers.kind import PLACE, Parts, SchedulerKind
+from experiments.schedulers.kind import PLACE, Draft, Parts, SchedulerKind
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.scheduler_schema import PbtReplayScheduler
-from experiments.spec.schema import SweepSpec
 from search_spaces.conditions import look_up
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.parameter import assign
-from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -37,11 +35,9 @@ class PbtReplay(SchedulerKind[PbtReplayScheduler]):
     fixed_size = "it repeats the schedule of one trial"
     fixed_budget = "the schedule that it repeats ends with the budget"
 
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
+    def complete(self, draft: Draft) -> None:
         """Fill in the schedule, and check that its settings are the trainable's, and free."""
-        options = self.options
+        options, document, space = self.options, draft.document, draft.space
         if not options.schedule:
             self._read_sweep(document)
         options.time_attr = options.time_attr or ENV_STEPS
@@ -51,11 +47,11 @@ class PbtReplay(SchedulerKind[PbtReplayScheduler]):
             raise document.error(
                 place, f"scheduler: schedule: its budgets {budgets} must start at 0 and rise"
             )
-        config_class = getattr(trainable, "config_class", None)
+        config_class = getattr(draft.trainable, "config_class", None)
         for _, settings in options.schedule:
             for name, value in settings.items():
                 path = tuple(name.split("."))
-                where = "config" if look_up(spec.config, path)[0] else "search_space"
+                where = "config" if look_up(draft.spec.config, path)[0] else "search_space"
                 if where == "config" or name in space.keys:
                     raise document.error(
                         (where, name), f"{where}: {name} is set by the replayed schedule; remove it"

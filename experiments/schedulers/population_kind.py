@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from experiments.schedulers.kind import PLACE, Parts, SchedulerKind, limit_of
+from experiments.schedulers.kind import PLACE, Draft, Parts, SchedulerKind, limit_of
 from experiments.spec.scheduler_schema import Pb2Scheduler, PbtScheduler
-from experiments.spec.schema import SweepSpec
-from search_spaces.documents import Document
 from search_spaces.parameter import Parameter
 from search_spaces.space import SearchSpace
 from trainables.core.config.reference.compatibility import ALIASES
@@ -28,34 +26,30 @@ class PopulationKind(SchedulerKind[Options]):
     needs_all = True
     fixed_size = "num_samples is the size of the population, which competes from the start"
 
-    def check(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
-        size = spec.num_samples * sum(1 for _ in space.grid_points())
+    def check(self, draft: Draft) -> None:
+        size = draft.spec.num_samples * sum(1 for _ in draft.space.grid_points())
         if size < 2:
-            raise document.error(
+            raise draft.document.error(
                 ("num_samples",),
                 f"num_samples: {self.options.algorithm} needs a population of 2 trials at least, "
                 "and does something from 4 on; num_samples is its size",
             )
-        mutated = self._mutated(document, space)
-        self._refuse_fixed(document, space, mutated, trainable)
-        self._refuse_conditions(document, space, mutated)
+        mutated = self._mutated(draft)
+        self._refuse_fixed(draft, mutated)
+        self._refuse_conditions(draft, mutated)
 
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
+    def complete(self, draft: Draft) -> None:
         options = self.options
         if options.perturbation_interval is None:
-            limit = limit_of(document, spec, options.time_attr, "perturbation_interval")
+            limit = limit_of(draft, options.time_attr, "perturbation_interval")
             options.perturbation_interval = max(1, math.ceil(limit / 20))
         first = max(options.perturbation_interval, self.burn_in)
-        end = spec.stop.get(options.time_attr, math.inf)
+        end = draft.spec.stop.get(options.time_attr, math.inf)
         if first >= end:
             option = "perturbation_interval"
             if first > options.perturbation_interval:
                 option = "burn_in_period"
-            raise document.error(
+            raise draft.document.error(
                 (*PLACE, option),
                 f"scheduler: {option} = {first} is not below stop.{options.time_attr} = {end:g}: "
                 "no trial would ever be replaced",
@@ -79,9 +73,9 @@ class PopulationKind(SchedulerKind[Options]):
             "seed": parts.spec.seed,
         }
 
-    def _mutated(self, document: Document, space: SearchSpace) -> list[Parameter]:
+    def _mutated(self, draft: Draft) -> list[Parameter]:
         """Return the searched settings that are mutated; the section gets their canonical names."""
-        options = self.options
+        options, document, space = self.options, draft.document, draft.space
         if options.mutations is not None:
             options.mutations = [_canonical(name) for name in options.mutations]
         for key in options.mutations or []:
@@ -100,12 +94,10 @@ class PopulationKind(SchedulerKind[Options]):
             )
         return mutated
 
-    def _refuse_fixed(
-        self, document: Document, space: SearchSpace, mutated: list[Parameter], trainable: Any
-    ) -> None:
+    def _refuse_fixed(self, draft: Draft, mutated: list[Parameter]) -> None:
         """Every mutated setting can be changed in mid-run; none is shared by the population."""
-        config_class: Any = getattr(trainable, "config_class", None)
-        for parameter in space.parameters if config_class is not None else ():
+        config_class: Any = getattr(draft.trainable, "config_class", None)
+        for parameter in draft.space.parameters if config_class is not None else ():
             section = config_class.settings()[parameter.path[0]].section
             reason = config_class.why_fixed(parameter.path)
             if reason is None or (parameter not in mutated and section not in _SHARED_SECTIONS):
@@ -115,20 +107,18 @@ class PopulationKind(SchedulerKind[Options]):
             else:
                 others = [p.key for p in mutated if config_class.why_fixed(p.path) is None]
                 ways = f"fix it under config, or mutate only others: scheduler.mutations: {others}"
-            raise document.error(
+            raise draft.document.error(
                 ("search_space", parameter.key),
                 f"{parameter.key}: {self.options.algorithm} cannot change it in mid-run: {reason}; "
                 f"{ways}",
             )
 
-    def _refuse_conditions(
-        self, document: Document, space: SearchSpace, mutated: list[Parameter]
-    ) -> None:
+    def _refuse_conditions(self, draft: Draft, mutated: list[Parameter]) -> None:
         """No mutated setting decides whether another one is searched."""
-        for parameter in space.parameters:
+        for parameter in draft.space.parameters:
             for condition in parameter.conditions:
                 if any(condition.path == other.path for other in mutated):
-                    raise document.error(
+                    raise draft.document.error(
                         ("search_space", condition.key),
                         f"{condition.key}: {self.options.algorithm} cannot change it in mid-run: "
                         f"{parameter.key} is only searched for some of its values; leave it out of "

@@ -10,11 +10,9 @@ from ray.tune.schedulers import ResourceChangingScheduler as TunesResourceChangi
 from ray.tune.schedulers import TrialScheduler
 
 from experiments.internals.tune import num_cpus
-from experiments.schedulers.kind import PLACE, Parts, SchedulerKind, scheduler_kind
+from experiments.schedulers.kind import PLACE, Draft, Parts, SchedulerKind, scheduler_kind
 from experiments.spec.scheduler_schema import SCHEDULERS, ResourceChangingScheduler
-from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document
-from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -31,34 +29,32 @@ class ResourceChanging(SchedulerKind[ResourceChangingScheduler]):
     def decided_by(self) -> str:
         return self.options.base
 
-    def check(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
-        configs = [spec.config, *({**spec.config, **probe} for _, probe in space.probes())]
-        requests = [trainable.default_resource_request(dict(config)) for config in configs]
+    def check(self, draft: Draft) -> None:
+        fixed, probes = draft.spec.config, draft.space.probes()
+        configs = [fixed, *({**fixed, **probe} for _, probe in probes)]
+        requests = [draft.trainable.default_resource_request(dict(config)) for config in configs]
         if any(request is not None and len(request.bundles) > 1 for request in requests):
-            raise document.error(
+            raise draft.document.error(
                 PLACE,
                 "scheduler: resource_changing gives CPUs to the process that learns, and the "
                 "trials have others beside it; set config.num_env_runners: 0, or use another "
                 "scheduler",
             )
         if any(request != requests[0] for request in requests):
-            raise document.error(
+            raise draft.document.error(
                 PLACE,
                 "scheduler: resource_changing needs trials that all begin with the same "
                 "resources; fix under config what they follow from, or use another scheduler",
             )
 
-    def complete(
-        self, document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any
-    ) -> None:
+    def complete(self, draft: Draft) -> None:
         """See that the base scheduler's budgets follow from the spec: it has no options here."""
-        self._base().complete(document, spec, space, trainable)
+        self._base().complete(draft)
 
     def build(self, parts: Parts) -> TrialScheduler:
         base = self._base()
-        base.complete(Document({}, parts.spec.name), parts.spec, SearchSpace(), None)
+        document = Document({}, parts.spec.name)
+        base.complete(Draft(document, parts.spec, parts.space, None))
         return share_freed_cpus(base.build(parts))
 
     def _base(self) -> SchedulerKind[Any]:

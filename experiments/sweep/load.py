@@ -28,7 +28,13 @@ from experiments.spec.references import (
     expand_shared_references,
     put_references,
 )
-from experiments.spec.remote import is_url, load_remote_document, name_of
+from experiments.spec.remote import (
+    is_url,
+    load_remote_document,
+    name_of,
+    refuse_foreign,
+    refuse_foreign_values,
+)
 from experiments.spec.schema import SweepSpec
 from experiments.spec.shape import (
     expand_shorthands,
@@ -177,8 +183,6 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     expand_shorthands(document)
     is_foreign = is_url(document.source)
     if is_foreign:
-        from experiments.spec.remote_checks import refuse_foreign, refuse_foreign_values
-
         refuse_foreign(document)
     require_known_keys(document)
     base = take_space_by_name(document)

@@ -12,7 +12,7 @@ from callback_cases import Lengths
 from ray import tune
 from small_runs import home, settings_of
 
-from experiments.seeds.report import seed_report
+from experiments.seeds.multi_seed import seed_report
 from experiments.spec.metrics import (
     LEGACY,
     canonical_metric,

@@ -12,10 +12,9 @@ import pytest
 from rich.console import Console
 
 from analysis.numbers import large
-from experiments.monitor.live_order import LiveOrder
 from experiments.monitor.progress import MAX_ROWS, Progress
 from experiments.monitor.progress_budget import Budget
-from experiments.monitor.progress_text import select_rows, varying_settings
+from experiments.monitor.progress_text import LiveOrder, select_rows, varying_settings
 
 METRIC = "episode_return_mean"
 STEPS = "num_env_steps_sampled_lifetime"

@@ -19,8 +19,8 @@ from analysis.overview.overview import ReportData
 from analysis.ranking.order import Course, best_first, of_runs
 from analysis.report.words import summary
 from analysis.results.load import load_sweep
-from experiments.monitor.live_order import LiveOrder
 from experiments.monitor.progress import Progress
+from experiments.monitor.progress_text import LiveOrder
 from experiments.tracking.artifacts import sweep_note
 
 METRIC, STEPS = "episode_return_mean", "num_env_steps_sampled_lifetime"

@@ -47,7 +47,7 @@ def test_it_is_code_like_any_other(tmp_path: Path) -> None:
 
 
 def test_a_spec_from_a_url_may_not_name_it() -> None:
-    from experiments.spec.remote_checks import refuse_foreign_values
+    from experiments.spec.remote import refuse_foreign_values
 
     document = Document({"config": {"env": "os.path.join"}}, "https://example.org/spec.yaml")
     with pytest.raises(SpecError, match=r"config.env = 'os.path.join': a spec from a URL may not"):

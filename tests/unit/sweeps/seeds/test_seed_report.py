@@ -12,7 +12,7 @@ import pytest
 from analysis.plots.curves import plot_learning_curves
 from analysis.statistics import iqm_interval
 from experiments.monitor.episode_watch import is_unknown
-from experiments.seeds.report import seed_report
+from experiments.seeds.multi_seed import seed_report
 from experiments.sweep.sweep import processes_for
 
 RETURN, STEPS = "episode_return_mean", "num_env_steps_sampled_lifetime"
