@@ -248,8 +248,7 @@ class IMPALA(Algorithm):
         self.set_up_learning(self._random_streams(state["counters"]["iteration"]).storage)
         super().set_state(state)
         self._num_updates = self.num_training_steps
-        interval = self.config.broadcast_interval
-        self._num_broadcast = self._num_updates // interval * interval
+        self._num_broadcast = self._num_updates - self._num_updates % self.config.broadcast_interval
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
