@@ -132,7 +132,8 @@ def make_learners(
     """Return what learns, in this process or in actors.
 
     Args:
-        existing: Of the trial before in this process: actors that fit are used again, others end.
+        existing: Learners of the trial before in this process: actors that fit are used again,
+            others end.
         config: The algorithm's config.
         policies: The policies by module id.
         make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
@@ -157,8 +158,8 @@ def make_env_runners(
     """Return what samples, in this process or in actors.
 
     Args:
-        existing: Those of the trial before in this process: actors that fit are used again, others
-            end.
+        existing: Env runners of the trial before in this process: actors that fit are used again,
+            others end.
         config: The algorithm's config.
         policy: The learner's policy.
         env: What the env runner of this process steps; with actors it is closed.

@@ -18,7 +18,7 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import Logged, MetricsLogger, extend
 from trainables.runtime.callbacks.episodes import episode_hooks
-from trainables.runtime.envs.make import EnvContext, env_name
+from trainables.runtime.envs.make import env_name
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
@@ -389,9 +389,7 @@ class EnvRunner(Worker):
 
     def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> list[Any]:
         """Ask for each slot's task and set it; return the tasks."""
-        config = self.config
-        context = EnvContext(config.env_config, self.worker_index, 0, config.num_env_runners)
-        return choose_tasks(self.env, task_fn, result, context)
+        return choose_tasks(self.env, task_fn, result, self._context)
 
     def set_tasks(self, tasks: list[Any]) -> None:
         """Set each slot's task."""

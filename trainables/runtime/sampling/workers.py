@@ -112,9 +112,13 @@ class Worker:
                 "there is none now. Set what they are made with as evaluation_config="
                 "{'env_config': …}, or reach them in on_episode_start, as `env`"
             )
+        return each_env(self.env, function, self._context)
+
+    @property
+    def _context(self) -> EnvContext:
+        """What an environment that is one piece for all slots was made with."""
         config = self.config
-        context = EnvContext(config.env_config, self.worker_index, 0, config.num_env_runners)
-        return each_env(self.env, function, context)
+        return EnvContext(config.env_config, self.worker_index, 0, config.num_env_runners)
 
 
 class LocalWorker(Worker):
