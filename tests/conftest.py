@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,44 +44,51 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(
             key=lambda item: (
                 LONGEST_FIRST.index(item.path.relative_to(HERE).parts[0]),
-                sharing.get(item.path, float("inf")),
+                sharing.get(item.path, (sys.maxsize, False)),
             )
         )
 
 
-def _sharing(items: list[pytest.Item]) -> dict[Path, int]:
-    """The modules that use `ray_here`, and the number of CPUs that each wants."""
+def _sharing(items: list[pytest.Item]) -> dict[Path, tuple[int, bool]]:
+    """The modules that use `ray_here`, the number of CPUs of each, and whether workers are real."""
     return {
-        item.path: getattr(item.module, "NUM_CPUS", 2)
+        item.path: (getattr(item.module, "NUM_CPUS", 2), _wants_real_workers(item.module))
         for item in items
         if isinstance(item, pytest.Function) and "ray_here" in item.fixturenames
     }
 
 
+def _wants_real_workers(module: object) -> bool:
+    """Whether Ray's workers shall not be forks: where the test is of processes themselves."""
+    return getattr(module, "REAL_WORKERS", False)
+
+
 class _SharedRay:
-    """The Ray that a process' modules share, as long as they want the same number of CPUs.
+    """The Ray that a process' modules share, as long as they want the same.
 
     Attributes:
-        wanted: The modules that share one, and the number of CPUs that each wants.
+        wanted: The modules that share one, and what each wants: the number of CPUs, and whether
+            workers are real.
     """
 
-    def __init__(self, wanted: dict[Path, int]) -> None:
+    def __init__(self, wanted: dict[Path, tuple[int, bool]]) -> None:
         self.wanted = wanted
-        self._started: tuple[int, str] | None = None  # CPUs and address
+        self._started: tuple[tuple[int, bool], str] | None = None  # what was wanted, and address
 
-    def start(self, num_cpus: int) -> None:
+    def start(self, wanted: tuple[int, bool]) -> None:
         """Start one, unless the one that runs will do."""
         import ray
         from small_ray import only_the_needed
 
         if ray.is_initialized():
-            if self._started == (num_cpus, ray.get_runtime_context().gcs_address):
+            if self._started == (wanted, ray.get_runtime_context().gcs_address):
                 return
             self.end()
-        options = {"num_cpus": num_cpus, "include_dashboard": False, "log_to_driver": False}
+        num_cpus, _ = wanted
+        options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
         with only_the_needed():
-            ray.init(address="local", **options)
-        self._started = (num_cpus, ray.get_runtime_context().gcs_address)
+            ray.init(address="local", num_cpus=num_cpus, **options)
+        self._started = (wanted, ray.get_runtime_context().gcs_address)
 
     def end(self) -> None:
         """End whichever runs, also what an algorithm with actors has started by itself."""
@@ -125,6 +133,18 @@ def _no_ray_is_left(request: pytest.FixtureRequest, _shared_ray: _SharedRay) -> 
     yield
     if not shares:
         _shared_ray.end()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked_workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the workers of Rays be forks, except in modules that have `REAL_WORKERS`."""
+    if HERE / "unit" in request.path.parents or _wants_real_workers(request.module):
+        yield
+        return
+    from forked_workers import fork_server, forked_workers
+
+    with forked_workers(fork_server):
+        yield
 
 
 @pytest.fixture(scope="module")

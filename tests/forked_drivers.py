@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from forked_workers import fork_server, forked_workers
+
 ROOT = Path(__file__).parents[1]
 COMMAND = "experiments.cli"
 
@@ -34,6 +36,7 @@ class Driver:
         module: What `python -m` is to run.
         variables: Of its environment, besides this one's.
         errors_apart: Whether its errors are not part of `stdout`.
+        real_workers: Whether the workers of its Ray are no forks, for tests of how they end.
 
     Attributes:
         stdout: What it says.
@@ -47,13 +50,15 @@ class Driver:
         module: str = COMMAND,
         variables: Mapping[str, str] | None = None,
         errors_apart: bool = False,
+        real_workers: bool = False,
     ) -> None:
         paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
         environment = {**os.environ, "PYTHONPATH": paths, **(variables or {})}
         pipes = [_forks.Pipe(duplex=False) for _ in range(1 + errors_apart)]
         theirs = [end for _, end in pipes]
+        workers = None if real_workers else fork_server()
         self._process = _forks.Process(
-            target=_become, args=(module, arguments, str(cwd), environment, theirs)
+            target=_become, args=(module, arguments, str(cwd), environment, theirs, workers)
         )
         self._process.start()
         atexit.register(self._process.kill)  # else who is left would be waited for
@@ -120,9 +125,10 @@ def _become(
     cwd: str,
     environment: dict[str, str],
     outputs: list[Connection],
+    workers: str | None,
 ) -> None:
     """In the fork: be the program."""
-    os.setsid()
+    os.setpgid(0, 0)  # no session of its own, else its workers could not join its group
     for number, output in ((1, outputs[0]), (2, outputs[-1])):
         os.dup2(output.fileno(), number)
     for output in outputs:
@@ -134,7 +140,8 @@ def _become(
     sys.argv = [module, *arguments]
     sys.modules.pop(module, None)
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        with forked_workers(lambda: workers):
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:  # what forks leave out
         threading._shutdown()
         atexit._run_exitfuncs()

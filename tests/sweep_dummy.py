@@ -126,7 +126,7 @@ class Meeting(Dummy):
         if self.count == 0:
             place.mkdir(exist_ok=True)
             (place / self.trial_id).touch()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while len(list(place.iterdir())) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -19,7 +19,7 @@ FIVE = {"search_space": {"lr": {"grid": [0.01, 0.02, 0.03, 0.04, 0.05]}}}
 
 def start(tmp_path: Path, *arguments: str) -> Driver:
     """A command of tunescape, in a process group of its own."""
-    return Driver(*arguments, cwd=tmp_path)
+    return Driver(*arguments, cwd=tmp_path, real_workers=True)
 
 
 def spec_file(tmp_path: Path, **keys: Any) -> str:
@@ -40,7 +40,7 @@ def spec_file(tmp_path: Path, **keys: Any) -> str:
 
 def wait_until(found: Callable[[], Any], process: Driver) -> None:
     """Wait for something that a process does."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not found():
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
@@ -61,8 +61,9 @@ def ended(sweep: Path) -> dict[str, list[int]]:
 
 
 def wait_for_trials(count: int, sweep: Path, process: Driver) -> None:
-    """Wait until so many trials have ended."""
-    wait_until(lambda: len(ended(sweep)) >= count, process)
+    """Wait until so many trials have ended, and this process itself has trained."""
+    before = rows(sweep)
+    wait_until(lambda: len(ended(sweep)) >= count and rows(sweep) != before, process)
 
 
 def statuses(runs: Path) -> list[str]:
@@ -90,6 +91,6 @@ def _tracked(runs: Path) -> list[Any]:
 def finish(tmp_path: Path, folder: str, *options: str) -> str:
     """Resume a sweep to its end; what the command said."""
     process = start(tmp_path, "resume", folder, *options)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     return output

@@ -20,6 +20,7 @@ from experiments.sweep.preflight import nodes_without
 from trainables import PPOConfig
 from trainables.runtime.actors.feasibility import InfeasibleError
 
+REAL_WORKERS = True  # the test is of processes
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",
     "train_batch_size_per_learner": 128,
@@ -58,7 +59,7 @@ def run(folder: Path, config: dict[str, Any], **options: Any) -> Any:
 
 def wait_until_free(num_cpus: int) -> None:
     """Wait for the resources of the trial before."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while ray.available_resources().get("CPU", 0) < num_cpus:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -220,7 +221,7 @@ def test_a_trial_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
     assert len(set(killer.nodes)) == 2
     moved = next(i for i, node in enumerate(killer.nodes) if node != killer.nodes[0])
     assert 1 < killer.iterations[moved] <= killer.iterations[moved - 1] + 1  # not from the start
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while sum(node["Alive"] for node in ray.nodes()) != 2:
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from experiments.benchmarks.crash_drill import check, drill
 
 
-@pytest.mark.timeout(240)
 def test_a_sweep_killed_twice_is_whole_in_the_end(tmp_path: Path) -> None:
     report = drill(tmp_path, kills=2, trials=8, seed=3, seconds=0.1)
     assert len(report.kills) == 2

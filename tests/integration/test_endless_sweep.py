@@ -19,7 +19,6 @@ PPO = {"num_envs_per_env_runner": 4, "train_batch_size_per_learner": 500, "num_e
 pytestmark = pytest.mark.usefixtures("ray_here")
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("scheduler", ["fifo", "asha"])
 def test_the_stop_criterion_holds_without_an_episode(
     tmp_path: Path, scheduler: str, caplog: pytest.LogCaptureFixture

@@ -17,6 +17,7 @@ from trainables.core.errors import ConfigError
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample
 
 pytestmark = pytest.mark.usefixtures("ray_here")
+REAL_WORKERS = True  # the test is of processes
 
 # A fragment is two episodes of 10 steps in each slot, and a row that only resets after either.
 SLOTS, LENGTH = 3, 22
@@ -137,7 +138,7 @@ def test_restarted_ones_join_by_themselves_and_all_columns_can_be_asked_for(
     assert rollout.valid[:, SLOTS:].sum() == STEPS
     assert not rollout.follows[:SLOTS].any()
     widths = columns(algo)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not widths or widths[-1] == SLOTS:  # nobody waits for it
         assert time.monotonic() < deadline
         algo.train()
@@ -208,7 +209,7 @@ def test_samples_come_without_a_barrier_and_each_is_counted_once(
     def collect(count: int, index: int | None = None) -> list[Sample]:
         """So many more samples (of one env runner)."""
         new: list[Sample] = []
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while sum(index in (None, sample.index) for sample in new) < count:
             assert time.monotonic() < deadline
             new += group.ready_samples(1.0)
@@ -226,7 +227,7 @@ def test_samples_come_without_a_barrier_and_each_is_counted_once(
     assert all(actors._group.num_in_flight(i) <= 2 for i in (1, 2))
 
     (tmp_path / "kill-2").touch()
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while group.num_healthy_env_runners == 2:  # the other one samples meanwhile
         assert time.monotonic() < deadline
         collect(1, 1)

@@ -6,6 +6,8 @@ import pytest
 
 from experiments.benchmarks.fault_drill import drill
 
+REAL_WORKERS = True  # the test is of processes
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -12,6 +12,7 @@ from experiments.spec.schema import Resources
 
 NEEDED = {"gcs_server", "raylet"}
 SERVE_NOBODY = {"monitor", "dashboard", "log_monitor"}
+REAL_WORKERS = True  # the test is of processes
 
 
 def test_only_what_runs_trials_is_started() -> None:

@@ -41,12 +41,12 @@ def test_the_command_that_is_printed_plays(
     assert needed_trust(folder) == needed
     words = shlex.split(evaluate_command(folder))[1:]
     process = start(tmp_path, *words, "--episodes", "1", "--max-steps", "30")
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     assert "Played" in output
     if needed:  # the options are needed, no decoration
         bare = start(tmp_path, "evaluate", str(folder), "--episodes", "1")
-        output, _ = bare.communicate(timeout=120)
+        output, _ = bare.communicate(timeout=300)
         assert bare.returncode == 2 and "--trust, once" in output, output
 
 

@@ -15,6 +15,7 @@ from trainables import Algorithm
 from trainables.core.checkpoint import CheckpointError
 
 NAME = "my_ppo:MyPPO"
+REAL_WORKERS = True  # the test is of processes
 
 
 @pytest.fixture
@@ -29,7 +30,6 @@ def my_ppo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     del sys.modules["my_ppo"]
 
 
-@pytest.mark.timeout(180)
 def test_the_example(my_ppo: Any, tmp_path: Path) -> None:
     config = my_ppo.MyConfig(my_ppo.MyPPO, reward_weight=2.0).update_from_dict(SMALL)
     with config.build() as algo:

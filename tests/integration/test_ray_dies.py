@@ -8,7 +8,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
 from forked_drivers import Driver
 from sweep_processes import (
     FIVE,
@@ -34,7 +33,6 @@ def child_of(driver: Driver, name: str) -> int:
     return next(int(pid) for pid, command, *_ in found if command == name)
 
 
-@pytest.mark.timeout(300)
 def test_a_sweep_whose_ray_dies_ends_and_goes_on(tmp_path: Path) -> None:
     command, sweep = ("run", spec_file(tmp_path, **FIVE)), tmp_path / "runs" / "sweep"
     finished: dict[str, list[int]] = {}
@@ -43,8 +41,8 @@ def test_a_sweep_whose_ray_dies_ends_and_goes_on(tmp_path: Path) -> None:
         wait_for_trials(num_finished, sweep, process)
         before, killed = rows(sweep), time.monotonic()
         os.kill(child_of(process, name), signal.SIGKILL)
-        output, _ = process.communicate(timeout=60)
-        assert time.monotonic() - killed < 30
+        output, _ = process.communicate(timeout=120)
+        assert time.monotonic() - killed < 60
         assert process.returncode == 3, output
         assert "Ray has died (its " in output and "`tunescape resume runs/sweep`" in output
         assert "Traceback" not in output

@@ -198,21 +198,21 @@ def driver(tmp_path: Path, **keys: Any) -> subprocess.Popen[str]:
 
 
 def wait_for_rows(folder: Path, process: subprocess.Popen[str], trials: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         done = [its for its in rows(folder).values() if its and max(its) == 8]
         if len(done) >= trials:
             return
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
-    raise AssertionError(f"only {rows(folder)} after a minute")
+    raise AssertionError(f"only {rows(folder)} after four minutes")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_resume_keeps_what_was_finished(tmp_path: Path, how: signal.Signals) -> None:
     process = driver(
         tmp_path,
-        config={"seconds": 0.1},
+        config={"seconds": 0.2},  # what a busy machine takes to pass on a signal is less
         search={"algorithm": "optuna", "n_startup_trials": 2},
         search_space={"lr": {"loguniform": [1e-4, 1e-1]}},
         num_samples=5,
