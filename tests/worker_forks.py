@@ -24,8 +24,9 @@ import jsonschema  # noqa: F401
 import numpy as np
 import pandas  # noqa: F401
 import pyarrow.fs  # noqa: F401
-import pydantic  # noqa: F401
+import pydantic.types  # noqa: F401
 import requests  # noqa: F401
+import rich.progress  # noqa: F401
 import tensorboardX  # noqa: F401
 import torch
 import torch.distributed
