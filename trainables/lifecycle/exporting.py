@@ -11,8 +11,7 @@ import numpy as np
 
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
-from trainables.core.export.graph_observations import Recording
-from trainables.core.export.graph_verification import NUM_OBSERVATIONS
+from trainables.core.export.graph_verification import NUM_OBSERVATIONS, Recording
 from trainables.core.export.onnx_program import export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.policy import Policy

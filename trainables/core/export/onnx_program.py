@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from trainables.core.errors import ConfigError
-from trainables.core.export.graph_observations import Recording
+from trainables.core.export.graph_verification import Recording
 from trainables.core.export.torch_program import TracedGraph, write_program
 from trainables.core.policy.policy import Policy
 

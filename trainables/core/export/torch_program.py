@@ -13,8 +13,7 @@ import torch
 
 from trainables.core.errors import ConfigError
 from trainables.core.export.description import graph_description, write_description
-from trainables.core.export.graph_observations import Recording, sampled
-from trainables.core.export.graph_verification import Run, verified
+from trainables.core.export.graph_verification import Recording, Run, sampled, verified
 from trainables.core.export.policy_graph import Named, PolicyGraph, TensorSpec
 from trainables.core.policy.policy import Policy
 

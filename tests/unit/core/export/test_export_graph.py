@@ -19,7 +19,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.export import graph_verification
 from trainables.core.export import torch_program as export
 from trainables.core.export.exported_policy import ExportedPolicy, is_exported, load_player
-from trainables.core.export.graph_observations import sampled
+from trainables.core.export.graph_verification import sampled
 from trainables.core.export.policy_graph import on_cpu
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.policy import Policy
