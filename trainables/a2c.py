@@ -30,6 +30,7 @@ from trainables.core.reported_metrics import (
     EXPLAINED_VAR,
     GRAD_NORM,
     LR,
+    TOTAL_LOSS,
     learned,
 )
 from trainables.runtime.learners.group import LearnerWorker
@@ -101,9 +102,7 @@ class A2C(Algorithm):
     config_class = A2CConfig
     config: A2CConfig
     reported_metrics = (
-        learned(
-            "total_loss", "", "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy"
-        ),
+        TOTAL_LOSS,
         learned("policy_loss", "", "-mean log pi(a|s) A (Mnih et al., 2016, algorithm S3)"),
         learned("vf_loss", "reward²", "mean of (V - R)², R the value targets"),
         ENTROPY,

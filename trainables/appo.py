@@ -30,6 +30,7 @@ from trainables.core.reported_metrics import (
     ASYNCHRONOUS,
     CLIP_FRACTION,
     HALF_VALUE_LOSS,
+    TOTAL_LOSS_WITH_KL,
     WITH_KL,
     Reported,
     learned,
@@ -135,12 +136,7 @@ class APPO(IMPALA):
     config_class = APPOConfig
     config: APPOConfig
     reported_metrics = (
-        learned(
-            "total_loss",
-            "",
-            "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL "
-            "coefficient x mean_kl with `use_kl_loss`",
-        ),
+        TOTAL_LOSS_WITH_KL,
         learned(
             "policy_loss",
             "",

@@ -27,12 +27,7 @@ from trainables.core.learning.fragments import (
 )
 from trainables.core.learning.learner import LossFn, Metrics, Reduction
 from trainables.core.learning.minibatches import consecutive_ids
-from trainables.core.learning.returns import (
-    MAX_LOG_RHO,
-    Estimation,
-    explained_by_moments,
-    moments,
-)
+from trainables.core.learning.returns import MAX_LOG_RHO, Estimation, explained_by_moments, moments
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import ASYNCHRONOUS, HALF_VALUE_LOSS, Reported, learned

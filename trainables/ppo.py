@@ -33,6 +33,7 @@ from trainables.core.reported_metrics import (
     EXPLAINED_VAR,
     GRAD_NORM,
     LR,
+    TOTAL_LOSS_WITH_KL,
     WITH_KL,
     learned,
 )
@@ -98,12 +99,7 @@ class PPO(Algorithm):
     config_class = PPOConfig
     config: PPOConfig
     reported_metrics = (
-        learned(
-            "total_loss",
-            "",
-            "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy, + the KL "
-            "coefficient x mean_kl with `use_kl_loss`",
-        ),
+        TOTAL_LOSS_WITH_KL,
         learned(
             "policy_loss",
             "",

@@ -222,6 +222,12 @@ def learned(name: str, unit: str, meaning: str, when: str = "") -> Reported:
 # What several algorithms report, for their `reported_metrics`.
 WITH_KL = "`use_kl_loss`"
 
+TOTAL_LOSS = learned(
+    "total_loss", "", "policy_loss + `vf_loss_coeff` x vf_loss - `entropy_coeff` x entropy"
+)
+TOTAL_LOSS_WITH_KL = TOTAL_LOSS._replace(
+    meaning=f"{TOTAL_LOSS.meaning}, + the KL coefficient x mean_kl with {WITH_KL}"
+)
 ENTROPY = learned(
     "entropy",
     "nats",
