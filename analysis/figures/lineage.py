@@ -18,7 +18,6 @@ from analysis.figures.common import (
     small,
 )
 from analysis.importance.scales import label, number
-from analysis.names import finite
 from analysis.overview.lineage import Exploit, ancestry, line_of_descent, segments
 from analysis.results.schedulers import POPULATION
 
@@ -41,9 +40,9 @@ def lineage_tree(data: ReportData) -> go.Figure | str | None:
         return f"No trial ended with a finite value of {data.metric}."
     time_attr = data.lineage[0].time_attr
     ends = {
-        trial.trial_id: float(budget.iloc[-1])
+        trial.trial_id: budget
         for trial in data.sweep.trials
-        if len(budget := finite(trial.frame.get(time_attr)))
+        if (budget := trial.last(time_attr)) is not None
     }
     return draw_tree(data.lineage, ends, data.winner.trial_id)
 

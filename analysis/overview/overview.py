@@ -127,9 +127,9 @@ class ReportData:
         others = {name: bound for name, bound in bounds.items() if name != ENV_STEPS}
         found = {}
         for trial in self.finished:
-            taken = finite(trial.frame.get(ENV_STEPS))
-            if limit and len(taken) and taken.iloc[-1] < limit and not _met(trial, others):
-                found[trial.trial_id] = float(taken.iloc[-1])
+            taken = trial.last(ENV_STEPS)
+            if limit and taken is not None and taken < limit and not _met(trial, others):
+                found[trial.trial_id] = taken
         return found
 
     @cached_property
@@ -168,12 +168,12 @@ class ReportData:
             if not score.found:
                 continue
             flat = flatten(trial.config)
-            steps = finite(trial.frame.get(ENV_STEPS))
+            steps = trial.last(ENV_STEPS)
             row = {
                 "trial_id": trial.trial_id,
                 "value": score.last,
                 "status": trial.status,
-                "env_steps": float(steps.iloc[-1]) if len(steps) else np.nan,
+                "env_steps": np.nan if steps is None else steps,
             }
             row.update({name: _shown(flat.get(name)) for name in self.settings})
             rows.append(row)
@@ -313,8 +313,8 @@ def value_at(frame: pd.DataFrame, metric: str, budget: float) -> float:
 
 def _met(trial: TrialRecord, stop: dict[str, float]) -> bool:
     """Tell whether a trial's last result meets a condition, as Tune judges it: at least."""
-    ends = {name: finite(trial.frame.get(name)) for name in stop}
-    return any(len(end) and end.iloc[-1] >= stop[name] for name, end in ends.items())
+    ends = {name: trial.last(name) for name in stop}
+    return any(end is not None and end >= stop[name] for name, end in ends.items())
 
 
 def _shown(value: Any) -> Any:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.frames.cost import cost_frame
 from analysis.frames.frames import named_trials
-from analysis.names import finite, sign_of
+from analysis.names import sign_of
 from analysis.ranking.fronts import optimal_rows
 from analysis.results.rows import ResultsError
 from analysis.results.sources import are_several, load_sweeps
@@ -62,9 +62,8 @@ def cost_front(
         sweeps[0].require_metric(metric)
     rows = []
     for head, trial in named_trials(given):
-        values = finite(trial.frame.get(metric))
-        counts = trial.status == "TERMINATED" and len(values) > 0
-        rows.append({**head, metric: float(values.iloc[-1]) if counts else float("nan")})
+        last = trial.last(metric) if trial.status == "TERMINATED" else None
+        rows.append({**head, metric: float("nan") if last is None else last})
     frame = pd.DataFrame(rows)
     costs = cost_frame(given)  # the same trials in the same order
     frame = pd.concat([frame, costs[list(COSTS)]], axis=1)

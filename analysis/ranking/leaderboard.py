@@ -74,9 +74,9 @@ def leaderboard(
             "status": trial.status,
             "best_iteration": score.iteration,
             "reached": score.course.reached(sign_of(mode)) if score.found else None,
-            ITERATION: _last(trial, ITERATION),
-            ENV_STEPS: _last(trial, ENV_STEPS),
-            SECONDS: _last(trial, SECONDS),
+            ITERATION: trial.last(ITERATION),
+            ENV_STEPS: trial.last(ENV_STEPS),
+            SECONDS: trial.last(SECONDS),
         }
         rows.append(row)
     counts = dict.fromkeys(("rank", "best_iteration", "reached", ITERATION, ENV_STEPS), "Int64")
@@ -118,8 +118,3 @@ def ranked(sweep: Sweep, metric: str, mode: str) -> list[tuple[TrialRecord, Scor
     return best_first(
         scored, mode, last=lambda item: item[1].last, course=lambda item: item[1].course
     )
-
-
-def _last(trial: TrialRecord, name: str) -> Any:
-    values = finite(trial.frame.get(name))
-    return values.iloc[-1] if len(values) else None

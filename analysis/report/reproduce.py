@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from analysis.names import finite
 from analysis.overview.overview import ReportData
 from analysis.results.checkpoints import POLICY, is_of_policy
 from analysis.results.records import TrialRecord
@@ -119,11 +118,10 @@ def _was_replaced(data: ReportData, trial: TrialRecord) -> bool:
 
 
 def _end(data: ReportData, trial: TrialRecord) -> list[str]:
-    """Return a scheduler stopped the trial before the sweep's own end: so does the command."""
+    """Return where a scheduler stopped the trial, so that the command does so too."""
     words: list[str] = []
     for metric, limit in (data.spec.get("stop") or {}).items():
-        reached = finite(trial.frame.get(metric))
-        if trial.status == "TERMINATED" and len(reached) and float(reached.iloc[-1]) < limit:
-            last = float(reached.iloc[-1])
+        last = trial.last(metric)
+        if trial.status == "TERMINATED" and last is not None and last < limit:
             words += _assignments(f"stop.{metric}", int(last) if last.is_integer() else last)
     return words

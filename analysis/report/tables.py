@@ -65,7 +65,7 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
     numeric += [name in data.numeric for name in data.settings]
     rows = []
     for rank, (trial, score) in enumerate(data.ranked[:MAX_ROWS], start=1):
-        spent = _last(trial, SECONDS)
+        spent = trial.last(SECONDS)
         ends = last_interval(trial, data.metric)
         row = [
             _cell(rank if score.found else None),
@@ -73,7 +73,7 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
             _cell(score.last),
             *([_interval(*ends)] if seeds else []),
             _cell(score.best),
-            _cell(_last(trial, ENV_STEPS)),
+            _cell(trial.last(ENV_STEPS)),
             Cell(duration(spent), spent),
             Cell(_status(trial, data)),
         ]
@@ -223,11 +223,6 @@ def _interval(low: float | None, high: float | None) -> Cell:
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return Cell(NONE)
     return Cell(f"{number(low)} to {number(high)}", low)
-
-
-def _last(trial: TrialRecord, name: str) -> float | None:
-    values = finite(trial.frame.get(name))
-    return float(values.iloc[-1]) if len(values) else None
 
 
 def _status(trial: TrialRecord, data: ReportData) -> str:

@@ -39,9 +39,8 @@ def summary(data: ReportData) -> Summary:
 
 def last_interval(trial: TrialRecord, metric: str) -> tuple[float, float]:
     """Return the interval that a trial of several seeds reported last; NaN for others."""
-    ends = [finite(trial.frame.get(f"seeds/{metric}/{end}")) for end in ("low", "high")]
-    low, high = (float(end.iloc[-1]) if len(end) else math.nan for end in ends)
-    return low, high
+    low, high = (trial.last(f"seeds/{metric}/{end}") for end in ("low", "high"))
+    return math.nan if low is None else low, math.nan if high is None else high
 
 
 def tied(data: ReportData) -> list[str]:
@@ -287,12 +286,11 @@ def _overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
 
 def _cost(data: ReportData) -> Said:
     each = max(len(data.seeds), 1)
-    taken = [finite(trial.frame.get(ENV_STEPS)) for trial in data.sweep.trials]
-    total = sum(float(column.iloc[-1]) for column in taken if len(column)) * each
+    trials = data.sweep.trials
+    total = sum(trial.last(ENV_STEPS) or 0.0 for trial in trials) * each
     if not total:
         return [], []
-    times = [finite(trial.frame.get(SECONDS)) for trial in data.sweep.trials]
-    seconds = sum(float(column.iloc[-1]) for column in times if len(column))
+    seconds = sum(trial.last(SECONDS) or 0.0 for trial in trials)
     said = f"Cost: {steps(total)} environment steps"
     if seconds:
         said += f" and {duration(seconds)} of trials' time"
@@ -302,9 +300,9 @@ def _cost(data: ReportData) -> Said:
     if data.scheduler["algorithm"] in STOPPING and limit and not data.running:
         early = data.stopped_early
         if early:
-            full = limit * len(data.sweep.trials)
+            full = limit * len(trials)
             spared = sum(limit - steps_taken for steps_taken in early.values())
-            said += f"; {len(early)} of {count(len(taken), 'trial')} stopped early, which spared "
+            said += f"; {len(early)} of {count(len(trials), 'trial')} stopped early, which spared "
             said += share(spared / full)
     return [f"{said}."], []
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -19,13 +19,9 @@ from trainables.core.suggestions import suggestion
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
-    Source: TypeAlias = "ResultGrid | Sweep | str | os.PathLike[str]"
-    """What holds a sweep's results; see `load_sweep`."""
-
+    from analysis.results.records import Source
 
 _LAST = "tunescape_last_result"  # beside what Tune keeps of a trial
-
-
 _READERS = min(8, os.cpu_count() or 1)
 
 

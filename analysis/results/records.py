@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
+from analysis.names import finite
 from analysis.results.checkpoints import POLICY, CheckpointRecord, find_checkpoints
 from analysis.results.rows import ResultsError
 from trainables.core.suggestions import suggestion
@@ -62,6 +63,11 @@ class TrialRecord:
     row_configs: list[dict[str, Any]] | None = None
     held: Mapping[str, float] | None = None
     told: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    def last(self, name: str) -> float | None:
+        """Return the last finite value of a column; None if it has none."""
+        values = finite(self.frame.get(name))
+        return float(values.iloc[-1]) if len(values) else None
 
     @property
     def checkpoints(self) -> list[CheckpointRecord]:
