@@ -13,13 +13,15 @@ from analysis.names import metric_label
 from analysis.plots.curves import dress, new_figure, save
 from analysis.ranking.cost_return import cost_front
 from analysis.ranking.fronts import pareto_front
-from analysis.results.records import Source, Sweep
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from ray.tune import ResultGrid
+
+    from analysis.results.records import Source
 
 Objectives = Sequence[tuple[str, str]]
 """Metric and mode ("max" or "min") of each objective."""
