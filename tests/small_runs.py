@@ -46,7 +46,11 @@ _OWN: dict[str, dict[str, Any]] = {
     },
     "DQN": {"noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
     "IMPALA": {"rollout_fragment_length": 16},
-    "PPO": {"train_batch_size_per_learner": 256, "use_kl_loss": True},
+    "PPO": {
+        "train_batch_size_per_learner": 256,
+        "min_sample_timesteps_per_iteration": 0,
+        "use_kl_loss": True,
+    },
 }
 # For algorithms with discrete actions only: the same worlds with three actions.
 DISCRETE = {

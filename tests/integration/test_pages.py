@@ -17,12 +17,12 @@ from page_commands import run_commands
 from small_ray import small_ray
 
 from experiments import load_spec
+from experiments.benchmarks import peer_tables
+from experiments.benchmarks.peer_defaults import RLLIB, SB3
 from experiments.commands.show import gallery_table
 from experiments.spec.files import spec_names
 from experiments.spec.metrics import declared_metrics
-from trainables import peer_tables
 from trainables.core.config.reference.compatibility import ALIASES
-from trainables.core.config.reference.peer_defaults import RLLIB, SB3
 from trainables.core.reported_metrics import MODULE
 from trainables.registry import get_algorithm
 

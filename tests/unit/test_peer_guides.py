@@ -15,9 +15,10 @@ from page_blocks import text_of
 
 import tunescape
 from experiments import cli
+from experiments.benchmarks import peer_tables
 from experiments.spec.metrics import declared_metrics
 from experiments.spec.schema import SweepSpec
-from trainables import Algorithm, peer_tables
+from trainables import Algorithm
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.reference.compatibility import ALIASES
 from trainables.core.generated_part import GeneratedPart

@@ -88,11 +88,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.reported_metrics",
         "trainables.registry",
     ),
-    "trainables.peer_tables": (
-        "trainables.core.generated_part",
-        "trainables.core.config",
-        "trainables.registry",
-    ),
     "trainables.runtime.envs": (
         "trainables.core.errors",
         "trainables.core.suggestions",

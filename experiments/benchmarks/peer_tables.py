@@ -1,7 +1,7 @@
 """The tables of the guides for those who come from RLlib and Stable-Baselines3, from the code.
 
-Run `python -m trainables.peer_tables --write` after a change of settings or defaults; without
-`--write` it prints the tables.
+Run `python -m experiments.benchmarks.peer_tables --write` after a change of settings or defaults;
+without `--write` it prints the tables.
 """
 
 from __future__ import annotations
@@ -10,12 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainables import registry
-from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.reference import compatibility, uncalled_hooks
-from trainables.core.config.reference.name_hints import setting_hint
-from trainables.core.config.reference.other_libraries import SETTINGS
-from trainables.core.config.reference.peer_defaults import (
+from experiments.benchmarks.peer_defaults import (
     CLEANRL,
     RLLIB,
     RLLIB_ALGORITHMS,
@@ -24,10 +19,15 @@ from trainables.core.config.reference.peer_defaults import (
     SB3_ALGORITHMS,
     SB3_VERSION,
 )
+from trainables import registry
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.reference import compatibility, uncalled_hooks
+from trainables.core.config.reference.name_hints import setting_hint
+from trainables.core.config.reference.other_libraries import SETTINGS
 from trainables.core.config.reference.planned import whats_become_of
 from trainables.core.generated_part import GeneratedPart, anchor, row, run_command
 
-_FOLDER = Path(__file__).parent / "guides"
+_FOLDER = Path(registry.__file__).parent / "guides"
 _HOOKS = {
     "Learner": uncalled_hooks.LEARNER,
     "Algorithm": uncalled_hooks.ALGORITHM,
@@ -100,7 +100,7 @@ def hooks_table() -> str:
 
 
 PARTS = [
-    GeneratedPart(_FOLDER / f"from_{page}.md", name, "trainables.peer_tables", make)
+    GeneratedPart(_FOLDER / f"from_{page}.md", name, "experiments.benchmarks.peer_tables", make)
     for page, name, make in (
         ("rllib", "algorithms", lambda: algorithms_table(RLLIB_ALGORITHMS)),
         ("rllib", "sections", sections_table),
