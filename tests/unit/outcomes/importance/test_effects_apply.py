@@ -15,6 +15,7 @@ from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
 from experiments.sweep.load import make_spec
 
+# Those that stop trials early or change their settings. A new one of these has its name here.
 UNFAIR = {"asha", "hyperband", "median_stopping", "pbt", "pb2", "pbt_replay"}
 LEARNING = {"tpe", "cmaes", "gp", "nsga2", "nsga3"}
 
