@@ -80,12 +80,14 @@ def _section(section: str) -> str:
 
 
 def _algorithm(name: str) -> str:
-    """Return what an algorithm adds to the base class, and the defaults that it changes."""
-    base, own = AlgorithmConfig.settings(), registry.get_algorithm(name).config_class.settings()
-    rows = [_setting(declared) for declared in own.values() if base.get(declared.name) != declared]
-    rows += _aliases(set(own) - set(base))
-    composites = registry.get_algorithm(name).config_class.composites
-    rows += [_alias(old, (new,)) for old, new in composites.items()]
+    """Return what an algorithm adds to the base class, changes in it, and does without."""
+    config_class = registry.get_algorithm(name).config_class
+    base, own, without = AlgorithmConfig.settings(), config_class.settings(), config_class.without
+    changed = [declared for declared in own.values() if base.get(declared.name) != declared]
+    rows = [_setting(declared) for declared in changed if declared.name not in without]
+    rows += _aliases(set(own) - set(base) - set(without))
+    rows += [_alias(old, (new,)) for old, new in config_class.composites.items()]
+    rows += _grouped("refused", without, defaults_of)
     return _table(f"## {name}: `.training()`", _HEADER, rows)
 
 
