@@ -60,8 +60,9 @@ def recorded(
         rewards, lengths = np.zeros(_NUM_SLOTS), np.zeros(_NUM_SLOTS, np.int64)
         for t in range(num_steps):
             kept_rewards[t], kept_firsts[t] = rewards, is_first
-            actions = actor.act(obs, rewards, is_first, is_over, lengths)
+            actor.observe(obs, rewards, is_first, lengths)
             kept_rows[t] = actor.rows
+            actions = actor.act(is_over, lengths)
             obs, rewards, terminated, truncated, _ = vector_env.step(actions)
             is_first, is_over = is_over, terminated | truncated
             rewards = np.where(is_first, 0.0, rewards)

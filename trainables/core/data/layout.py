@@ -30,6 +30,7 @@ class ObservationLayout:
         dtype: The type of a stored row; structured unless the space is plain and has no extras.
         shape: The shape of a stored row; () if the dtype is structured.
         leaf_spaces: The observation's leaves by path.
+        has_extras: Whether something is stored beside an observation.
     """
 
     def __init__(self, space: gym.Space, extras: Mapping[str, int] | None = None):
@@ -37,6 +38,7 @@ class ObservationLayout:
         self.leaf_spaces = leaf_spaces(space)
         self._keys = leaf_keys(space)
         self._extras = dict(extras or {})
+        self.has_extras = bool(self._extras)
         self._float_paths = [
             path
             for path, leaf in self.leaf_spaces.items()

@@ -202,7 +202,8 @@ def play_episodes(
             num_steps >= (max_steps or math.inf) or (cut_off is not None and cut_off())
         ):
             break
-        actions = actor.act(obs, rewards, is_first, is_over, steps)
+        actor.observe(obs, rewards, is_first, steps)
+        actions = actor.act(is_over, steps)
         seen = copy.deepcopy(obs) if step_watches else None  # some are written over in place
         obs, rewards, terminated, truncated, infos = vector_env.step(actions)
         if RESTARTS in infos:  # an episode whose environment was replaced counts nowhere
