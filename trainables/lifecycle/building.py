@@ -21,6 +21,8 @@ from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.make import EnvContext, env_name, make_vector_env, training_options
 from trainables.runtime.envs.slot_tasks import check_tasks
+from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
+from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LearnerWorker, LocalLearnerGroup
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
@@ -172,6 +174,27 @@ def make_env_runners(
     group = RemoteEnvRunnerGroup(config, policy, seed, video_folder, actors)
     env.close()
     return group
+
+
+def make_evaluation(
+    existing: EvaluationGroup | None,
+    config: AlgorithmConfig,
+    policy: Policy,
+    video_folder: str | None,
+) -> EvaluationGroup:
+    """Return what plays evaluations, in this process or over actors.
+
+    Args:
+        existing: That of the trial before in this process: actors that fit are used again, others
+            end.
+        config: The algorithm's config.
+        policy: The learner's policy.
+        video_folder: Where videos go; None if there are none.
+    """
+    actors = existing.handed_over(config) if existing is not None else None
+    if config.evaluation_num_env_runners == 0:
+        return LocalEvaluationGroup(config, policy, video_folder)
+    return RemoteEvaluationGroup(config, policy, video_folder, actors)
 
 
 def video_folder(

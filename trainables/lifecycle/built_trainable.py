@@ -222,11 +222,9 @@ class BuiltTrainable(FolderTrainable):
 
     def _set_up_evaluation(self, seed: np.random.SeedSequence) -> None:
         existing: EvaluationGroup | None = getattr(self, "eval_env_runner_group", None)
-        given = (self.config, self.get_policy(), self._video_folder())
-        if existing is None:
-            self.eval_env_runner_group = EvaluationGroup(*given)
-        else:
-            existing.rebuild(*given)
+        self.eval_env_runner_group = building.make_evaluation(
+            existing, self.config, self.get_policy(), self._video_folder()
+        )
         self.evaluation = Evaluation(self, seed)
 
     def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:

@@ -4,165 +4,43 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
+from evaluation_cases import (
+    SEED,
+    SMALL,
+    FakeActors,
+    cartpole_policy,
+    config_of,
+    evaluated,
+    evaluation_of,
+    group_of,
+    without_ray,
+)
 from fakes import EndlessEnv
 
 from experiments.monitor.episode_watch import is_unknown
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
-from trainables.runtime.evaluation import group as evaluation_group
-from trainables.runtime.evaluation.group import EvaluationGroup
+from trainables.lifecycle.building import make_evaluation
+from trainables.runtime.actors.group import ActorDied, ActorHung
 from trainables.runtime.evaluation.plan import EvaluationPlan
-from trainables.runtime.evaluation.runner import EvaluationActor, EvaluationRunner, Task
-
-SEED = np.random.SeedSequence(7)
-TIMEOUT_S = 9.5
-
-
-class Clock:
-    """Time goes on only where actors are waited for in vain."""
-
-    now: ClassVar[float] = 0.0
-
-    @classmethod
-    def monotonic(cls) -> float:
-        return cls.now
-
-
-class FakeActors:
-    """An `ActorGroup` whose actors play here, when they are waited for.
-
-    Attributes:
-        moods: How an actor takes its tasks: "late" until it is told to end at once, "hung", "dies",
-            "raises". A new one is in a good mood.
-    """
-
-    moods: ClassVar[dict[int, str]] = {}
-
-    def __init__(
-        self, actor_class: type, count: int, arguments: Callable[..., Any], **options: Any
-    ):
-        self._arguments = arguments
-        self._actors: dict[int, Any] = dict.fromkeys(range(1, count + 1))
-        self.requests: dict[int, deque[Any]] = {index: deque() for index in self._actors}
-        self.rebuild(arguments)
-
-    def rebuild(self, arguments: Callable[..., Any]) -> None:
-        for index in self._actors:
-            self._actors[index] = EvaluationActor()
-            self._actors[index].build(*arguments(index, 0))
-
-    def __len__(self) -> int:
-        return len(self._actors)
-
-    @property
-    def healthy(self) -> list[int]:
-        return [index for index, actor in self._actors.items() if actor is not None]
-
-    @property
-    def starting(self) -> list[int]:
-        return []
-
-    def restore(self) -> list[int]:
-        failed = sorted(set(self._actors) - set(self.healthy))
-        for index in failed:
-            self.moods.pop(index, None)
-            self._actors[index] = EvaluationActor()
-            self._actors[index].build(*self._arguments(index, 1))
-        return failed
-
-    def kill(self, index: int) -> None:
-        self._actors[index] = None
-        self.requests[index].clear()
-
-    def stop(self) -> None:
-        for index in self._actors:
-            self.kill(index)
-
-    def wait_until_built(
-        self, timeout_s: float | None = None, *, for_all: bool = True
-    ) -> list[Any]:
-        return []
-
-    def take_failures(self) -> list[Reply]:
-        return []
-
-    def num_in_flight(self, index: int) -> int:
-        return len(self.requests[index])
-
-    def submit(self, index: int, method: str, *arguments: Any) -> None:
-        if method == "finish":
-            self._actors[index].finish(*arguments)
-            if self.moods.get(index) == "late" and arguments[1]:
-                self.moods[index] = "ending"
-        else:
-            self.requests[index].append((method, arguments))
-
-    def ready(self, timeout_s: float = 0.0) -> list[Reply]:
-        replies = [self._answer(index) for index in self.healthy if self.requests[index]]
-        arrived = [reply for reply in replies if reply is not None]
-        if replies and not arrived:
-            Clock.now += timeout_s
-        return arrived
-
-    def _answer(self, index: int) -> Reply | None:
-        mood = self.moods.get(index)
-        if mood in ("late", "hung"):
-            return None
-        method, arguments = self.requests[index].popleft()
-        if mood == "dies":
-            self.kill(index)
-            return Reply(index, method, error=ActorDied(f"actor {index} died"))
-        if mood == "raises":
-            return Reply(index, method, error=ValueError("a leg came off"))
-        return Reply(index, method, getattr(self._actors[index], method)(*arguments))
-
-    def call(self, method: str, *arguments: Any, **how: Any) -> list[Reply]:
-        return [
-            Reply(index, method, error=ActorHung(f"actor {index} gives no sign of life"))
-            if self.moods.get(index) == "hung"
-            else Reply(index, method, getattr(self._actors[index], method)(*arguments))
-            for index in self.healthy
-        ]
+from trainables.runtime.evaluation.runner import EvaluationRunner, Task
 
 
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeActors, "moods", {})
-    monkeypatch.setattr(evaluation_group, "ActorGroup", FakeActors)
-    monkeypatch.setattr(evaluation_group.ray, "put", lambda value: value)
-    monkeypatch.setattr(evaluation_group, "time", Clock)
-
-
-def config_of(**settings: Any) -> PPOConfig:
-    given = {"evaluation_num_env_runners": 2, "evaluation_sample_timeout_s": TIMEOUT_S}
-    if settings.get("evaluation_num_env_runners") == 0:
-        del given["evaluation_sample_timeout_s"]
-    config = PPOConfig.from_dict({"env": "CartPole-v1", "seed": 0, **given, **settings})
-    config.validate()
-    return config
+    without_ray(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def policy() -> Policy:
-    env = gym.make("CartPole-v1")
-    return Policy(
-        env.observation_space, env.action_space, seed=5, observation_filter="MeanStdFilter"
-    )
-
-
-def evaluated(group: EvaluationGroup) -> Any:
-    group.sync_weights(1, 3, SEED)
-    return group.play()
+    return cartpole_policy()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +57,7 @@ def test_the_same_episodes_for_any_number_of_actors(
     settings: dict[str, Any], policy: Policy
 ) -> None:
     results = [
-        evaluated(EvaluationGroup(config_of(evaluation_num_env_runners=number, **settings), policy))
+        evaluated(group_of(policy, evaluation_num_env_runners=number, **settings))
         for number in (0, 1, 2, 3)
     ]
     assert (
@@ -200,7 +78,7 @@ def test_who_decides_how_long_gets_the_same_from_any_number_of_actors(
     results = []
     for number in (0, 1, 3):
         settings = {"evaluation_num_env_runners": number, "evaluation_duration_unit": unit}
-        group = EvaluationGroup(config_of(**settings), policy)
+        group = group_of(policy, **settings)
         group.sync_weights(1, 3, SEED)
         asked: list[int] = []
 
@@ -218,7 +96,7 @@ def test_who_decides_how_long_gets_the_same_from_any_number_of_actors(
 def test_a_late_actor_ends_its_part_and_lives_on(
     policy: Policy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    group = EvaluationGroup(config_of(), policy)
+    group = group_of(policy)
     whole = evaluated(group)
     FakeActors.moods[2] = "late"
     with caplog.at_level(logging.WARNING, "trainables"):
@@ -232,7 +110,7 @@ def test_a_late_actor_ends_its_part_and_lives_on(
 
 
 def test_no_answer_is_no_result(policy: Policy) -> None:
-    group = EvaluationGroup(config_of(), policy)
+    group = group_of(policy)
     FakeActors.moods |= {1: "late", 2: "late"}
     assert evaluated(group) is None
     assert group.metrics()["num_timeouts"] == 2
@@ -244,7 +122,7 @@ def test_no_answer_is_no_result(policy: Policy) -> None:
 def test_a_failure_ends_training_unless_it_is_tolerated(
     mood: str, error: type[Exception], policy: Policy
 ) -> None:
-    group = EvaluationGroup(config_of(), policy)
+    group = group_of(policy)
     FakeActors.moods[2] = mood
     with pytest.raises(error) as caught:
         evaluated(group)
@@ -253,7 +131,7 @@ def test_a_failure_ends_training_unless_it_is_tolerated(
 
 @pytest.mark.parametrize("mood", ["hung", "dies", "raises"])
 def test_a_failed_actor_is_made_again(mood: str, policy: Policy) -> None:
-    group = EvaluationGroup(config_of(restart_failed_env_runners=True), policy)
+    group = group_of(policy, restart_failed_env_runners=True)
     whole = evaluated(group)
     FakeActors.moods[2] = mood
     result = evaluated(group)
@@ -270,7 +148,7 @@ def test_a_failed_actor_is_made_again(mood: str, policy: Policy) -> None:
 def test_an_actor_without_a_sign_of_life_is_told_of(
     policy: Policy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    group = EvaluationGroup(config_of(restart_failed_env_runners=True), policy)
+    group = group_of(policy, restart_failed_env_runners=True)
     FakeActors.moods[2] = "hung"
     with caplog.at_level(logging.WARNING, "trainables"):
         assert group.probe() == [2]
@@ -280,7 +158,7 @@ def test_an_actor_without_a_sign_of_life_is_told_of(
 
 
 def test_evaluation_goes_on_without_failed_actors_as_long_as_there_is_one(policy: Policy) -> None:
-    group = EvaluationGroup(config_of(ignore_env_runner_failures=True), policy)
+    group = group_of(policy, ignore_env_runner_failures=True)
     FakeActors.moods[1] = "dies"
     assert len(evaluated(group).returns) == 10
     assert group.metrics()["num_healthy_workers"] == 1
@@ -291,22 +169,52 @@ def test_evaluation_goes_on_without_failed_actors_as_long_as_there_is_one(policy
 
 
 def test_what_was_begun_and_not_collected_is_forgotten(policy: Policy) -> None:
-    group = EvaluationGroup(config_of(), policy)
+    group = group_of(policy)
     group.sync_weights(1, 1, np.random.SeedSequence(99))
     group.begin()  # and training raises
-    expected = evaluated(EvaluationGroup(config_of(evaluation_num_env_runners=0), policy))
+    expected = evaluated(group_of(policy, evaluation_num_env_runners=0))
     np.testing.assert_array_equal(evaluated(group).returns, expected.returns)
 
 
 def test_a_hang_of_the_trial_before_is_no_fault_of_the_next(policy: Policy) -> None:
-    group = EvaluationGroup(config_of(), policy)
+    group = group_of(policy)
     FakeActors.moods[1] = "hung"
     group.sync_weights(0, 1, SEED)
     group.begin()
-    group.rebuild(config_of(), policy)
+    group = group_of(policy, group)
     FakeActors.moods.clear()
     assert group.foreach_env_runner(lambda runner: runner.worker_index) == [1, 2]
     group.stop()
+
+
+def test_actors_go_on_with_another_config_where_they_fit(policy: Policy) -> None:
+    group = group_of(policy)
+    actors = group._group
+    evaluated(group)
+    group = group_of(policy, group, evaluation_duration=3)
+    assert group._group is actors and len(evaluated(group).returns) == 3
+    assert group.foreach_env_runner(lambda runner: runner.weights_version) == [3, 3]
+    group = group_of(policy, group, evaluation_num_env_runners=3)
+    assert not actors.healthy and group.num_env_runners == 3
+    actors = group._group
+    group = group_of(policy, group, evaluation_num_env_runners=3, env_runner_restore_timeout_s=9)
+    assert not actors.healthy  # they may take another time to start
+    actors = group._group
+    group = group_of(policy, group, evaluation_num_env_runners=0)
+    assert not actors.healthy and group.num_env_runners == 0
+    assert group_of(policy, group).num_env_runners == 2
+
+
+def test_without_actors_there_is_nothing_to_look_after(policy: Policy) -> None:
+    group = group_of(policy, evaluation_num_env_runners=0)
+    assert (group.metrics(), group.probe(), group.restore()) == ({}, [], [])
+    group.sync_weights(1, 3, SEED)
+    group.begin()
+    assert group.is_running
+    assert len(group.collect().returns) == 10 and not group.is_running
+    assert group.local_worker() is group.local_env_runner
+    assert group.foreach_env_runner(lambda r: r.worker_index) == [0]
+    assert group.foreach_env_runner(lambda r: r.worker_index, local_env_runner=False) == []
 
 
 @contextmanager
@@ -330,7 +238,7 @@ def before_act(number: int, policy: Policy, told: Callable[[], None]) -> Iterato
 
 def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
     config = config_of(evaluation_duration="auto", evaluation_parallel_to_training=True)
-    group = EvaluationGroup(config, policy)
+    group = make_evaluation(None, config, policy, None)
     result = evaluated(group)
     assert group._num_players == 2  # their means count the same
     assert len(result.returns) == 2  # one of each actor: `finish` has overtaken the task
@@ -379,27 +287,27 @@ def test_by_hand_auto_plays_episodes_of_each_actor(policy: Policy) -> None:
         evaluation_duration_unit="timesteps",
         evaluation_parallel_to_training=True,
     )
-    result = evaluated(EvaluationGroup(config, policy))
+    result = evaluated(make_evaluation(None, config, policy, None))
     assert len(result.returns) == 2 and not len(result.cut_lengths)
 
 
 def test_functions_reach_every_runner_with_the_weights(policy: Policy) -> None:
-    group = EvaluationGroup(config_of(), policy)
+    group = group_of(policy)
     group.sync_weights(1, 11, SEED)
     assert group.foreach_env_runner(lambda r: (r.worker_index, r.weights_version)) == [
         (1, 11),
         (2, 11),
     ]
-    local = EvaluationGroup(config_of(evaluation_num_env_runners=0), policy)
+    local = group_of(policy, evaluation_num_env_runners=0)
     local.sync_weights(1, 11, SEED)
     assert local.foreach_worker(lambda runner: runner.policy is policy) == [True]
 
 
 def test_idle_actors_are_named(policy: Policy, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "trainables"):
-        EvaluationGroup(config_of(), policy)
+        group_of(policy)
         assert not caplog.text
-        EvaluationGroup(config_of(evaluation_num_env_runners=4), policy)
+        group_of(policy, evaluation_num_env_runners=4)
     assert "2 of 4 actors are idle" in caplog.text
     config = config_of(
         evaluation_num_env_runners=4, evaluation_config={"num_envs_per_env_runner": 3}
@@ -408,19 +316,6 @@ def test_idle_actors_are_named(policy: Policy, caplog: pytest.LogCaptureFixture)
 
 
 # ------------------------------------------------------------------ with an algorithm
-
-SMALL = {
-    "num_envs_per_env_runner": 2,
-    "train_batch_size_per_learner": 128,
-    "minibatch_size": 64,
-    "num_epochs": 1,
-    "evaluation_duration": 4,
-    "evaluation_num_env_runners": 1,
-}
-
-
-def evaluation_of(result: dict[str, Any]) -> dict[str, Any]:
-    return {k.removeprefix("evaluation/"): v for k, v in result.items() if "evaluation/" in k}
 
 
 def test_beside_training_the_weights_are_those_that_the_iteration_begins_with() -> None:
@@ -530,62 +425,6 @@ def test_reset_config_and_a_resume_keep_the_seeds(tmp_path: Any) -> None:
         algo.restore(str(tmp_path / "c"))
         assert algo.evaluate() == before
         assert algo.evaluation_workers is algo.eval_env_runner_group
-
-
-# ------------------------------------------------------------------ custom functions
-
-
-def lengths_only(algorithm: Any, group: EvaluationGroup) -> dict[str, Any]:
-    result = group.play()
-    assert result is not None
-    return {"longest": result.lengths.max(), "iteration": algorithm.iteration}
-
-
-def test_a_custom_function_evaluates(tmp_path: Any) -> None:
-    name = f"{__name__}:lengths_only"
-    for function in (lengths_only, name):
-        config = config_of(**SMALL, evaluation_interval=1, custom_evaluation_function=function)
-        with config.build() as algo:
-            result = evaluation_of(algo.train())
-            algo.save(str(tmp_path / "c"))
-        assert set(result) == {
-            "longest",
-            "iteration",
-            "weights_version",
-            "num_training_step_calls",
-            "num_healthy_workers",
-            "num_timeouts",
-        }
-        assert type(result["longest"]) is int
-        with type(algo).from_checkpoint(tmp_path / "c", trust=[name]) as resumed:
-            assert resumed.evaluate()["longest"] > 0
-
-
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (None, r"returned None; allowed: a dict of numbers by name"),
-        ({}, r"returned \{\}"),
-        ({"a": float("inf")}, r"returned 'a': inf; allowed: a finite number for each name, or NaN"),
-        ({"a": {"b": 1.0}}, r"returned 'a': \{'b': 1.0\}"),
-        ({"a": "1"}, r"returned 'a': '1'"),
-    ],
-    ids=str,
-)
-def test_what_a_custom_function_returns_is_checked(returned: Any, message: str) -> None:
-    config = config_of(**SMALL, custom_evaluation_function=lambda algorithm, group: returned)
-    with config.build() as algo, pytest.raises(ConfigError, match=message):
-        algo.evaluate()
-
-
-def test_a_custom_function_may_report_what_the_group_played_without_an_end() -> None:
-    config = config_of(
-        **{**SMALL, "evaluation_duration": 1, "evaluation_duration_unit": "timesteps"},
-        custom_evaluation_function=lambda algorithm, group: group.play().metrics(),
-    )
-    with config.build() as algo:
-        result = algo.evaluate()
-    assert math.isnan(result["episode_return_mean"]) and result["num_episodes_cut_off"] == 1
 
 
 @pytest.mark.parametrize(
