@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.group import ActorGroup
@@ -180,7 +180,8 @@ class EvaluationGroup(CallsWorkers, ABC):
         """Return the trial's own worker: the in-process runner, with actors their master copy."""
         if self.local_env_runner is not None:
             return self.local_env_runner
-        return LocalWorker(self._config, self._policy, self.weights_version)
+        policies = {DEFAULT_MODULE_ID: self._policy}
+        return LocalWorker(self._config, policies, self.weights_version)
 
     @abstractmethod
     def stop(self) -> None:

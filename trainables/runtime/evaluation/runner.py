@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
@@ -73,7 +73,7 @@ class EvaluationRunner(Worker):
 
     def __init__(self, config: AlgorithmConfig, policy: Policy, worker_index: int = 0):
         self.config = config.get_evaluation_config_object()
-        self.policy, self.worker_index = policy, worker_index
+        self.policies, self.worker_index = {DEFAULT_MODULE_ID: policy}, worker_index
         self.weights_version = 0
         self.env: VectorEnv | None = None
         self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
@@ -206,7 +206,7 @@ class EvaluationActor:
         config = self.runner.config
         variables = config.extra_python_environs_for_worker
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_env_runner))
-        self.runner.set_policy_state(state, version)
+        self.runner.set_policy_states({DEFAULT_MODULE_ID: state}, version)
         return Played(task.number, self.runner.play(task))
 
     def finish(self, number: int, at_once: bool) -> None:
@@ -221,5 +221,5 @@ class EvaluationActor:
     ) -> T:
         """Take over the weights, if there are any yet, and apply a function to the runner."""
         if state is not None:
-            self.runner.set_policy_state(state, version)
+            self.runner.set_policy_states({DEFAULT_MODULE_ID: state}, version)
         return function(self.runner)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
@@ -101,4 +101,4 @@ class EnvRunnerActor:
 
     def _take_over(self, version: int, state: dict[str, Any] | None) -> None:
         if state is not None:
-            self.runner.set_policy_state(state, version)
+            self.runner.set_policy_states({DEFAULT_MODULE_ID: state}, version)

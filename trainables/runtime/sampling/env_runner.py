@@ -116,7 +116,8 @@ class EnvRunner(Worker):
         seed: np.random.SeedSequence,
         worker_index: int = 0,
     ):
-        self.config, self.policy, self.worker_index = config, policy, worker_index
+        self.config, self.worker_index = config, worker_index
+        self.policies = {DEFAULT_MODULE_ID: policy}
         self._resolved = config.resolve()
         self.env, self.num_envs = env, env.num_envs
         self.weights_version = 0

@@ -12,7 +12,7 @@ import numpy as np
 import ray
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
@@ -256,7 +256,8 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         if self.local_env_runner is not None:
             self.local_env_runner.push_policies = self.push_policies
             return self.local_env_runner
-        return LocalWorker(self._config, self._policy, self.weights_version, self.push_policies)
+        policies = {DEFAULT_MODULE_ID: self._policy}
+        return LocalWorker(self._config, policies, self.weights_version, self.push_policies)
 
     # ------------------------------------------------------------------ state
 

@@ -29,21 +29,21 @@ def policy_of(policies: Mapping[str, Policy], policy_id: str) -> Policy:
 class Worker:
     """Access to the policies of a worker, by their ids, and to the environments of its slots.
 
-    There is one policy as yet. The environments are those that are stepped: a function may look at
-    them and change how they go on, but whoever steps or resets one disturbs the episode in it.
+    The environments are those that are stepped: a function may look at them and change how they go
+    on, but whoever steps or resets one disturbs the episode in it.
 
     Attributes:
         config: The algorithm's config.
-        policy: The policy that acts.
+        policies: The policies that act, by module id.
         env: All slots; None while there are none.
         worker_index: 0 in process, 1, 2, … for actors.
-        weights_version: The version of the weights that the policy has.
+        weights_version: The version of the weights that the policies have.
         push_policies: Lets learners elsewhere take over weights that are set here; None where the
-            policy is no learner's.
+            policies are no learner's.
     """
 
     config: AlgorithmConfig
-    policy: Policy
+    policies: dict[str, Policy]
     env: Any
     worker_index: int
     weights_version: int
@@ -51,8 +51,17 @@ class Worker:
 
     @property
     def policy_map(self) -> dict[str, Policy]:
-        """The policies by id."""
-        return {DEFAULT_MODULE_ID: self.policy}
+        """The older name of `policies`."""
+        return self.policies
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, where there is one: that of `DEFAULT_MODULE_ID`.
+
+        Raises:
+            KeyError: naming the ids there are, if that is none of them.
+        """
+        return self.get_policy()
 
     def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
         """Return the policy that acts here.
@@ -60,17 +69,17 @@ class Worker:
         Raises:
             KeyError: naming the ids there are.
         """
-        return policy_of(self.policy_map, policy_id)
+        return policy_of(self.policies, policy_id)
 
     def foreach_policy(self, function: Callable[[Policy, str], T]) -> list[T]:
         """Apply a function to each policy and its id."""
-        return [function(policy, policy_id) for policy_id, policy in self.policy_map.items()]
+        return [function(policy, policy_id) for policy_id, policy in self.policies.items()]
 
     def get_weights(
         self, policies: Collection[str] | None = None
     ) -> dict[str, dict[str, np.ndarray]]:
         """Return copies of the weights by policy id; None: of all policies."""
-        return {p: self.get_policy(p).get_weights() for p in policies or self.policy_map}
+        return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
 
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
         """Set weights by policy id.
@@ -87,9 +96,15 @@ class Worker:
         if self.push_policies is not None:
             self.push_policies()
 
-    def set_policy_state(self, state: dict[str, Any], version: int) -> None:
-        """Take over the learner's weights and filter statistics (for runners in actors)."""
-        self.policy.set_state(state)
+    def set_policy_states(self, states: dict[str, dict[str, Any]], version: int) -> None:
+        """Take over the learner's weights and filter statistics (for runners in actors).
+
+        Args:
+            states: The states of policies by module id.
+            version: The version of the weights.
+        """
+        for module_id, state in states.items():
+            self.policies[module_id].set_state(state)
         self.weights_version = version
 
     def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
@@ -124,13 +139,13 @@ class Worker:
 class LocalWorker(Worker):
     """The trial's own copy of what env runners in actors have; it has no environment.
 
-    Its policy is the learner's: what is set here is learned from, and reaches the env runners with
-    the next `sync_weights`.
+    Its policies are the learner's: what is set here is learned from, and reaches the env runners
+    with the next `sync_weights`.
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy.
-        weights_version: The version of its weights, as the group counts them.
+        policies: The learner's policies by module id.
+        weights_version: The version of their weights, as the group counts them.
         push_policies: Lets learners in actors take over what has been set here.
 
     Attributes:
@@ -144,11 +159,11 @@ class LocalWorker(Worker):
     def __init__(
         self,
         config: AlgorithmConfig,
-        policy: Policy,
+        policies: dict[str, Policy],
         weights_version: int,
         push_policies: Callable[[], None] | None = None,
     ):
-        self.config, self.policy, self.weights_version = config, policy, weights_version
+        self.config, self.policies, self.weights_version = config, policies, weights_version
         self.push_policies = push_policies
 
     def foreach_env(self, function: Callable[[Any], T]) -> list[T]:

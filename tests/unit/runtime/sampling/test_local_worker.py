@@ -10,6 +10,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.sampling.workers import LocalWorker
@@ -17,7 +18,7 @@ from trainables.runtime.sampling.workers import LocalWorker
 
 def worker(push_policies: Any = None) -> LocalWorker:
     policy = Policy(Box(-1, 1, (2,)), Discrete(2), {"fcnet_hiddens": [4]}, seed=0)
-    return LocalWorker(PPOConfig(), policy, 3, push_policies)
+    return LocalWorker(PPOConfig(), {DEFAULT_MODULE_ID: policy}, 3, push_policies)
 
 
 def test_it_has_the_learners_policy() -> None:

@@ -1,0 +1,100 @@
+"""Which module acts in which slot, and how what slots have is parted among modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.errors import ConfigError
+
+SlotsOf = Mapping[str, np.ndarray]
+"""The slots of a vector environment by the id of the module that acts in them, each `[M]`."""
+
+
+class ModuleSlots:
+    """The mapping from the slots of env runners to modules. It travels to actors.
+
+    Args:
+        module_ids: The ids of all modules.
+        module_of_slot: Gives the id of a slot's module, for the number of the slot, from 0, and
+            the index of the env runner: 0 in process, and 1, 2, … for actors. One module has all
+            slots, so that it is not called; None is for that.
+    """
+
+    def __init__(
+        self,
+        module_ids: Sequence[str] = (DEFAULT_MODULE_ID,),
+        module_of_slot: Callable[[int, int], str] | None = None,
+    ):
+        self.module_ids = tuple(module_ids)
+        self._module_of_slot = module_of_slot
+
+    def of(self, worker_index: int, num_slots: int) -> dict[str, np.ndarray]:
+        """Return the slots of each module that has any in an env runner, in order of the modules.
+
+        Raises:
+            ConfigError: if a slot's module is none of the modules.
+        """
+        if len(self.module_ids) == 1:
+            return {self.module_ids[0]: np.arange(num_slots)}
+        assert self._module_of_slot is not None
+        slots: dict[str, list[int]] = {module_id: [] for module_id in self.module_ids}
+        for slot in range(num_slots):
+            module_id = self._module_of_slot(slot, worker_index)
+            if module_id not in slots:
+                raise ConfigError(
+                    f"module_of_slot({slot}, {worker_index}) = {module_id!r} is not allowed; "
+                    f"allowed: {', '.join(map(repr, self.module_ids))}"
+                )
+            slots[module_id].append(slot)
+        return {module_id: np.array(own) for module_id, own in slots.items() if own}
+
+    def num_slots(self, config: AlgorithmConfig, module_id: str) -> int:
+        """Return how many slots of all env runners a module has in training."""
+        indices = range(1, config.num_env_runners + 1) if config.num_env_runners else [0]
+        each = [self.of(index, config.num_envs_per_env_runner) for index in indices]
+        return sum(len(slots.get(module_id, ())) for slots in each)
+
+
+def of_slots(batch: Any, slots: np.ndarray) -> Any:
+    """Return a batch's rows of some slots.
+
+    Args:
+        batch: An array `[N, …]`, or a tree of them in dicts and tuples.
+        slots: The numbers of the slots, `[M]`.
+    """
+    if isinstance(batch, Mapping):
+        return {key: of_slots(part, slots) for key, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(of_slots(part, slots) for part in batch)
+    return np.asarray(batch)[slots]
+
+
+def join_slots(batches: Mapping[str, Any], slots_of: SlotsOf) -> Any:
+    """Return the batch of all slots: undoes `of_slots`.
+
+    Args:
+        batches: The batches of the modules, alike but for their number of rows.
+        slots_of: The slots of the modules, all of them together.
+    """
+    first = next(iter(batches.values()))
+    if len(batches) == 1:
+        return first
+    if isinstance(first, Mapping):
+        return {
+            key: join_slots({m: batch[key] for m, batch in batches.items()}, slots_of)
+            for key in first
+        }
+    if isinstance(first, tuple):
+        return tuple(
+            join_slots({m: batch[index] for m, batch in batches.items()}, slots_of)
+            for index in range(len(first))
+        )
+    num_slots = sum(len(slots_of[module_id]) for module_id in batches)
+    joined = np.empty((num_slots, *first.shape[1:]), first.dtype)
+    for module_id, batch in batches.items():
+        joined[slots_of[module_id]] = batch
+    return joined
