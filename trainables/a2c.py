@@ -158,6 +158,7 @@ def a2c_update(
     results = {}
     for module_id, rollout in rollouts.items():
         policy = worker.policies[module_id]
+        rollout = worker.with_parts(module_id, rollout)
         batch = with_advantages(
             rollout, policy, config, worker.ranks, rows_at_once=config.microbatch_size
         )
@@ -169,6 +170,7 @@ def a2c_update(
             batch, make_loss(policy, coefficients), ids=ids
         )
         results[module_id]["advantage_std"] = scale.std
+        results[module_id] |= worker.part_metrics(module_id)
         if config.use_critic:
             results[module_id]["vf_explained_var"] = explained_by_values(batch, worker.ranks)
     return results

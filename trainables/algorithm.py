@@ -43,6 +43,7 @@ class Algorithm(Checkpointing):
     - `module_options`: what its policies are made of;
     - `learner_options`: groups of parameters with optimisers of their own, and target networks;
     - `set_up_learning`: what else it needs to learn, e.g. room for experience;
+    - `make_learner_parts`: networks that train beside its policies, and may change their rewards;
     - `make_learner_connectors`: what happens to rollouts before anything is learned of them;
     - `exploration_at`: what schedules of exploration say;
     - `iteration_metrics`, `iteration_is_full`: what an iteration reports, and when it ends;

@@ -310,6 +310,7 @@ def appo_update(
     results = {}
     for module_id, learner in worker.learners.items():
         policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
+        rollout = worker.with_parts(module_id, rollout)
         [(group, target)] = learner.targets.items()
         assert isinstance(target.network, PolicyModule)
         batch = impact_batch(rollout, policy, target.network, estimation)
@@ -326,6 +327,7 @@ def appo_update(
         )
         results[module_id] = metrics | diagnostics(batch, policy, config, size, worker.ranks)
         results[module_id] |= {
+            **worker.part_metrics(module_id),
             "num_env_steps_trained": all_steps(rollout, worker.ranks),
             "target_updated": float(tau is not None),
         }

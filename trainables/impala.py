@@ -404,6 +404,7 @@ def impala_update(
     results = {}
     for module_id, learner in worker.learners.items():
         policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
+        rollout = worker.with_parts(module_id, rollout)
         batch = fragment_batch(rollout, policy)
         metrics = learner.update(
             batch,
@@ -418,6 +419,7 @@ def impala_update(
             *(metrics.pop(name) for name in _MOMENTS)
         )
         results[module_id] = {**metrics, "num_env_steps_trained": all_steps(rollout, worker.ranks)}
+        results[module_id] |= worker.part_metrics(module_id)
     return results
 
 

@@ -218,7 +218,7 @@ def ppo_update(
     for module_id, rollout in rollouts.items():
         policy = worker.policies[module_id]
         batch = with_advantages(
-            rollout,
+            worker.with_parts(module_id, rollout),
             policy,
             config,
             worker.ranks,
@@ -241,6 +241,7 @@ def ppo_update(
             ids=ids,
         )
         results[module_id]["advantage_std"] = scale.std
+        results[module_id] |= worker.part_metrics(module_id)
         results[module_id] |= diagnostics(batch, policy, config, items_at_once, worker.ranks)
     return results
 

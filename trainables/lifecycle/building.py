@@ -15,6 +15,7 @@ from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
+from trainables.core.learning.part import Parts
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
@@ -23,7 +24,7 @@ from trainables.runtime.envs.make import EnvContext, env_name, make_vector_env, 
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
-from trainables.runtime.learners.group import LearnerGroup, LearnerWorker, LocalLearnerGroup
+from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
 from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
@@ -128,6 +129,7 @@ def make_learners(
     config: AlgorithmConfig,
     policies: dict[str, Policy],
     make_learner: Callable[[Any, PolicyModule], Learner],
+    make_parts: Callable[[Any, Policy], Parts],
     connectors: dict[str, LearnerConnectors],
     seed: int,
 ) -> LearnerGroup:
@@ -139,14 +141,15 @@ def make_learners(
         config: The algorithm's config.
         policies: The policies by module id.
         make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
+        make_parts: Makes the parts of a policy's module, see `Algorithm.make_learner_parts`.
         connectors: What happens to rollouts before they are learned from, by module id.
         seed: The seed of the learner's random stream.
     """
     actors = existing.handed_over(config) if isinstance(existing, RemoteLearnerGroup) else None
     if config.num_learners:
-        return RemoteLearnerGroup(config, policies, make_learner, seed, actors)
-    learners = {m: make_learner(config, policy.module) for m, policy in policies.items()}
-    return LocalLearnerGroup(LearnerWorker(config, policies, learners, connectors, seed))
+        return RemoteLearnerGroup(config, policies, make_learner, seed, actors, make_parts)
+    worker = make_worker(config, policies, make_learner, make_parts, connectors, seed)
+    return LocalLearnerGroup(worker)
 
 
 def make_env_runners(

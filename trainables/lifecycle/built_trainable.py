@@ -19,6 +19,7 @@ from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, r
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, learner_type
+from trainables.core.learning.part import Parts
 from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
@@ -184,6 +185,7 @@ class BuiltTrainable(FolderTrainable):
             self.config,
             self.policies,
             type(self).make_learner,
+            type(self).make_learner_parts,
             self.learner_connectors,
             seed,
         )
@@ -200,6 +202,16 @@ class BuiltTrainable(FolderTrainable):
         return learner_type(config.learner_class)(
             module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options
         )
+
+    @classmethod
+    def make_learner_parts(cls, config: Any, policy: Policy) -> Parts:
+        """Return networks that train beside a policy, by name, in whatever process it learns.
+
+        Args:
+            config: The algorithm's config.
+            policy: Of that process.
+        """
+        return {}
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:

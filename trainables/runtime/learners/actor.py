@@ -16,12 +16,13 @@ from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
+from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import chosen_device
-from trainables.runtime.learners.group import LearnerWorker, fetched
+from trainables.runtime.learners.group import LearnerWorker, fetched, make_worker
 from trainables.runtime.learners.process_ranks import (
     CPUS,
     GPUS,
@@ -40,12 +41,14 @@ class WorkerRecipe:
         config: The algorithm's config.
         policies: Arguments of each policy by module id.
         make_learner: Makes the learner of a module by the config.
+        make_parts: Makes the parts of a policy's module by the config.
         seed: The seed of the random stream, the same on all ranks.
     """
 
     config: AlgorithmConfig
     policies: dict[str, dict[str, Any]]
     make_learner: Callable[[AlgorithmConfig, Any], Learner]
+    make_parts: Callable[[AlgorithmConfig, Policy], Parts]
     seed: int
 
     def make(self, ranks: Ranks) -> LearnerWorker:
@@ -56,12 +59,13 @@ class WorkerRecipe:
         where = f"on {ray.util.get_node_ip_address()}"
         device = chosen_device(config, "num_gpus_per_learner", where)
         policies = {m: Policy(**options, device=device) for m, options in self.policies.items()}
-        learners = {m: self.make_learner(config, policies[m].module) for m in policies}
         connectors = {
             m: LearnerConnectors(config.learner_connector, config.resolve().reward_bound, policy)
             for m, policy in policies.items()
         }
-        return LearnerWorker(config, policies, learners, connectors, self.seed, ranks)
+        return make_worker(
+            config, policies, self.make_learner, self.make_parts, connectors, self.seed, ranks
+        )
 
 
 class LearnerActor:

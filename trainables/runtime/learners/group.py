@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import ray
 import torch
 from ray.exceptions import ObjectLostError
+from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.data.batch import Rollout
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
+from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.policy.policy import Policy
 
@@ -32,6 +35,7 @@ class LearnerWorker:
         learner_connectors: What happens to rollouts before, by module id.
         seed: The seed of the random stream, the same on all ranks.
         ranks: Who learns together with this one.
+        parts: Networks that train beside the policies, by module id and name.
 
     Attributes:
         resolved: What the settings mean, see `AlgorithmConfig.resolve`.
@@ -47,6 +51,7 @@ class LearnerWorker:
         learner_connectors: dict[str, LearnerConnectors],
         seed: int,
         ranks: Ranks = ALONE,
+        parts: Mapping[str, Parts] | None = None,
     ):
         self.config: Any = config
         self.resolved: Any = config.resolve()
@@ -56,6 +61,10 @@ class LearnerWorker:
             learner.ranks = ranks
         self.learner_connectors = learner_connectors
         self.generator = torch.Generator().manual_seed(seed)
+        self.parts = {m: dict(of_module) for m, of_module in (parts or {}).items() if of_module}
+        for of_module in self.parts.values():
+            for part in of_module.values():
+                part.learner.ranks, part.generator = ranks, self.generator
 
     @property
     def rank(self) -> int:
@@ -82,21 +91,101 @@ class LearnerWorker:
         policy, connect = self.policies[module_id], self.learner_connectors[module_id]
         return Rollout.concatenate([connect(one[module_id], policy) for one in fragments])
 
+    @overload
+    def with_parts(self, module_id: str, experience: Rollout) -> Rollout: ...
+    @overload
+    def with_parts(
+        self, module_id: str, experience: Batch, share: Tensor | float | None = None
+    ) -> Batch: ...
+    def with_parts(
+        self, module_id: str, experience: Rollout | Batch, share: Tensor | float | None = None
+    ) -> Rollout | Batch:
+        """Return what a module learns from, as its parts leave it; they train meanwhile.
+
+        An update calls it before anything is estimated.
+
+        Args:
+            module_id: Which module learns.
+            experience: A rollout, or a batch that was drawn.
+            share: What this rank's rows count in a batch of all ranks, see `Learner.update_step`.
+        """
+        for part in self.parts.get(module_id, {}).values():
+            if isinstance(experience, Rollout):
+                experience = part.on_rollout(experience)
+            else:
+                experience = part.on_batch(experience, share)
+        return experience
+
+    def part_metrics(self, module_id: str) -> dict[str, float]:
+        """Return what a module's parts report of the latest `with_parts`, as `<part>/<name>`."""
+        return {
+            f"{name}/{metric}": float(value)
+            for name, part in self.parts.get(module_id, {}).items()
+            for metric, value in part.metrics.items()
+        }
+
     def reseed(self, seed: int) -> None:
         """Begin a new random stream."""
         self.generator.manual_seed(seed)
 
     def get_state(self) -> dict[str, Any]:
-        """Return optimiser states and targets by module id, and the random stream."""
-        state: dict[str, Any] = {m: learner.get_state() for m, learner in self.learners.items()}
-        return {"learners": state, "generator": self.generator.get_state()}
+        """Return optimiser states and targets by module id, parts, and the random stream."""
+        learners: dict[str, Any] = {m: learner.get_state() for m, learner in self.learners.items()}
+        state = {"learners": learners, "generator": self.generator.get_state()}
+        if self.parts:
+            state["parts"] = {
+                m: {name: part.get_state() for name, part in of_module.items()}
+                for m, of_module in self.parts.items()
+            }
+        return state
 
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
-        """Take over `get_state`'s, the random stream only if asked."""
+        """Take over `get_state`'s, the random stream only if asked.
+
+        Raises:
+            ConfigError: if it has no state of a part.
+        """
         for module_id, learner in self.learners.items():
             learner.set_state(state["learners"][module_id])
+        for module_id, of_module in self.parts.items():
+            stored = state.get("parts", {}).get(module_id, {})
+            for name, part in of_module.items():
+                if name not in stored:
+                    raise ConfigError(
+                        f"the state is of a run without the part {name!r} of {module_id!r} "
+                        "(make_learner_parts)"
+                    )
+                part.set_state(stored[name])
         if with_random:
             self.generator.set_state(state["generator"])
+
+
+def make_worker(
+    config: AlgorithmConfig,
+    policies: dict[str, Policy],
+    make_learner: Callable[[Any, Any], Learner],
+    make_parts: Callable[[Any, Policy], Parts],
+    learner_connectors: dict[str, LearnerConnectors],
+    seed: int,
+    ranks: Ranks = ALONE,
+) -> LearnerWorker:
+    """Return the worker of a process, with learners and parts.
+
+    Args:
+        config: The algorithm's config.
+        policies: The policies by module id.
+        make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
+        make_parts: Makes the parts of a policy's module, see `Algorithm.make_learner_parts`.
+        learner_connectors: What happens to rollouts before, by module id.
+        seed: The seed of the random stream and of networks that are made here.
+        ranks: Who learns together with this process.
+    """
+    # Networks that are made here draw their weights from the global stream, on each rank the same.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        learners = {m: make_learner(config, policy.module) for m, policy in policies.items()}
+        parts = {m: make_parts(config, policy) for m, policy in policies.items()}
+    return LearnerWorker(config, policies, learners, learner_connectors, seed, ranks, parts)
 
 
 logger = logging.getLogger("trainables")

@@ -14,6 +14,7 @@ import torch
 from ray.exceptions import RayError
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.learning.part import Parts, no_parts
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import LEARNERS, Bundles
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, ActorHung, Reply
@@ -70,6 +71,7 @@ class RemoteLearnerGroup:
         make_learner: Makes the learner of a module by the config.
         seed: The seed of the learners' random stream.
         existing: Actors of another config whose processes fit this one.
+        make_parts: Makes the parts of a policy's module by the config.
 
     Attributes:
         num_restarts: How often the learners were made again.
@@ -82,10 +84,11 @@ class RemoteLearnerGroup:
         make_learner: Callable[[AlgorithmConfig, Any], Any],
         seed: int,
         existing: ActorGroup | None = None,
+        make_parts: Callable[[AlgorithmConfig, Policy], Parts] = no_parts,
     ):
         recipes = {m: policy.recipe for m, policy in policies.items()}
         self._policies = policies
-        self._recipe = WorkerRecipe(config, recipes, make_learner, seed)
+        self._recipe = WorkerRecipe(config, recipes, make_learner, make_parts, seed)
         self._generator = torch.Generator().manual_seed(seed)
         self.num_restarts = self._num_failures = 0
         # References to the policies' states after the last finished update, and to those that the

@@ -1,0 +1,87 @@
+"""A second network with an optimiser of its own adds a bonus to PPO's rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+import torch
+from curious_ppo import CuriousPPO
+from safetensors.torch import load_file
+
+from trainables import PPO, PPOConfig
+from trainables.core.errors import ConfigError
+
+
+def make_config(num_learners: int = 0) -> dict[str, Any]:
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_envs_per_env_runner=4)
+    config.training(minibatch_size=64, num_epochs=2, lr=1e-3, model={"fcnet_hiddens": [16]})
+    config.training(train_batch_size_per_learner=256 // max(1, num_learners))
+    return config.learners(num_learners=num_learners).debugging(seed=5).to_dict()
+
+
+def weights(algo: PPO) -> np.ndarray:
+    return np.concatenate([w.ravel() for w in algo.get_weights()["default_policy"].values()])
+
+
+def learned(algo: PPO) -> list[Any]:
+    """Weights and moments of the second network."""
+    state = algo.learners.get_state()["parts"]["default_policy"]["novelty"]
+    return [state["weights"], state["learner"]["moments"]]
+
+
+def tensors(algo: PPO, folder: Path) -> set[tuple[str, ...]]:
+    """Names of what an exported policy holds, by file."""
+    exported = algo.export_policy_checkpoint(str(folder))
+    return {(p.name, *sorted(load_file(p))) for p in exported.glob("*.safetensors")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def test_two_learners_give_the_bonus_that_one_gives() -> None:
+    with CuriousPPO(make_config()) as own, CuriousPPO(make_config(2)) as two:
+        for _ in range(3):
+            expected, result = own.train(), two.train()
+            for name in ("novelty/loss", "novelty/grad_norm", "novelty/bonus_mean", "vf_loss"):
+                key = f"learner/default_policy/{name}"
+                assert result[key] == pytest.approx(expected[key], rel=1e-4), name
+        np.testing.assert_allclose(weights(two), weights(own), atol=1e-5)
+        with PPO(make_config()) as without:
+            for _ in range(3):
+                assert not any("novelty" in name for name in without.train())
+            assert not np.allclose(weights(without), weights(own), atol=1e-3)
+
+
+@pytest.mark.parametrize("num_learners", [0, 2])
+def test_it_resumes_to_the_bit_and_is_in_no_exported_policy(
+    num_learners: int, tmp_path: Path
+) -> None:
+    with CuriousPPO(make_config(num_learners)) as algo:
+        algo.train()
+        exported = tensors(algo, tmp_path / "policy")
+        saved = algo.save(str(tmp_path / "saved"))
+        algo.train()
+        expected = weights(algo), learned(algo)
+    with CuriousPPO.from_checkpoint(saved) as resumed:
+        resumed.train()
+        np.testing.assert_array_equal(weights(resumed), expected[0])
+        torch.testing.assert_close(learned(resumed), expected[1], rtol=0, atol=0)
+    with PPO(make_config()) as plain:
+        assert exported == tensors(plain, tmp_path / "plain")
+
+
+def test_a_state_without_the_network_is_refused() -> None:
+    with PPO(make_config()) as plain, CuriousPPO(make_config()) as curious:
+        state = plain.get_state()
+        assert "parts" not in state["learners"]
+        with pytest.raises(ConfigError, match="without the part 'novelty'"):
+            curious.set_state(state)

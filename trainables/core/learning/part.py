@@ -1,0 +1,97 @@
+"""`LearnerPart`: networks that train beside a policy, and may change what it learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.learning.learner import Learner, LossFn
+from trainables.core.learning.minibatches import row_ids
+from trainables.core.policy.policy import Policy
+
+
+class LearnerPart:
+    """Auxiliary networks of one module, with an optimiser, metrics and a checkpoint of their own.
+
+    An algorithm names its parts in `make_learner_parts`. Each is made where the learner is, on all
+    ranks with the same weights, and sees what is learned from before any estimator does: override
+    `on_rollout` or `on_batch`, and train the networks there. Of a part nothing is in an exported
+    policy.
+
+    Args:
+        networks: All networks of the part, those that are not trained as well: they are what a
+            checkpoint holds.
+        learner: Trains them; it may have several optimisers, and targets.
+
+    Attributes:
+        metrics: Numbers of the latest call, reported as `learner/<module id>/<part>/<name>`.
+        generator: Random stream of the process that learns, the same on all ranks.
+    """
+
+    generator: torch.Generator | None = None
+
+    def __init__(self, networks: nn.Module, learner: Learner):
+        self.networks, self.learner = networks, learner
+        self.metrics: Mapping[str, Tensor | float] = {}
+
+    def on_rollout(self, rollout: Rollout) -> Rollout:
+        """Return what the policy is to learn from a rollout, `[T, N]`, e.g. with other rewards.
+
+        Args:
+            rollout: What was sampled, through the learner connectors; of several learners each has
+                slots of its own. It is not to be changed in place.
+        """
+        return rollout
+
+    def on_batch(self, batch: Batch, share: Tensor | float | None = None) -> Batch:
+        """Return what the policy is to learn from a batch that was drawn from experience.
+
+        Args:
+            batch: Columns `[B, …]`, on the learner's device. It is not to be changed in place.
+            share: What this rank's rows count in the batch of all ranks, see `Learner.update_step`;
+                None without other ranks.
+        """
+        return batch
+
+    def train(
+        self, columns: Batch, valid: Tensor, loss_fn: LossFn, **options: Any
+    ) -> dict[str, float]:
+        """Take gradient steps on the valid rows of a rollout, over all ranks.
+
+        Args:
+            columns: `[T, N, …]` by name.
+            valid: Which rows to train on, `[T, N]`, bool.
+            loss_fn: The loss, a mean over rows.
+            options: Of `Learner.update`, e.g. `num_epochs` and `minibatch_size`.
+
+        Returns:
+            Means of what the loss reports.
+        """
+        ranks = self.learner.ranks
+        batch = {name: column[valid] for name, column in columns.items()}
+        ids = row_ids(valid, ranks) if ranks.size > 1 else None
+        return self.learner.update(batch, loss_fn, generator=self.generator, ids=ids, **options)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all weights, and what the optimisers have learned."""
+        weights = {n: value.detach().clone() for n, value in self.networks.state_dict().items()}
+        return {"weights": weights, "learner": self.learner.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s."""
+        self.networks.load_state_dict(state["weights"])
+        self.learner.set_state(state["learner"])
+
+
+Parts = dict[str, LearnerPart]
+"""The parts of one module, by name."""
+
+
+def no_parts(config: AlgorithmConfig, policy: Policy) -> Parts:
+    """Return no part."""
+    return {}
