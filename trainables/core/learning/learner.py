@@ -16,6 +16,7 @@ from trainables.core.config.reference.uncalled_hooks import LEARNER, refuse_unca
 from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
+from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.flat_parameters import (
     FlatParameters,
     TargetNetwork,
@@ -172,7 +173,8 @@ class Learner:
             prefix = "" if len(self.groups) == 1 else f"{name}_"
             norm = self._clip_gradients(flat)  # the same on each rank
             metrics[f"{prefix}grad_norm"] = norm if self.ranks.size == 1 else norm / self.ranks.size
-        self.optimizer.step()
+        with FlushedDenormals():
+            self.optimizer.step()
         return metrics
 
     def _add_gradient(
