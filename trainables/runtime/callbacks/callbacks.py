@@ -152,8 +152,8 @@ class Callbacks:
             metrics_logger: The logger of custom metrics.
             env: All slots.
             env_index: The episode's slot.
-            rl_module: The networks that act.
-            policies: The policies that act, by module id.
+            rl_module: The networks that act in the episode.
+            policies: The policies that act in the slots, by module id; see `episode.module_id`.
             is_evaluation: Whether this is an evaluation.
             kwargs: What a later version may add.
         """

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.runtime.callbacks.custom_metrics import EpisodeMetrics
+
+if TYPE_CHECKING:
+    from trainables.core.policy.policy import Policy
 
 AGENT = "agent0"
 """The reference's name of the agent of an environment that has one."""
@@ -20,10 +22,10 @@ _INSTEAD = {
     "prev_action_for": _IN_USER_DATA,
     "prev_reward_for": _IN_USER_DATA,
     "rnn_state_for": "does not exist: rollouts hold the states that networks learn from",
-    "last_extra_action_outs_for": "does not exist: policies['default_policy'].compute_single_action"
-    "(episode.last_observation, full_fetch=True) computes it",
+    "last_extra_action_outs_for": "does not exist: policies[episode.module_id]."
+    "compute_single_action(episode.last_observation, full_fetch=True) computes it",
     "last_done_for": "does not exist: use is_terminated and is_truncated",
-    "policy_mapping_fn": "does not exist: there is one policy; policy_for() names it",
+    "policy_mapping_fn": "does not exist: module_id, or policy_for(), names the policy that acts",
     "media": "does not exist: record_env=True writes videos",
     "batch_builder": _CONNECTOR,
     "new_batch_builder": _CONNECTOR,
@@ -67,6 +69,8 @@ class Episode:
         episode_id: Counts the episodes of an env runner, or of a part of an evaluation.
         env_index: The slot that it is in.
         is_evaluation: Whether it is one of an evaluation.
+        policy_map: The policies that act, by module id.
+        module_id: The id of the policy that acts in it.
         user_data: Lives as long as the episode, for whatever you put into it.
         worker: What samples or evaluates it; None where a policy is evaluated by itself.
         custom_metrics: Numbers that results tell the mean, minimum and maximum of, over episodes.
@@ -77,6 +81,8 @@ class Episode:
     env_index: int
     is_evaluation: bool
     _now: SlotRows
+    policy_map: dict[str, Policy]
+    module_id: str
     worker: Any = None
     user_data: dict[Any, Any] = field(default_factory=dict)
     custom_metrics: EpisodeMetrics = field(default_factory=EpisodeMetrics)
@@ -152,14 +158,9 @@ class Episode:
         return self.env_index
 
     @property
-    def policy_map(self) -> dict[str, Any]:
-        """The policies that act, by id."""
-        return {} if self.worker is None else dict(self.worker.policy_map)
-
-    @property
     def agent_rewards(self) -> dict[tuple[str, str], float]:
         """Sums of rewards so far, by agent and policy."""
-        return {(AGENT, DEFAULT_MODULE_ID): self.total_reward}
+        return {(AGENT, self.module_id): self.total_reward}
 
     def get_agents(self) -> list[str]:
         """Return the agents of the episode."""
@@ -168,7 +169,7 @@ class Episode:
     def policy_for(self, agent_id: Any = AGENT) -> str:
         """Return the id of the policy that acts for an agent."""
         _check_agent(agent_id)
-        return DEFAULT_MODULE_ID
+        return self.module_id
 
     def last_observation_for(self, agent_id: Any = AGENT) -> Any:
         """Return the observation as the environment gave it, not preprocessed; a copy."""

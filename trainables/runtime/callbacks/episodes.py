@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
@@ -26,7 +26,8 @@ class EpisodeHooks:
     Args:
         callbacks: What is called.
         logger: The logger of what callbacks log, and of the custom metrics of episodes.
-        policy: The policy that acts.
+        policies: The policies that act, by module id.
+        slots_of: The slots of each module that acts in any, `[M]` by module id.
         env: The slots.
         env_runner: What samples or evaluates; None where a policy is evaluated by itself.
         is_evaluation: Whether the episodes are those of an evaluation.
@@ -36,7 +37,8 @@ class EpisodeHooks:
         self,
         callbacks: CallbackSet,
         logger: MetricsLogger,
-        policy: Policy,
+        policies: dict[str, Policy],
+        slots_of: Mapping[str, np.ndarray],
         env: VectorEnv,
         env_runner: Any,
         is_evaluation: bool,
@@ -47,9 +49,12 @@ class EpisodeHooks:
             "env_runner": env_runner,
             "metrics_logger": logger,
             "env": env,
-            "rl_module": policy.module,
-            "policies": {DEFAULT_MODULE_ID: policy},
+            "policies": policies,
             "is_evaluation": self._is_evaluation,
+        }
+        self._policies = policies
+        self._module_of = {
+            int(slot): module_id for module_id, slots in slots_of.items() for slot in slots
         }
         self._calls_steps = callbacks.has("on_episode_step")
         self._num_slots, self._num_created = env.num_envs, 0
@@ -125,8 +130,15 @@ class EpisodeHooks:
             self._lengths,
         )
         for slot in np.flatnonzero(begins).tolist():
-            worker = self._arguments["env_runner"]
-            episode = Episode(self._num_created, slot, self._is_evaluation, now, worker)
+            episode = Episode(
+                self._num_created,
+                slot,
+                self._is_evaluation,
+                now,
+                self._policies,
+                self._module_of[slot],
+                self._arguments["env_runner"],
+            )
             self._num_created += 1
             self._episodes[slot] = episode
             self._call("on_episode_created", episode)
@@ -147,13 +159,20 @@ class EpisodeHooks:
 
     def _call(self, hook: str, episode: Episode) -> None:
         if self._callbacks.has(hook):
-            self._callbacks(hook, episode=episode, env_index=episode.env_index, **self._arguments)
+            self._callbacks(
+                hook,
+                episode=episode,
+                env_index=episode.env_index,
+                rl_module=self._policies[episode.module_id].module,
+                **self._arguments,
+            )
 
 
 def episode_hooks(
     callbacks: CallbackSet | None,
     logger: MetricsLogger,
-    policy: Policy,
+    policies: dict[str, Policy],
+    slots_of: Mapping[str, np.ndarray],
     env: VectorEnv,
     env_runner: Any,
     *,
@@ -162,4 +181,4 @@ def episode_hooks(
     """Return what calls the hooks of episodes; None if nobody overrides one, so nobody pays."""
     if callbacks is None or not callbacks.has(*EPISODE_HOOKS):
         return None
-    return EpisodeHooks(callbacks, logger, policy, env, env_runner, is_evaluation)
+    return EpisodeHooks(callbacks, logger, policies, slots_of, env, env_runner, is_evaluation)

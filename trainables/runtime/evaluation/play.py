@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.policy.actable import Actable
@@ -176,7 +177,11 @@ def play_episodes(
     logger = MetricsLogger()
     hooks = None
     if isinstance(policy, Policy):  # which hooks are given; there is no module in a graph
-        hooks = episode_hooks(callbacks, logger, policy, vector_env, env_runner, is_evaluation=True)
+        policies = {DEFAULT_MODULE_ID: policy}
+        slots_of = {DEFAULT_MODULE_ID: np.arange(num_slots)}
+        hooks = episode_hooks(
+            callbacks, logger, policies, slots_of, vector_env, env_runner, is_evaluation=True
+        )
     elif callbacks is not None:
         raise ConfigError("callbacks are called with a policy's module; an exported graph has none")
     if hooks is not None:

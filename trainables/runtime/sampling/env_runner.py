@@ -127,8 +127,9 @@ class EnvRunner(Worker):
         self._whole = self._whole_episodes()
         self._generator = torch.Generator(policy.device)
         self.callbacks, self._logger = CallbackSet(config), MetricsLogger()
+        slots_of = {DEFAULT_MODULE_ID: np.arange(self.num_envs)}
         self._hooks = episode_hooks(
-            self.callbacks, self._logger, policy, env, self, is_evaluation=False
+            self.callbacks, self._logger, self.policies, slots_of, env, self, is_evaluation=False
         )
         self.reseed(seed)
         self._moments = RunningMoments(policy.observations.preprocessor.num_features)

@@ -19,6 +19,8 @@ from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackError, CallbackSet
+from trainables.runtime.callbacks.custom_metrics import MetricsLogger
+from trainables.runtime.callbacks.episodes import episode_hooks
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.sampling.env_runner import EnvRunner
@@ -144,6 +146,42 @@ def test_evaluations_call_hooks_for_the_episodes_that_count(seen: list[tuple[Any
     metrics = result.metrics()
     assert metrics["custom_metrics/steps_mean"] == 4
     assert metrics["custom_metrics/ended_sum"] == 33
+
+
+def test_an_episode_is_its_slots_modules() -> None:
+    told: dict[int, tuple[Any, ...]] = {}
+
+    class Tells(Callbacks):
+        def on_episode_end(
+            self, *, episode: Any, rl_module: Any, policies: Any, env_index: int
+        ) -> None:
+            assert policies == episode.policy_map
+            [(agent, module_id)] = episode.agent_rewards
+            assert module_id == episode.module_id == episode.policy_for(agent)
+            module = policies[module_id].module
+            told[env_index] = (module_id, rl_module is module, episode.agent_rewards)
+
+    env = EncodingVectorEnv(3, (1, 1, 1))
+    policies = {"even": policy_for(env), "odd": policy_for(env)}
+    slots_of = {"even": np.array([0, 2]), "odd": np.array([1])}
+    hooks = episode_hooks(
+        CallbackSet(PPOConfig().callbacks(Tells)),
+        MetricsLogger(),
+        policies,
+        slots_of,
+        env,
+        None,
+        is_evaluation=True,
+    )
+    assert hooks is not None
+    hooks.was_reset(*env.reset())
+    hooks.begin()
+    hooks.row(*env.step(np.zeros(3, np.int64)), valid=np.ones(3, bool))
+    assert told == {
+        0: ("even", True, {("agent0", "even"): 1.0}),
+        1: ("odd", True, {("agent0", "odd"): 1.0}),
+        2: ("even", True, {("agent0", "even"): 1.0}),
+    }
 
 
 class TellsTheRunner(Callbacks):
