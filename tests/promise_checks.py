@@ -24,7 +24,7 @@ from trainables.core.config.reference.compatibility import ALIASES, CONSTANTS, M
 from trainables.core.config.sections import Section
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
-from trainables.core.reported_metrics import COMMON, OLDER, TUNES
+from trainables.core.reported_metrics import COMMON, OLDER, SAMPLED, TUNES
 from trainables.registry import get_algorithm
 from trainables.runtime.callbacks.callbacks import Callbacks
 from trainables.runtime.callbacks.episode import Episode
@@ -49,7 +49,7 @@ CLASSES: dict[str, type] = {
     },
 }
 NESTED = ("model", "optimizer", "exploration_config", "replay_buffer_config")
-METRICS = {*OLDER, *(metric.name for metric in (*COMMON, *TUNES))}
+METRICS = {*OLDER, *(metric.name for metric in (*SAMPLED, *COMMON, *TUNES))}
 _FORM = re.compile(r"^(?:(?P<owner>\w+)\.)?(?P<name>\w+)(?:\((?P<arguments>[\w, ]*)\))?$")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+import cloning
 import ray
 import torch
 from placed import AsksForFakeGPUs
@@ -62,6 +63,8 @@ DISCRETE = {
 def small(name: str) -> dict[str, Any]:
     """The settings that make an iteration of an algorithm short."""
     config_class = get_algorithm(name).config_class
+    if not samples(name):
+        return dict(cloning.SMALL)
     shared = _REPLAY if learns_from_replay(name) else _ON_POLICY
     has = {key: value for key, value in shared.items() if key not in config_class.without}
     return {**has, **_OWN.get(name, {})}
@@ -69,6 +72,12 @@ def small(name: str) -> dict[str, Any]:
 
 def learns_from_replay(name: str) -> bool:
     return "replay_buffer_config" in get_algorithm(name).config_class.settings()
+
+
+def samples(name: str) -> bool:
+    """Whether training steps an environment."""
+    needs_env: bool = get_algorithm(name).config_class().needs_env
+    return needs_env
 
 
 def learns_from_episodes(name: str) -> bool:

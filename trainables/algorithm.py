@@ -128,15 +128,11 @@ class Algorithm(Checkpointing):
         if self.config.restart_failed_env_runners:
             self.env_runners.probe()
             self.env_runners.restore(wait=False)  # they join the others once they are built
-        metrics |= self.episodes.metrics()
+        if self.config.needs_env:
+            metrics |= self._sampling_metrics(num_env_steps, elapsed)
         metrics |= {
-            "num_env_steps_sampled": num_env_steps,
-            "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "num_env_steps_trained_lifetime": self.num_env_steps_trained,
             "num_training_step_calls_lifetime": self.num_training_steps,
-            "env_steps_per_second": num_env_steps / elapsed,
-            "num_healthy_workers": self.env_runners.num_healthy_env_runners,
-            "num_env_runner_restarts": self.env_runners.num_restarts,
         }
         metrics |= reserved(self._trial_info)
         if self.config.num_learners:
@@ -150,6 +146,17 @@ class Algorithm(Checkpointing):
             self.env_runners.choose_tasks(self._task_fn, last_result)
         return metrics
 
+    def _sampling_metrics(self, num_env_steps: int, elapsed: float) -> dict[str, float]:
+        """Return what is reported of the environment that training steps."""
+        return {
+            **self.episodes.metrics(),
+            "num_env_steps_sampled": num_env_steps,
+            "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
+            "env_steps_per_second": num_env_steps / elapsed,
+            "num_healthy_workers": self.env_runners.num_healthy_env_runners,
+            "num_env_runner_restarts": self.env_runners.num_restarts,
+        }
+
     def log_result(self, result: dict[str, Any]) -> None:
         """Have callbacks change a result: what Tune does last with it."""
         self.callbacks.end_iteration(result)
@@ -158,17 +165,20 @@ class Algorithm(Checkpointing):
         """Tell whether the minima are met, and the first result has waited for an episode.
 
         Few tools do well with a return that is NaN, so the first result waits for an episode; not
-        for long, since nobody sees a step, nor stops a trial, without a result.
+        for long, since nobody sees a step, nor stops a trial, without a result. Where training
+        steps no environment there is nothing to wait for: time and what it trains on count alone.
         """
-        config = self.config
-        if self.episodes.num_lifetime == 0:
+        config, sampled_now = self.config, self.num_env_steps_sampled - sampled
+        if config.needs_env and self.episodes.num_lifetime == 0:
             self._endless.look(self.num_env_steps_sampled)
             if self.num_env_steps_sampled < _STEPS_FOR_AN_EPISODE:
                 return False
         return (
             elapsed >= (config.min_time_s_per_iteration or 0)
-            and self.num_env_steps_sampled - sampled
-            >= (config.min_sample_timesteps_per_iteration or 0)
+            and (
+                not config.needs_env
+                or sampled_now >= (config.min_sample_timesteps_per_iteration or 0)
+            )
             and self.num_env_steps_trained - trained
             >= (config.min_train_timesteps_per_iteration or 0)
         )
@@ -176,10 +186,13 @@ class Algorithm(Checkpointing):
     def _check_finite(self, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
             if not np.isfinite(value):
+                after = f"{self.num_env_steps_trained} steps that it has learned from"
+                if self.config.needs_env:
+                    env = env_name(self.config.env)
+                    after = f"{self.num_env_steps} steps of {env!r}, which gave finite numbers"
                 raise RuntimeError(
-                    f"training diverged: {name} = {value} after {self.num_env_steps_sampled} steps "
-                    f"of {env_name(self.config.env)!r}, which gave finite numbers; a lower lr or "
-                    "grad_clip may help"
+                    f"training diverged: {name} = {value} after {after}; a lower lr or grad_clip "
+                    "may help"
                 )
 
     @running
@@ -229,9 +242,17 @@ class Algorithm(Checkpointing):
             value: Of the setting.
             num_env_steps: When; None: now.
         """
-        return scheduled(
-            value, self.num_env_steps_sampled if num_env_steps is None else num_env_steps
-        )
+        return scheduled(value, self.num_env_steps if num_env_steps is None else num_env_steps)
+
+    @property
+    def num_env_steps(self) -> int:
+        """Environment steps so far, as schedules count them.
+
+        Those that were sampled; where training steps no environment, those that were trained on.
+        """
+        if self.config.needs_env:
+            return self.num_env_steps_sampled
+        return self.num_env_steps_trained
 
     @property
     def workers(self) -> EnvRunnerGroup:

@@ -15,6 +15,7 @@ from trainables.core.reported_metrics import (
     COMMON,
     OLDER,
     OLDER_EVALUATED,
+    SAMPLED,
     SEEDS,
     TUNES,
     Reported,
@@ -25,7 +26,10 @@ _HEADER = "| Metric | Unit | Meaning | Only with |\n|---|---|---|---|"
 
 def metric_tables() -> str:
     """All tables as Markdown."""
-    blocks = [_table("Every algorithm", COMMON)]
+    blocks = [
+        _table("Every algorithm whose training steps an environment", SAMPLED),
+        _table("Every algorithm", COMMON),
+    ]
     blocks += [
         _table(name, algorithm.reported_metrics)
         for name in registry.algorithm_names()

@@ -13,6 +13,7 @@ from experiments.spec.merging import deep_merge
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.references import writes_secret
 from experiments.spec.schema import SweepSpec
+from experiments.sweep.no_env import check_reported, trains_in_env
 from search_spaces.conditions import check_conditions, look_up, settings_of
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import is_domain
@@ -181,6 +182,7 @@ def _code_check(config_class: Any) -> Callable[[Any], None]:
 def rename_metrics(document: Document, trainable: type) -> None:
     """Write metrics by their canonical names; refuse those that never appear."""
     data = document.data
+    in_env = trains_in_env(data["config"], trainable)
 
     def rename(holder: str, key: str) -> None:
         section = data.get(holder)
@@ -190,17 +192,17 @@ def rename_metrics(document: Document, trainable: type) -> None:
                 "name of a metric, such as episode_return_mean"
             )  # fmt: skip
         if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = _metric(document, (holder, key), section[key], trainable)
+            section[key] = _metric(document, (holder, key), section[key], trainable, in_env)
 
     rename("objective", "metric")
     for index, objective in enumerate(data.get("objectives") or []):
         if isinstance(objective, dict) and isinstance(objective.get("metric"), str):
             place = ("objectives", index, "metric")
-            objective["metric"] = _metric(document, place, objective["metric"], trainable)
+            objective["metric"] = _metric(document, place, objective["metric"], trainable, in_env)
     rename("scheduler", "time_attr")
     stop: dict[str, Any] = {}
     for name, value in data["stop"].items():
-        metric = _metric(document, ("stop", name), name, trainable)
+        metric = _metric(document, ("stop", name), name, trainable, in_env)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise document.error(
                 ("stop", name), f"stop: {name} = {value!r} is not a number; "
@@ -218,7 +220,7 @@ def rename_metrics(document: Document, trainable: type) -> None:
     data["stop"] = stop
 
 
-def _metric(document: Document, place: KeyPath, name: str, trainable: type) -> str:
+def _metric(document: Document, place: KeyPath, name: str, trainable: type, in_env: bool) -> str:
     try:
         metric = canonical_metric(name, trainable)
     except SpecError as error:
@@ -227,6 +229,8 @@ def _metric(document: Document, place: KeyPath, name: str, trainable: type) -> s
         raise document.error(
             place, f"{place[0]}: {metric} is only reported with config.evaluation_interval set"
         )
+    if not in_env:
+        check_reported(document, place, metric, document.data["trainable"])
     return metric
 
 

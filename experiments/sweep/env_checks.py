@@ -42,15 +42,24 @@ _EVALUATION = ("config", "evaluation_config")
 _NOT_FORKED = ("jax", "tensorflow")
 
 
-def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
+def check_env(
+    document: Document, spec: SweepSpec, space: SearchSpace, *, is_needed: bool = True
+) -> None:
     """Try every environment that trials may get, unless they run on another machine.
 
     One that works with some of the searched settings only is a warning.
 
+    Args:
+        document: The document that the spec was read from.
+        spec: The sweep.
+        space: Its search space.
+        is_needed: Whether training steps one; else none need be given.
+
     Raises:
         SpecError: An environment does not work; the message names it and what is wrong.
     """
-    if spec.config.get("env") is None and not any(p.path == ("env",) for p in space.parameters):
+    is_given = spec.config.get("env") is not None
+    if is_needed and not is_given and not any(p.path == ("env",) for p in space.parameters):
         raise document.error(
             ("config",), f"config.env is missing: {spec.trainable} needs an environment"
         )
@@ -92,7 +101,7 @@ def _candidates(spec: SweepSpec, space: SearchSpace) -> Iterator[tuple[KeyPath, 
     from experiments.spec.merging import deep_merge
 
     searched = [p for p in space.parameters if p.path[0] in _SEARCHED]
-    if not searched:
+    if not searched and spec.config.get("env") is not None:
         yield ("config", "env"), dict(spec.config)
     of_evaluation = spec.config.get("evaluation_config") or {}
     if spec.config.get("evaluation_interval") and any(key in of_evaluation for key in _SEARCHED):

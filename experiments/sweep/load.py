@@ -55,6 +55,7 @@ from experiments.sweep.config_checks import (
     take_grids_from_config,
 )
 from experiments.sweep.env_checks import check_env
+from experiments.sweep.no_env import settle_defaults, trains_in_env
 from experiments.sweep.trainable_checks import check_final, check_seeds, settle_trainable
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
@@ -208,6 +209,9 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     rename_metrics(document, trainable)
     spec = validate(document)
     spec._references = references
+    in_env = trains_in_env(spec.config, trainable)
+    if not in_env:
+        settle_defaults(document, spec)
     trainable = settle_trainable(document, spec, trainable)
     check_pair(document, spec)
     check_mlflow(document, spec)
@@ -218,7 +222,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     check_final(document, spec, space, trainable)
     if config_class is not None:
         if "env" in config_class.settings():
-            check_env(document, spec, space)
+            check_env(document, spec, space, is_needed=in_env)
         check_together(document, spec, space, config_class)
     settle_paths(spec)
     return spec

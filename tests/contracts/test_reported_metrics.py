@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import ray
 from callback_cases import Lengths
+from cloning import cloning_is_known
 from ray import tune
-from small_runs import home, settings_of
+from small_runs import home, samples, settings_of
 
 from experiments.seeds.multi_seed import seed_report
 from experiments.spec.metrics import (
@@ -27,6 +28,7 @@ from trainables.core.reported_metrics import (
     MODULE,
     OLDER,
     OLDER_EVALUATED,
+    SAMPLED,
     SEEDS,
     TUNES,
     Reported,
@@ -57,6 +59,7 @@ LOGGED = {
     for kind in ("custom_metrics", "hist_stats")
     for reduce in ("mean", "min", "max")
 }
+LOGGED_IN_TRAINING = {"custom_metrics/<name>_<reduce>", "hist_stats/<name>_<reduce>"}  # episodes
 IN_PROCESS = {"evaluation_interval": 1, "evaluation_duration": 2, "callbacks_class": Lengths}
 
 
@@ -88,11 +91,18 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.fixture(scope="module", autouse=True)
+def known() -> Iterator[None]:
+    with cloning_is_known():
+        yield
+
+
+@pytest.mark.parametrize("name", [*algorithm_names(), "Cloning"])
 def test_an_algorithm_reports_what_is_declared(name: str) -> None:
     own, tunes = get_algorithm(name).reported_metrics, names(TUNES)
     needs_actors = {m.name for m in COMMON if "num_" in m.when} | {"num_cpus", "num_gpus"}
     common = names(COMMON) - needs_actors
+    common = common | names(SAMPLED) if samples(name) else common - LOGGED_IN_TRAINING
     seen: set[str] = set()
     for variant in [{}, *VARIANTS.get(name, [])]:
         settings = settings_of(name, home(name), **IN_PROCESS, **variant)
@@ -122,7 +132,7 @@ def test_actors_and_tune_add_what_is_declared(cluster: None, tmp_path: Any) -> N
     metrics = results[0].metrics
     assert metrics is not None
     found = {declared_name(key) for key in metrics if not key.startswith("config")}
-    wanted = names(COMMON) | names(PPO.reported_metrics) | names(TUNES)
+    wanted = names(SAMPLED) | names(COMMON) | names(PPO.reported_metrics) | names(TUNES)
     assert found - ABOUT_THE_TRIAL - OLDER_NAMES == wanted
 
 
@@ -192,10 +202,10 @@ def test_specs_may_not_name_what_another_algorithm_reports() -> None:
 @pytest.mark.parametrize("name", algorithm_names())
 def test_every_meaning_is_told_once(name: str) -> None:
     own = get_algorithm(name).reported_metrics
-    for metrics in (COMMON, TUNES, SEEDS, own):
+    for metrics in (SAMPLED, COMMON, TUNES, SEEDS, own):
         assert len(names(metrics)) == len(metrics)
         assert all(metric.meaning for metric in metrics)
-    assert not names(own) & (names(COMMON) | names(TUNES) | set(OLDER))
+    assert not names(own) & (names(SAMPLED) | names(COMMON) | names(TUNES) | set(OLDER))
 
 
 def test_the_page_is_what_the_generator_gives() -> None:

@@ -30,6 +30,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.folder_trainable",
     "trainables.lifecycle.own_classes",
     "trainables.lifecycle.policy_access",
+    "trainables.lifecycle.spaces",
 )
 # The names that other packages build on; everything else in trainables is its own business.
 PUBLIC = (

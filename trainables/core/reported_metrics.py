@@ -34,7 +34,7 @@ _EVALUATED_BY_ACTORS = "`evaluation_num_env_runners`"
 _CALLBACKS = "callbacks that log it"
 _SEPARATE = "`_separate_vf_optimizer`"
 
-COMMON: tuple[Reported, ...] = (
+SAMPLED: tuple[Reported, ...] = (
     Reported(
         "episode_return_mean",
         "reward",
@@ -55,13 +55,6 @@ COMMON: tuple[Reported, ...] = (
         "sampled since the trial began: the budget that `stop`, schedulers and plots count in",
     ),
     Reported(
-        "num_env_steps_trained_lifetime",
-        "env steps",
-        "trained on since the trial began: once for each train batch a step is in, whatever the "
-        "number of epochs; of DQN and SAC rows that were drawn from the buffer",
-    ),
-    Reported("num_training_step_calls_lifetime", "", "calls of `training_step` so far"),
-    Reported(
         "env_steps_per_second",
         "env steps / s",
         "`num_env_steps_sampled` divided by the seconds of this iteration that sampled and "
@@ -74,12 +67,23 @@ COMMON: tuple[Reported, ...] = (
         "",
         "environments that were replaced so far (`restart_failed_sub_environments`)",
     ),
+    Reported("time/sample_s", "s", "of this iteration, spent on sampling or waiting for samples"),
+)
+"""Of every algorithm whose training steps an environment."""
+
+COMMON: tuple[Reported, ...] = (
+    Reported(
+        "num_env_steps_trained_lifetime",
+        "env steps",
+        "trained on since the trial began: once for each train batch a step is in, whatever the "
+        "number of epochs; of DQN and SAC rows that were drawn from the buffer",
+    ),
+    Reported("num_training_step_calls_lifetime", "", "calls of `training_step` so far"),
     Reported(
         "num_learner_restarts", "", "learner actors that were made again so far", "`num_learners`"
     ),
     Reported("num_cpus", "CPUs", "that Tune holds for the trial", "under Tune"),
     Reported("num_gpus", "GPUs", "that Tune holds for the trial", "under Tune"),
-    Reported("time/sample_s", "s", "of this iteration, spent on sampling or waiting for samples"),
     Reported("time/learn_s", "s", "of this iteration, spent on gradient steps"),
     Reported(
         "time/evaluate_s",

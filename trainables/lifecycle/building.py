@@ -6,18 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.data.spaces import space_mismatch
-from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.part import Parts
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
+from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.make import EnvContext, env_name, make_vector_env, training_options
@@ -27,6 +25,7 @@ from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
+from trainables.runtime.sampling.no_env_runners import NoEnvRunners
 from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 
 
@@ -46,15 +45,20 @@ def make_env(
     config: AlgorithmConfig,
     video_folder: str | None,
     validate: Callable[[Any, EnvContext], None],
-) -> VectorEnv:
+) -> VectorEnv | None:
     """Return all slots of the in-process env runner; with actors one, to read the spaces from.
+
+    An algorithm whose training steps no environment reads the spaces from one, too, if it is given
+    any.
 
     Args:
         config: The algorithm's config.
         video_folder: Where `record_env` writes, if it does.
         validate: Raises for an environment that the algorithm does not take.
     """
-    in_process = config.num_env_runners == 0
+    if config.env is None:
+        return None
+    in_process = config.needs_env and config.num_env_runners == 0
     num_envs = config.num_envs_per_env_runner if in_process else 1
     env = make_vector_env(
         config.env,
@@ -75,24 +79,24 @@ def make_env(
 
 def make_policy(
     config: AlgorithmConfig,
-    env: VectorEnv,
+    spaces: Spaces,
     module: dict[str, Any],
     seed: int,
     weights: Mapping[str, Any] | None,
 ) -> Policy:
-    """Return the policy of a config for the spaces of an environment, or those that settings give.
+    """Return the policy of a config.
 
     Args:
         config: The algorithm's config.
-        env: The environment that has the spaces.
+        spaces: The spaces that it acts in.
         module: What the policy is made of, see `Algorithm.module_options`.
         seed: The seed of the initial weights.
         weights: Those that it will be given, see `Policy`.
     """
     resolved = config.resolve()
     return Policy(
-        _space_of(config, "observation_space", env.single_observation_space),
-        _space_of(config, "action_space", env.single_action_space),
+        spaces.observation,
+        spaces.action,
         resolved.model,
         module=module,
         observation_filter=config.observation_filter,
@@ -108,20 +112,6 @@ def make_policy(
         device=learner_device(config),
         weights=weights,
     )
-
-
-def _space_of(config: AlgorithmConfig, setting: str, of_env: gym.Space) -> gym.Space:
-    """Return the environment's space, or the one that a setting puts in its place."""
-    given: gym.Space | None = config[setting]
-    if given is None:
-        return of_env
-    problem = space_mismatch(given, of_env)
-    if problem is not None:
-        raise ConfigError(
-            f"{setting} = {given} does not fit the environment's {of_env}: {problem}; allowed: "
-            "other bounds"
-        )
-    return given
 
 
 def make_learners(
@@ -156,22 +146,27 @@ def make_env_runners(
     existing: EnvRunnerGroup | None,
     config: AlgorithmConfig,
     policy: Policy,
-    env: VectorEnv,
+    env: VectorEnv | None,
     seed: np.random.SeedSequence,
     video_folder: str | None,
 ) -> EnvRunnerGroup:
-    """Return what samples, in this process or in actors.
+    """Return what samples, in this process or in actors; of some algorithms nothing does.
 
     Args:
         existing: Env runners of the trial before in this process: actors that fit are used again,
             others end.
         config: The algorithm's config.
         policy: The learner's policy.
-        env: What the env runner of this process steps; with actors it is closed.
+        env: What the env runner of this process steps; where there is none it is closed.
         seed: The root of the env runners' random streams.
         video_folder: Where videos go; None if there are none.
     """
     actors = existing.handed_over(config) if existing is not None else None
+    if not config.needs_env:
+        if env is not None:
+            env.close()
+        return NoEnvRunners(config, policy)
+    assert env is not None  # see `EnvironmentSettings.validate`
     if config.num_env_runners == 0:
         return LocalEnvRunnerGroup(config, policy, env, seed)
     group = RemoteEnvRunnerGroup(config, policy, seed, video_folder, actors)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, ClassVar, cast
 
+import gymnasium as gym
 import numpy as np
 import ray
 import torch
@@ -27,6 +28,7 @@ from trainables.lifecycle import building
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
+from trainables.lifecycle.spaces import Spaces, policy_spaces
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.feasibility import check_cluster
 from trainables.runtime.actors.process_environment import ProcessEnvironment
@@ -102,7 +104,8 @@ class BuiltTrainable(FolderTrainable):
                 else self.config.seed
             )
             seeds = self._random_streams()
-            self.policies = {DEFAULT_MODULE_ID: self._make_policy(env, seeds.module)}
+            spaces = policy_spaces(self.config, env, self.spaces)
+            self.policies = {DEFAULT_MODULE_ID: self._make_policy(spaces, seeds.module)}
             for policy in self.policies.values():
                 refuse_uncalled(type(policy), POLICY)
             self.learner_connectors = {
@@ -165,9 +168,22 @@ class BuiltTrainable(FolderTrainable):
             env_context: What it was made with.
         """
 
-    def _make_policy(self, env: VectorEnv, seed: np.random.SeedSequence) -> Policy:
+    @classmethod
+    def spaces(cls, config: Any) -> tuple[gym.Space, gym.Space] | None:
+        """Return the observation and action space of what is learned from, if that says them.
+
+        Asked where the setting `env` is None: of an algorithm whose training steps no environment.
+        If this says nothing, the settings `observation_space` and `action_space` do, or the
+        environment of evaluations.
+
+        Args:
+            config: The algorithm's config.
+        """
+        return None
+
+    def _make_policy(self, spaces: Spaces, seed: np.random.SeedSequence) -> Policy:
         module, weights = self.module_options(), self._stored_weights.get(DEFAULT_MODULE_ID)
-        return building.make_policy(self.config, env, module, draw_seed(seed), weights)
+        return building.make_policy(self.config, spaces, module, draw_seed(seed), weights)
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         """Return what happens to the rollouts of a policy before anything is learned of them."""
@@ -224,7 +240,7 @@ class BuiltTrainable(FolderTrainable):
         Before any actor is started, and cleaned up after if it fails.
         """
 
-    def _set_up_env_runners(self, env: VectorEnv, seed: np.random.SeedSequence) -> None:
+    def _set_up_env_runners(self, env: VectorEnv | None, seed: np.random.SeedSequence) -> None:
         existing: EnvRunnerGroup | None = getattr(self, "env_runners", None)
         self.env_runners = building.make_env_runners(
             existing, self.config, self.get_policy(), env, seed, self._video_folder()

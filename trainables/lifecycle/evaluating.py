@@ -101,6 +101,10 @@ class Evaluation:
             raise ConfigError(
                 "duration_fn has no effect with custom_evaluation_function, which evaluates itself"
             )
+        if self._function is None and self._algorithm.config.evaluation_env is None:
+            raise ConfigError(
+                "there is no environment to evaluate in: set evaluation_config={'env': …}, or env"
+            )
         with self._algorithm.timers("evaluate"):
             self._sync()
             group = self._group

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainables import registry
 from trainables.core.callables import callable_name
-from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
@@ -23,7 +23,7 @@ from trainables.core.policy.policy import Policy
 from trainables.lifecycle.built_trainable import BuiltTrainable
 from trainables.lifecycle.exporting import recorded
 from trainables.lifecycle.folder_trainable import running
-from trainables.runtime.envs.make import env_name
+from trainables.runtime.envs.make import EnvName, env_name
 from trainables.runtime.evaluation.needed_trust import TRAINABLE
 
 
@@ -131,12 +131,16 @@ class PolicyAccess(BuiltTrainable):
         return {
             "algorithm": registry.name_of(type(self)),
             **self._own_trainable(),
-            "env": env_name(self.config.env),
+            "env": self._named(self.config.env),
             "env_config": self.config.env_config_for(training=False),
             "evaluation": self._evaluation_settings(),
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "tunescape_version": registry.VERSION,
         }
+
+    @staticmethod
+    def _named(env: EnvName) -> str | None:
+        return None if env is None else env_name(env)
 
     def _own_trainable(self) -> dict[str, Any]:
         """Return the name of a class of one's own, whose module may register the environment."""
@@ -144,11 +148,15 @@ class PolicyAccess(BuiltTrainable):
         findable = "<" not in name and not name.startswith(("trainables.", "__main__:"))
         return {TRAINABLE: name} if findable else {}
 
+    @property
+    def _evaluated(self) -> AlgorithmConfig:
+        return self.config.get_evaluation_config_object()
+
     def _evaluation_settings(self) -> dict[str, Any]:
         """Return what `tunescape evaluate` needs to play what `evaluate` does."""
-        config = self.config.get_evaluation_config_object()
+        config = self._evaluated
         return {
-            "env": env_name(config.env),
+            "env": self._named(config.env),
             "env_config": config.env_config_for(training=False),
             "explore": config.explore,
             "num_envs": self.config.evaluation_config.get("num_envs_per_env_runner"),
@@ -182,9 +190,10 @@ class PolicyAccess(BuiltTrainable):
         policy = self.get_policy(policy_id)
         policy.metadata = self._policy_metadata()
         recordings = []
-        if with_env and self.config.env is not None:
-            env_config = self.config.env_config_for(training=False)
-            recordings.append(recorded(policy, self.config.env, env_config))
+        played = self.config if self.config.needs_env else self._evaluated
+        if with_env and played.env is not None:
+            env_config = played.env_config_for(training=False)
+            recordings.append(recorded(policy, played.env, env_config))
         if onnx is not None:
             return export_onnx(policy, export_dir, onnx, recordings)
         return export_torch_program(policy, export_dir, recordings)

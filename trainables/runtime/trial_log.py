@@ -28,11 +28,11 @@ def tell_set_up(
         return
     runners, slots = config.num_env_runners, config.num_envs_per_env_runner
     where = f"{runners} env runners x {slots} slots" if runners else f"{slots} slots in process"
+    on = f"{env_name(config.env)!r}: {where}" if config.needs_env else "no environment"
     logger.info(
-        "%s on %r: %s, train batches of %d steps, seed %d; set up in %.2f s",
+        "%s on %s, train batches of %d steps, seed %d; set up in %.2f s",
         name,
-        env_name(config.env),
-        where,
+        on,
         config.total_train_batch_size,
         seed,
         seconds,

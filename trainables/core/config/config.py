@@ -16,6 +16,7 @@ from trainables.core.config.algorithm_traits import AlgorithmTraits
 from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
 from trainables.core.config.model import ModelConfig, OptimizerConfig
+from trainables.core.config.no_env import check_no_env
 from trainables.core.config.own_settings import StaysHere, checked_algorithm
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.uncalled_hooks import (
@@ -119,6 +120,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
                 f"{', '.join(searched)}: a search domain can be swept by tune.Tuner, not built from"
             )
         super().validate()
+        if not self.needs_env:
+            check_no_env(self)
         if self.resolve().explores_per_worker:
             self._validate_per_worker()
 

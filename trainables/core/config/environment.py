@@ -111,6 +111,15 @@ class EnvironmentSettings(BuildsAlgorithm):
     )
 
     @property
+    def needs_env(self) -> bool:
+        """Whether training steps an environment, `env`.
+
+        Of an algorithm that learns from what is there already it is False: `env` may then be None,
+        and otherwise says the spaces and what evaluations play in.
+        """
+        return True
+
+    @property
     def _plays_atari(self) -> bool:
         """Whether the environment is an Atari game that is preprocessed."""
         return is_ale(self.env) if self.is_atari is None else self.is_atari
@@ -136,7 +145,7 @@ class EnvironmentSettings(BuildsAlgorithm):
 
     def validate(self) -> None:
         super().validate()
-        if self.env is None:
+        if self.env is None and self.needs_env:
             raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")
         self._validate_clip_rewards()
         if self.is_atari and not (is_ale(self.env) or is_envpool(self.env)):

@@ -137,6 +137,11 @@ class ReportingSettings(TrainingSettings):
     )
 
     @property
+    def evaluation_env(self) -> Any:
+        """What evaluations play in: `env`, or what `evaluation_config` puts in its place."""
+        return self.evaluation_config.get("env", self.env)
+
+    @property
     def evaluation_slots(self) -> int:
         """Slots that an evaluation steps together.
 

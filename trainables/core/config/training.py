@@ -178,7 +178,7 @@ class TrainingSettings(SamplingSettings):
         check_variables(self)
         if not self.num_learners:
             refuse_given(self, "num_cpus_per_learner", "num_learners = 0: nothing learns in actors")
-        if self.num_learners > self.num_slots:
+        if self.needs_env and self.num_learners > self.num_slots:
             raise ConfigError(
                 f"num_learners = {self.num_learners} is more than the {self.num_slots} environment "
                 "slots (num_env_runners x num_envs_per_env_runner) that they share: each needs one"

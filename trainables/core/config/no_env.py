@@ -1,0 +1,42 @@
+"""What is different for a config whose training steps no environment."""
+
+from __future__ import annotations
+
+from trainables.core.config.reference.defaults import refuse_given
+from trainables.core.config.reporting import ReportingSettings
+from trainables.core.errors import ConfigError
+
+# What only concerns environments that training steps. Those of evaluations have their own
+# `num_envs_per_env_runner` in evaluation_config.
+_OF_SAMPLING = (
+    "num_env_runners",
+    "num_envs_per_env_runner",
+    "rollout_fragment_length",
+    "batch_mode",
+    "observation_filter",
+    "env_runner_cls",
+    "max_requests_in_flight_per_env_runner",
+    "validate_env_runners_after_construction",
+    "remote_env_batch_wait_ms",
+    "env_task_fn",
+    "render_env",
+    "video_interval",
+    "min_sample_timesteps_per_iteration",
+)
+
+
+def check_no_env(config: ReportingSettings) -> None:
+    """Check the config of an algorithm whose training steps no environment.
+
+    Raises:
+        ConfigError: for a setting that has no effect, or for evaluations without an environment.
+    """
+    algorithm = type(config).__name__.removesuffix("Config")
+    for name in _OF_SAMPLING:
+        refuse_given(config, name, f"{algorithm}, whose training steps no environment")
+    plays = config.custom_evaluation_function is None
+    if config.evaluation_interval and plays and config.evaluation_env is None:
+        raise ConfigError(
+            f"evaluation_interval = {config.evaluation_interval} needs an environment to evaluate "
+            "in: set evaluation_config={'env': …}, or env"
+        )
