@@ -70,7 +70,7 @@ class Rollout:
     @property
     def num_env_steps(self) -> int:
         """Environment steps in it: rows that only reset do not count."""
-        return int(self.valid.sum())
+        return int(np.count_nonzero(self.valid))
 
     def without_steps(self) -> Rollout:
         """Return a copy without valid rows: the shape stays, all steps are dropped."""

@@ -58,6 +58,46 @@ def gae(
     return _discounted_sums(deltas, decays)
 
 
+def lambda_return(
+    rewards: Tensor,
+    next_values: Tensor,
+    discounts: Tensor,
+    continues: Tensor,
+    lambda_: float | Tensor,
+) -> Tensor:
+    """Lambda-returns (Sutton and Barto, 2018, ch. 12; DreamerV2, Hafner et al., 2021, eq. 4).
+
+    `G[t] = r[t] + discounts[t] * ((1 - lambda) * V(obs[t+1]) + lambda * G[t+1])`
+
+    Where `continues` is false, and in the last row, V(obs[t+1]) takes the bracket's place. With
+    `discounts = gamma * (1 - terminated)` it is what `gae` gives, with the values added. Gradients
+    flow to rewards, values and discounts, which a world model may have predicted.
+
+    Args:
+        rewards: `[T, N]`.
+        next_values: V(obs[t+1]), `[T, N]`: of the observation that the action led to.
+        discounts: gamma times the probability that no terminal state was reached at t, `[T, N]`.
+        continues: Whether row t+1 continues the episode of row t, `[T, N]`.
+        lambda_: Weight of longer returns; 0 gives one-step, 1 Monte Carlo returns.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    check_same_shape(
+        rewards=rewards, next_values=next_values, discounts=discounts, continues=continues
+    )
+    runs_on = torch.cat([continues[:-1], torch.zeros_like(continues[-1:])])
+    weights = lambda_ * runs_on.to(rewards.dtype)
+    terms = rewards + discounts * (1 - weights) * next_values
+    decays = discounts * weights
+    if not (torch.is_grad_enabled() and (terms.requires_grad or decays.requires_grad)):
+        return _discounted_sums(terms, decays)
+    returns = [terms[-1]]
+    for t in range(len(terms) - 2, -1, -1):
+        returns.append(terms[t] + decays[t] * returns[-1])
+    return torch.stack(returns[::-1])
+
+
 class VTrace(NamedTuple):
     """What V-trace makes of a rollout, `[T, N]` each, without gradients.
 

@@ -10,6 +10,7 @@ from trainables.core.learning.returns import (
     explained_by_moments,
     explained_variance,
     gae,
+    lambda_return,
     moments,
     root_mean_square,
     standard_deviation,
@@ -103,6 +104,76 @@ def test_lambda_1_is_the_bootstrapped_return_minus_the_value() -> None:
         rollout["rewards"], rollout["next_values"], rollout["terminated"], rollout["continues"], 0.9
     )
     torch.testing.assert_close(advantages + rollout["values"], returns)
+
+
+def discounts_of(rollout: dict[str, Tensor], gamma: float) -> Tensor:
+    return gamma * (~rollout["terminated"]).double()
+
+
+def returns_of(rollout: dict[str, Tensor], discounts: Tensor, lambda_: float) -> Tensor:
+    rewards, next_values = rollout["rewards"], rollout["next_values"]
+    return lambda_return(rewards, next_values, discounts, rollout["continues"], lambda_)
+
+
+def slow_lambda_return(rollout: dict[str, Tensor], discounts: Tensor, lambda_: float) -> Tensor:
+    """Sutton and Barto's definition (eq. 12.3): n-step returns, weighted by (1 - lambda) lambda^n.
+
+    The longest one, up to where the episode or the rollout ends, has what is left of the weights.
+    """
+    rewards, result = rollout["rewards"], torch.zeros_like(rollout["rewards"])
+    length, slots = rewards.shape
+    for n in range(slots):
+        for start in range(length):
+            weight, discount, total = 1.0, 1.0, 0.0
+            for t in range(start, length):
+                total += discount * float(rewards[t, n])
+                discount *= float(discounts[t, n])
+                so_far = total + discount * float(rollout["next_values"][t, n])
+                is_last = t == length - 1 or not bool(rollout["continues"][t, n])
+                result[start, n] += weight * (1.0 if is_last else 1 - lambda_) * so_far
+                weight *= lambda_
+                if is_last:
+                    break
+    return result
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.5, 0.95, 1.0])
+def test_lambda_return_equals_the_definition_and_gae_with_the_values(lambda_: float) -> None:
+    rollout = random_rollout(seed=8)
+    discounts = discounts_of(rollout, 0.97)
+    fast = returns_of(rollout, discounts, lambda_)
+    torch.testing.assert_close(fast, slow_lambda_return(rollout, discounts, lambda_))
+    expected = gae(**rollout, gamma=0.97, lambda_=lambda_) + rollout["values"]
+    torch.testing.assert_close(fast, expected)
+
+
+def test_lambda_return_with_predicted_continuations_equals_the_definition() -> None:
+    rollout = random_rollout(seed=9)
+    rollout["continues"] = torch.ones_like(rollout["continues"])
+    probabilities = torch.rand(40, 3, generator=torch.Generator().manual_seed(0)).double()
+    discounts = 0.99 * probabilities
+    expected = slow_lambda_return(rollout, discounts, 0.95)
+    torch.testing.assert_close(returns_of(rollout, discounts, 0.95), expected)
+
+
+def test_gradients_flow_through_lambda_returns_to_all_that_is_predicted() -> None:
+    rollout = random_rollout(seed=10, length=6, slots=2)
+    discounts = 0.9 * discounts_of(rollout, 1.0)
+    predicted = (rollout["rewards"], rollout["next_values"], discounts)
+    for part in predicted:
+        part.requires_grad_()
+    returns = returns_of(rollout, discounts, 0.8)
+    with torch.no_grad():
+        torch.testing.assert_close(returns.detach(), returns_of(rollout, discounts, 0.8))
+    assert torch.autograd.gradcheck(
+        lambda *parts: lambda_return(*parts, rollout["continues"], 0.8), predicted
+    )
+
+
+def test_the_shapes_of_lambda_returns_are_checked() -> None:
+    rollout = random_rollout(seed=1)
+    with pytest.raises(ValueError, match=r"discounts.*39"):
+        returns_of(rollout, discounts_of(rollout, 0.9)[:-1], 0.9)
 
 
 def test_a_rollout_split_at_an_episode_end_equals_the_whole() -> None:
