@@ -43,11 +43,7 @@ class CloningConfig(AlgorithmConfig):
 
     needs_env = False
     without: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("gamma", "learner_connector"), "it clones single choices"),
-        **dict.fromkeys(
-            ("num_env_runners", "rollout_fragment_length", "batch_mode", "observation_filter"),
-            "it steps no environment",
-        ),
+        "learner_connector": "its rows are no rollouts",
     }
     without_memory: ClassVar[str | None] = "its rows stand for themselves"
     num_choices: int = setting(2, "training", "number of choices for each observation", ge=1)

@@ -5,6 +5,7 @@ import gc
 import json
 import math
 import weakref
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from cloning import cloning_is_known
 from fakes import discrete_pendulum
 from small_runs import (
     DISCRETE,
     compares_actions,
     learns_from_episodes,
     learns_from_replay,
+    samples,
     settings_of,
     suited,
     without_clocks,
@@ -29,17 +32,32 @@ import trainables
 from experiments.commands.evaluation.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
 from trainables.core.errors import ConfigError
-from trainables.registry import algorithm_names, get_algorithm, name_of
+from trainables.registry import algorithm_names, get_algorithm, is_ours, name_of
 from trainables.runtime.actors.feasibility import placement_problem
 from trainables.runtime.envs.make import env_name
 
 WALK = "fakes:limited_walk"
 
-algorithms = pytest.mark.parametrize("name", algorithm_names())
+algorithms = pytest.mark.parametrize("name", [*algorithm_names(), "Cloning"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known() -> Iterator[None]:
+    """An algorithm whose training steps no environment, beside ours."""
+    with cloning_is_known():
+        yield
 
 
 def build(name: str, env: Any = "CartPole-v1", **more: Any) -> Algorithm:
     return get_algorithm(name)(config=settings_of(name, env, **more))
+
+
+def if_sampled(name: str, **options: Any) -> dict[str, Any]:
+    """Settings of sampling: none of an algorithm whose training steps no environment."""
+    return options if samples(name) else {}
+
+
+FILTERED = {"observation_filter": "MeanStdFilter"}
 
 
 def test_every_file_of_an_algorithm_is_in_the_registry() -> None:
@@ -57,7 +75,7 @@ def test_every_file_of_an_algorithm_is_in_the_registry() -> None:
 def test_metrics_are_flat_finite_and_named(name: str) -> None:
     with build(name, evaluation_interval=2, evaluation_duration=2) as algo:
         first, second = algo.train(), algo.train()
-    for key in (
+    of_sampling = (
         "episode_return_mean",
         "episode_return_min",
         "episode_return_max",
@@ -67,10 +85,11 @@ def test_metrics_are_flat_finite_and_named(name: str) -> None:
         "env_steps_per_second",
         "episode_reward_mean",
         "timesteps_total",
-        "evaluation/episode_return_mean",
         "time/sample_s",
-        "training_iteration",
-    ):
+    )
+    for key in of_sampling:
+        assert (key in first) == samples(name), key
+    for key in ("evaluation/episode_return_mean", "training_iteration"):
         assert key in first, key
     assert any(key.startswith("learner/default_policy/") for key in first)
     assert set(first) <= set(second) | {"time/evaluate_s"}  # no metric that Tune saw goes away
@@ -78,8 +97,10 @@ def test_metrics_are_flat_finite_and_named(name: str) -> None:
         assert key == "config" or not isinstance(value, dict), key
         if isinstance(value, float):
             assert np.isfinite(value), key
-    assert second["num_env_steps_sampled_lifetime"] > first["num_env_steps_sampled_lifetime"]
-    assert second["timesteps_total"] == second["num_env_steps_sampled_lifetime"]
+    steps = f"num_env_steps_{'sampled' if samples(name) else 'trained'}_lifetime"
+    assert second[steps] > first[steps]
+    if samples(name):
+        assert second["timesteps_total"] == second[steps]
     json.dumps(second)
 
 
@@ -129,13 +150,14 @@ def test_the_same_seed_gives_the_same_metrics(name: str) -> None:
             results.append([without_clocks(algo.train()) for _ in range(3)])
     for one, two in zip(results[0], results[1], strict=True):
         assert one == two
-    assert results[0][0]["episode_return_mean"] != results[2][0]["episode_return_mean"]
+    metrics = [k for k in results[0][0] if k in ("episode_return_mean",) or k.endswith("loss")]
+    assert metrics and all(results[0][0][key] != results[2][0][key] for key in metrics)
 
 
 @algorithms
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", WALK])
 def test_a_resumed_run_equals_the_uninterrupted_one(name: str, env: str, tmp_path: Path) -> None:
-    options = {"observation_filter": "MeanStdFilter", "lr": [[0, 1e-3], [2000, 1e-4]]}
+    options = {**if_sampled(name, **FILTERED), "lr": [[0, 1e-3], [2000, 1e-4]]}
     with build(name, env, **options) as whole:
         whole.train()
         whole.save(str(tmp_path / "a"))
@@ -162,6 +184,8 @@ def test_complete_episodes_train_and_resume(
 ) -> None:
     """What is held of running episodes is part of a checkpoint, and every step counts once."""
     config_class = get_algorithm(name).config_class
+    if not samples(name):
+        pytest.skip("it samples no episodes")
     if model and config_class.without_memory is not None:
         pytest.skip("it trains no memory")
     model = {key: value for key, value in model.items() if key not in config_class.model_without}
@@ -244,6 +268,8 @@ def test_without_the_environments_state_a_resumed_run_starts_other_episodes(
     name: str, tmp_path: Path
 ) -> None:
     """Neither those that it began with nor, restored in place, the one that was running."""
+    if not samples(name):
+        pytest.skip("no episode runs on")
     with build(name, discrete_forgetful if compares_actions(name) else forgetful) as algo:
         first = algo.env_runners.local_env_runner._obs.copy()
         algo.train()
@@ -266,7 +292,9 @@ def test_evaluations_before_and_after_a_resume_are_the_same(name: str, tmp_path:
 
 @algorithms
 def test_a_state_of_other_settings_is_refused(name: str, tmp_path: Path) -> None:
-    with build(name, observation_filter="MeanStdFilter") as algo:
+    if not samples(name):
+        pytest.skip("it has no filter")
+    with build(name, **FILTERED) as algo:
         saved = algo.save(str(tmp_path / "c"))
     with build(name) as other, pytest.raises(ConfigError, match="observation_filter"):
         other.restore(saved)
@@ -307,7 +335,7 @@ def test_evaluation_leaves_training_alone(name: str) -> None:
 
 @algorithms
 def test_the_command_plays_what_an_evaluation_does(name: str, tmp_path: Path) -> None:
-    with build(name, "Pendulum-v1", observation_filter="MeanStdFilter") as algo:
+    with build(name, "Pendulum-v1", **if_sampled(name, **FILTERED)) as algo:
         algo.train()
         expected = algo.evaluate()
         algo.save(str(tmp_path / "c"))
@@ -333,7 +361,7 @@ def test_evaluation_by_timesteps_and_overrides(name: str) -> None:
 
 @algorithms
 def test_actions_equal_those_of_the_exported_policy(name: str, tmp_path: Path) -> None:
-    with build(name, "Pendulum-v1", observation_filter="MeanStdFilter") as algo:
+    with build(name, "Pendulum-v1", **if_sampled(name, **FILTERED)) as algo:
         algo.train()
         algo.export_policy_checkpoint(str(tmp_path / "policy"))
         algo.save(str(tmp_path / "checkpoint"))
@@ -379,6 +407,8 @@ def test_unknown_settings_are_refused(name: str) -> None:
 def test_every_key_of_its_search_space_is_a_setting(name: str) -> None:
     from search_spaces import load_space
 
+    if not is_ours(get_algorithm(name)):
+        pytest.skip("one of one's own brings no space")
     space = load_space(name.lower())
     space.check(get_algorithm(name).config_class)
     assert space.keys
@@ -387,10 +417,11 @@ def test_every_key_of_its_search_space_is_a_setting(name: str) -> None:
 @algorithms
 def test_bundles(name: str) -> None:
     algorithm = get_algorithm(name)
+    runners = "num_env_runners" if samples(name) else "evaluation_num_env_runners"
     request = algorithm.default_resource_request(
         settings_of(
             name,
-            num_env_runners=2,
+            **{runners: 2},
             num_gpus_per_learner=0.5,
             num_cpus_per_env_runner=2,
             custom_resources_per_env_runner={"simulator": 1},
@@ -401,7 +432,7 @@ def test_bundles(name: str) -> None:
     assert request.bundles == [{"CPU": 1, "GPU": 0.5}, runner, runner]
     assert request.strategy == "SPREAD"
     assert algorithm.default_resource_request(settings_of(name)).bundles == [{"CPU": 1}]
-    assert "num_env_runners" in algorithm.resource_help(settings_of(name, num_env_runners=2))
+    assert runners in algorithm.resource_help(settings_of(name, **{runners: 2}))
 
 
 @algorithms
@@ -429,8 +460,11 @@ def test_a_gpu_that_is_not_there(name: str) -> None:
 
 @algorithms
 def test_reporting_minima(name: str) -> None:
-    with build(name, min_sample_timesteps_per_iteration=1000) as algo:
-        assert algo.train()["num_env_steps_sampled"] >= 1000
+    if samples(name):
+        with build(name, min_sample_timesteps_per_iteration=1000) as algo:
+            assert algo.train()["num_env_steps_sampled"] >= 1000
+    with build(name, min_train_timesteps_per_iteration=1000) as algo:
+        assert algo.train()["num_env_steps_trained_lifetime"] >= 1000
     with build(name, min_time_s_per_iteration=0.2) as algo:
         assert algo.train()["time_this_iter_s"] >= 0.2
 
@@ -438,6 +472,8 @@ def test_reporting_minima(name: str) -> None:
 @algorithms
 def test_the_first_result_waits_for_an_episode(name: str) -> None:
     """Acrobot's first episodes are 500 steps long: a result without a return breaks Tune."""
+    if not samples(name):
+        pytest.skip("it waits for none")
     with build(name, "Acrobot-v1") as algo:
         result = algo.train()
     assert result["num_episodes"] > 0
@@ -455,8 +491,8 @@ def test_the_first_result_waits_for_an_episode(name: str) -> None:
 @algorithms
 def test_steps_are_reported_though_no_episode_ends(name: str) -> None:
     """Else nobody would see them, and no stop criterion would be looked at."""
-    if learns_from_episodes(name):
-        pytest.skip("it waits for their ends")
+    if learns_from_episodes(name) or not samples(name):
+        pytest.skip("it waits for their ends, or has none")
     with build(name, "fakes:EndlessEnv", env_config={"horizon": 10**9}) as algo:
         first, second = algo.train(), algo.train()
     steps = "num_env_steps_sampled_lifetime"

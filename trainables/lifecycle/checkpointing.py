@@ -92,7 +92,8 @@ class Checkpointing(PolicyAccess):
         self.num_env_steps_sampled = counters["num_env_steps_sampled"]
         self.num_env_steps_trained = counters["num_env_steps_trained"]
         self.num_training_steps = counters["num_training_steps"]
-        self._timesteps_total = self.num_env_steps_sampled  # type: ignore[assignment]
+        if self.config.needs_env:  # else no result has it
+            self._timesteps_total = self.num_env_steps_sampled  # type: ignore[assignment]
         self.episodes.set_state(state["episodes"])
         self.callbacks.set_state(state.get("callbacks", {}))
         self.evaluation.latest = dict(state["evaluation"])
