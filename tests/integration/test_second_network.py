@@ -11,6 +11,7 @@ import pytest
 import ray
 import torch
 from curious_ppo import CuriousPPO
+from page_blocks import block_with
 from safetensors.torch import load_file
 
 from trainables import PPO, PPOConfig
@@ -85,3 +86,11 @@ def test_a_state_without_the_network_is_refused() -> None:
         assert "parts" not in state["learners"]
         with pytest.raises(ConfigError, match="without the part 'novelty'"):
             curious.set_state(state)
+
+
+def test_the_guides_part_runs() -> None:
+    names: dict[str, Any] = {}
+    exec(block_with("trainables/guides/your_own.md", "class Novelty"), names)
+    with names["CuriousPPO"](make_config()) as algo:
+        first, second = (algo.train()["learner/default_policy/novelty/loss"] for _ in range(2))
+        assert second < first

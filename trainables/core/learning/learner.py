@@ -1,12 +1,11 @@
-"""`Learner`: the networks of one module, their optimiser, their targets, and one gradient step."""
+"""`Learner`: the networks of one module, their optimisers, their targets, and a gradient step."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,15 +17,15 @@ from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.flat_parameters import (
-    FlatParameters,
     TargetNetwork,
     collect_gradients,
     flat_groups,
     zero_gradients,
 )
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
-from trainables.core.learning.optimizers import check_optimizer, check_storable, make_optimizer
+from trainables.core.learning.optimizers import make_optimizer
 from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.stepping import OptimizerOptions, Stepping, ordered_groups
 from trainables.core.logs import is_debug, logger, shapes
 
 Metrics = dict[str, Tensor]
@@ -36,15 +35,21 @@ LossFn = Callable[[Any, Batch], tuple[Tensor, Metrics]]
 A loss over replayed rows also gives their new `priorities`, `[B]`.
 """
 
+Losses = LossFn | Mapping[str, LossFn]
+"""A loss that all optimisers step by, or one for each named optimiser, in the order of their steps.
+
+What one of several puts into the batch, the ones after it see.
+"""
 
 Reduction = Literal["mean", "sum"]  # over the rows of a loss
 
 
 class Learner:
-    """Updates one module by gradient steps on a loss.
+    """Updates one module by gradient steps on a loss, or on several.
 
     All parameters are stepped by one fused optimiser. Groups of them may have a learning rate each
-    and are clipped apart, as if each had an optimiser of its own.
+    and are clipped apart, as if each had an optimiser of its own. Where losses are to be stepped by
+    one after the other, each has a named optimiser of some of the groups.
 
     Args:
         module: The networks.
@@ -57,12 +62,18 @@ class Learner:
         undecayed: Groups that weight decay leaves alone.
         compile: Compile losses; None leaves them as they are.
         microbatch_size: Rows, or sequences, of a minibatch that are on the device at a time; their
-            gradients are added up. None: the whole minibatch.
+            gradients are added up. None: the whole minibatch. It goes with one loss only.
+        optimizers: Named optimisers and what they step, in this order; None: one for all, by the
+            arguments above.
+        networks: Networks beside the module, by name: learned with it, but no part of a policy.
+            The learner's state has them.
 
     Attributes:
         groups: All parameters of each group in one vector.
         gradient: That of all groups, `[P]`: theirs are views into it.
+        optimizers: By name; the only one of a learner without names is "all".
         targets: Target networks by the name of their group.
+        networks: Those beside the module.
         ranks: The learners of this module that compute each gradient together.
     """
 
@@ -78,31 +89,38 @@ class Learner:
         undecayed: Collection[str] = (),
         compile: CompileOptions | None = None,
         microbatch_size: int | None = None,
+        optimizers: Mapping[str, OptimizerOptions] | None = None,
+        networks: Mapping[str, nn.Module] | None = None,
     ):
         self.module = module
         self.ranks: Ranks = ALONE
-        all_parameters = {"all": module.parameters()}
+        self.networks = nn.ModuleDict(dict(networks or {}))
+        self.networks.to(next(module.parameters()).device)
+        all_parameters = {"all": [*module.parameters(), *self.networks.parameters()]}
         by_group = {n: list(p) for n, p in (groups or all_parameters).items()}
+        if optimizers is None:
+            optimizers = {"all": OptimizerOptions(list(by_group), None, grad_clip, grad_clip_by)}
+        owners = ordered_groups(by_group, optimizers)
         self.targets = {n: TargetNetwork(net, by_group[n]) for n, net in (targets or {}).items()}
-        self.gradient, self.groups = flat_groups(by_group)
-        self.optimizer = self.make_optimizer(
-            [
-                {"params": [flat.vector], **({"weight_decay": 0.0} if name in undecayed else {})}
-                for name, flat in self.groups.items()
-            ],
-            OptimizerConfig.of(optimizer),
-        )
-        vectors = [flat.vector for flat in self.groups.values()]
-        check_optimizer(self.optimizer, vectors, type(self).__qualname__)
-        # A learner may be written as PyTorch's examples are: they let go of gradients. No reference
-        # to the learner, a cycle with which would keep its memory for longer.
-        flats, gradient = list(self.groups.values()), self.gradient
-        self.optimizer.zero_grad = lambda *_, **__: zero_gradients(flats, gradient)  # type: ignore[method-assign]
-        self.optimizer.register_step_pre_hook(lambda *_: collect_gradients(flats))
-        self._type = type(self.optimizer).__name__
-        # The state of another one may have any shape.
-        self._has_own_optimizer = type(self).make_optimizer is not Learner.make_optimizer
-        self._grad_clip, self._grad_clip_by = grad_clip, grad_clip_by
+        self.gradient, self.groups = flat_groups({name: by_group[name] for name in owners})
+        sizes = [
+            sum(len(self.groups[g].vector) for g in owners if owners[g] == n) for n in optimizers
+        ]
+        gradients = self.gradient.split(sizes)
+        self._steppings: dict[str, Stepping] = {}
+        for (name, options), gradient in zip(optimizers.items(), gradients, strict=True):
+            settings = OptimizerConfig.of(options.optimizer or optimizer)
+            self._steppings[name] = Stepping(
+                {g: flat for g, flat in self.groups.items() if owners[g] == name},
+                self.gradient if len(sizes) == 1 else gradient,
+                partial(self.make_optimizer, settings=settings),
+                options.grad_clip,
+                options.grad_clip_by,
+                undecayed=undecayed,
+                owner=type(self).__qualname__,
+                is_own=type(self).make_optimizer is not Learner.make_optimizer,
+            )
+        self.optimizers = {name: one.optimizer for name, one in self._steppings.items()}
         self._microbatch_size = microbatch_size
         self._compile, self._compiled = compile, dict[Any, Any]()
         if compile is not None:
@@ -113,16 +131,19 @@ class Learner:
     def make_optimizer(
         self, groups: list[dict[str, Any]], settings: OptimizerConfig
     ) -> torch.optim.Optimizer:
-        """Return the optimiser of all groups. Override to step by one of your own.
+        """Return an optimiser of some groups. Override to step by one of your own.
 
-        It is called in the constructor: `module`, `groups` and `targets` are there, what a
-        subclass sets after `super().__init__` is not. The learning rate is set before each update.
+        It is called in the constructor, once for each named optimiser; without names once, with all
+        groups. `module`, `groups` and `targets` are there, what a subclass sets after
+        `super().__init__` is not. The learning rate is set before each update.
 
         Args:
-            groups: One for each name in `self.groups`, in their order: `{"params": [vector]}`, with
-                what differs from the settings. The vector holds the parameters of the group, `[P]`.
-                Give them to the optimiser in this order; a group may get further options.
-            settings: The `optimizer` of the config, over the algorithm's own.
+            groups: Parameter groups, `{"params": [vector], "name": …}` with what differs from the
+                settings, in the order of `self.groups`. The vector holds the parameters of the
+                group, `[P]`. Give them to the optimiser in this order; a group may get further
+                options.
+            settings: The `optimizer` of the config, over the algorithm's own; or those of the named
+                optimiser.
 
         Returns:
             One that steps by the gradients there are, and has a learning rate. Its state, tensors
@@ -130,10 +151,20 @@ class Learner:
         """
         return make_optimizer(groups, settings)
 
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The only optimiser.
+
+        Raises:
+            ValueError: if there are several, see `optimizers`.
+        """
+        [only] = self.optimizers.values()
+        return only
+
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
         """Set the learning rate of the steps to come, for all or by group."""
-        for name, group in zip(self.groups, self.optimizer.param_groups, strict=True):
-            group["lr"] = lr[name] if isinstance(lr, Mapping) else lr
+        for one in self._steppings.values():
+            one.set_lr(lr)
 
     def collect_gradients(self) -> None:
         """Bring into `gradient` what is elsewhere, e.g. since `module.zero_grad()` cut the views.
@@ -145,16 +176,17 @@ class Learner:
     def update_step(
         self,
         batch: Batch,
-        loss_fn: LossFn,
+        loss_fn: Losses,
         share: Tensor | float | None = None,
         *,
         reduction: Reduction = "mean",
     ) -> Metrics:
-        """Take one gradient step on one minibatch.
+        """Take one gradient step on one minibatch; of several losses one after the other.
 
         Args:
             batch: This rank's rows.
-            loss_fn: A mean over rows; what it reports are means in any case.
+            loss_fn: A mean over rows; what it reports are means in any case. Or one for each named
+                optimiser: what any of them reports must have a name of its own.
             share: What it counts in the mean over all ranks: its part of their rows. None if there
                 is no other rank.
             reduction: "mean" of a loss that is a mean over rows; "sum" of one that is a sum: every
@@ -164,17 +196,37 @@ class Learner:
             What the loss reports, times the share: sums over ranks are means over all rows. They
             stay on the device.
         """
-        self.optimizer.zero_grad()
+        if callable(loss_fn):
+            return self._step(self._steppings.values(), batch, loss_fn, share, reduction)
+        if self._microbatch_size is not None:
+            raise ValueError("microbatch_size goes with one loss only")
+        batch, metrics = dict(batch), Metrics()
+        for name, loss in loss_fn.items():
+            metrics |= self._step([self._steppings[name]], batch, loss, share, reduction)
+        return metrics
+
+    def _step(
+        self,
+        steppings: Collection[Stepping],
+        batch: Batch,
+        loss_fn: LossFn,
+        share: Tensor | float | None,
+        reduction: Reduction,
+    ) -> Metrics:
+        """Step the groups of some optimisers by the gradient of one loss."""
+        zero_gradients(self.groups.values(), self.gradient)
         add_gradient = self._add_gradient if self._microbatch_size is None else self._add_gradients
         metrics = add_gradient(batch, loss_fn, share, reduction)
         self.collect_gradients()
-        self.ranks.sum(self.gradient)
-        for name, flat in self.groups.items():
-            prefix = "" if len(self.groups) == 1 else f"{name}_"
-            norm = self._clip_gradients(flat)  # the same on each rank
-            metrics[f"{prefix}grad_norm"] = norm if self.ranks.size == 1 else norm / self.ranks.size
-        with FlushedDenormals():
-            self.optimizer.step()
+        for one in steppings:
+            self.ranks.sum(one.gradient)
+            for name, flat in one.groups.items():
+                prefix = "" if len(self.groups) == 1 else f"{name}_"
+                norm = one.clip_gradients(flat)  # the same on each rank
+                size = self.ranks.size
+                metrics[f"{prefix}grad_norm"] = norm if size == 1 else norm / size
+            with FlushedDenormals():
+                one.optimizer.step()
         return metrics
 
     def _add_gradient(
@@ -204,7 +256,7 @@ class Learner:
     def update(
         self,
         batch: Batch,
-        loss_fn: LossFn,
+        loss_fn: Losses,
         *,
         num_epochs: int = 1,
         minibatch_size: int | None = None,
@@ -217,7 +269,7 @@ class Learner:
 
         Args:
             batch: Columns `[B, …]`.
-            loss_fn: The loss.
+            loss_fn: The loss, or one for each named optimiser.
             num_epochs: Passes over the rows.
             minibatch_size: Rows of a gradient step at most, over all ranks; None takes all.
             generator: CPU generator of the permutations; None keeps the order.
@@ -276,46 +328,34 @@ class Learner:
             self._compiled[loss_fn] = _compiled(loss_fn, self._compile)
         return self._compiled[loss_fn]
 
-    def _clip_gradients(self, flat: FlatParameters) -> Tensor:
-        """Clip a group's gradient in place; returns its norm before clipping."""
-        norm = torch.linalg.vector_norm(flat.gradient)
-        bound = self._grad_clip
-        if bound is None:
-            return norm
-        if self._grad_clip_by == "value":
-            flat.gradient.clamp_(-bound, bound)
-        elif self._grad_clip_by == "norm":
-            for parameter in flat.parameters:
-                nn.utils.clip_grad_norm_([parameter], bound)
-        else:
-            flat.gradient.mul_((bound / (norm + 1e-6)).clamp_max(1.0))
-        return norm
-
     def get_state(self) -> dict[str, Any]:
-        """Return what the optimiser has learned, and the targets. Rates are settings."""
-        moments = copy.deepcopy(self.optimizer.state_dict()["state"])
-        check_storable(self.optimizer, moments)
-        targets = {name: target.get_state() for name, target in self.targets.items()}
-        return {"type": self._type, "moments": moments, "targets": targets}
+        """Return what the optimisers have learned, and the targets. Rates are settings."""
+        state: dict[str, Any] = {name: one.get_state() for name, one in self._steppings.items()}
+        state = state["all"] if list(state) == ["all"] else {"optimizers": state}
+        if self.networks:
+            weights = self.networks.state_dict()
+            state["networks"] = {name: value.detach().clone() for name, value in weights.items()}
+        return {**state, "targets": {n: target.get_state() for n, target in self.targets.items()}}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s; this learner's own settings stay.
 
         Another kind of optimiser starts without moments: they mean something else to it.
+
+        Raises:
+            ConfigError: if it is of other optimisers or networks.
         """
+        by_name = state.get("optimizers", {"all": state})
+        if by_name.keys() != self._steppings.keys():
+            raise ConfigError(
+                f"the state is of the optimizers {list(by_name)}, not of {list(self.optimizers)}"
+            )
+        if self.networks:
+            self.networks.load_state_dict(state["networks"])
         for name, target in self.targets.items():
             target.set_state(state["targets"][name])
-        if state["type"] != self._type:
-            return
-        groups = self.optimizer.state_dict()["param_groups"]
-        moments = copy.deepcopy(state["moments"])
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        for index, of_parameter in moments.items():
-            for name, moment in of_parameter.items():
-                same = np.shape(moment) == tuple(parameters[index].shape)
-                if np.ndim(moment) and not same and not self._has_own_optimizer:
-                    raise ConfigError(f"{name} of the optimiser is of another network")
-        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        for name, one in self._steppings.items():
+            one.set_state(by_name[name])
 
 
 def learner_type(given: Any) -> type[Learner]:

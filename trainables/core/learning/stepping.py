@@ -1,0 +1,151 @@
+"""`Stepping`: one optimiser of a learner with the groups of parameters that it steps."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.core.config.model import OptimizerConfig
+from trainables.core.errors import ConfigError
+from trainables.core.learning.flat_parameters import (
+    FlatParameters,
+    collect_gradients,
+    zero_gradients,
+)
+from trainables.core.learning.optimizers import check_optimizer, check_storable
+
+
+@dataclass(frozen=True)
+class OptimizerOptions:
+    """What an optimiser of a learner with several is made of.
+
+    Attributes:
+        groups: Names of the groups that it steps; None: the one of its own name.
+        optimizer: Its settings; None: the learner's.
+        grad_clip: Bound of the gradients, None for none.
+        grad_clip_by: "value", "norm" or "global_norm" (over a group).
+    """
+
+    groups: Sequence[str] | None = None
+    optimizer: OptimizerConfig | Mapping[str, Any] | None = None
+    grad_clip: float | None = None
+    grad_clip_by: str = "global_norm"
+
+
+class Stepping:
+    """An optimiser with the groups that it steps, each clipped apart.
+
+    Args:
+        groups: By name. Their gradients are views into one vector.
+        gradient: That vector, `[P]`.
+        make_optimizer: Makes the optimiser of parameter groups.
+        grad_clip: Bound of the gradients, None for none.
+        grad_clip_by: "value", "norm" or "global_norm" (over a group).
+        undecayed: Groups that weight decay leaves alone.
+        owner: The learner's class, for messages.
+        is_own: Whether the optimiser may be one of the user's own: its state may have any shape.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, FlatParameters],
+        gradient: Tensor,
+        make_optimizer: Callable[[list[dict[str, Any]]], torch.optim.Optimizer],
+        grad_clip: float | None,
+        grad_clip_by: str,
+        *,
+        undecayed: Collection[str] = (),
+        owner: str = "Learner",
+        is_own: bool = False,
+    ):
+        self.groups, self.gradient = groups, gradient
+        self._grad_clip, self._grad_clip_by, self._is_own = grad_clip, grad_clip_by, is_own
+        self.optimizer = make_optimizer(
+            [
+                {
+                    "params": [flat.vector],
+                    "name": name,
+                    **({"weight_decay": 0.0} if name in undecayed else {}),
+                }
+                for name, flat in groups.items()
+            ]
+        )
+        check_optimizer(self.optimizer, [flat.vector for flat in groups.values()], owner)
+        self._type = type(self.optimizer).__name__
+        # A learner may be written as PyTorch's examples are: they let go of gradients. No reference
+        # to the learner, a cycle with which would keep its memory for longer.
+        flats = list(groups.values())
+        self.optimizer.zero_grad = lambda *_, **__: zero_gradients(flats, gradient)  # type: ignore[method-assign]
+        self.optimizer.register_step_pre_hook(lambda *_: collect_gradients(flats))
+
+    def set_lr(self, lr: float | Mapping[str, float]) -> None:
+        """Set the learning rate of the steps to come, for all groups or by group."""
+        for name, group in zip(self.groups, self.optimizer.param_groups, strict=True):
+            group["lr"] = lr[name] if isinstance(lr, Mapping) else lr
+
+    def clip_gradients(self, flat: FlatParameters) -> Tensor:
+        """Clip a group's gradient in place; returns its norm before clipping."""
+        norm = torch.linalg.vector_norm(flat.gradient)
+        bound = self._grad_clip
+        if bound is None:
+            return norm
+        if self._grad_clip_by == "value":
+            flat.gradient.clamp_(-bound, bound)
+        elif self._grad_clip_by == "norm":
+            for parameter in flat.parameters:
+                nn.utils.clip_grad_norm_([parameter], bound)
+        else:
+            flat.gradient.mul_((bound / (norm + 1e-6)).clamp_max(1.0))
+        return norm
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the kind of optimiser, and what it has learned. Rates are settings."""
+        moments = copy.deepcopy(self.optimizer.state_dict()["state"])
+        check_storable(self.optimizer, moments)
+        return {"type": self._type, "moments": moments}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take over `get_state`'s; the present settings stay.
+
+        Another kind of optimiser starts without moments: they mean something else to it.
+        """
+        if state["type"] != self._type:
+            return
+        groups = self.optimizer.state_dict()["param_groups"]
+        moments = copy.deepcopy(state["moments"])
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        for index, of_parameter in moments.items():
+            for name, moment in of_parameter.items():
+                same = np.shape(moment) == tuple(parameters[index].shape)
+                if np.ndim(moment) and not same and not self._is_own:
+                    raise ConfigError(f"{name} of the optimiser is of another network")
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+def ordered_groups(
+    by_group: Mapping[str, Any], options: Mapping[str, OptimizerOptions]
+) -> dict[str, str]:
+    """Return the optimiser of each group, group by group in the order of the optimisers.
+
+    Raises:
+        ConfigError: naming the group that none steps, or that is stepped twice or not there.
+    """
+    owners: dict[str, str] = {}
+    for name, one in options.items():
+        for group in (name,) if one.groups is None else one.groups:
+            if group not in by_group or group in owners:
+                allowed = ", ".join(g for g in by_group if g not in owners) or "none"
+                raise ConfigError(
+                    f"the optimizer {name!r} is to step the group {group!r}; allowed: {allowed}"
+                )
+            owners[group] = name
+    left = [group for group in by_group if group not in owners]
+    if left:
+        raise ConfigError(f"no optimizer steps the group {left[0]!r}")
+    return owners
