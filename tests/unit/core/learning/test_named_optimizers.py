@@ -104,7 +104,7 @@ def test_each_loss_is_stepped_by_its_own_optimiser_in_order() -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_ranks_learn_what_one_learns(size: int) -> None:
     def learned(ranks: Ranks) -> tuple[dict[str, Tensor], dict[str, float]]:
-        learner = make_learner()
+        learner = learners[ranks.rank]  # threads would draw weights from one stream
         learner.ranks = ranks
         ids = torch.arange(10)[ranks.rank :: ranks.size]
         batch = {"x": rows(7, 10)["x"][ids]}
@@ -115,7 +115,9 @@ def test_ranks_learn_what_one_learns(size: int) -> None:
         )
         return state_of(learner), metrics
 
+    learners = [make_learner() for _ in range(size)]
     expected = learned(ALONE)
+    learners[0] = make_learner()
     for found in on_ranks(size, learned):
         torch.testing.assert_close(found[0], expected[0], rtol=1e-4, atol=1e-5)
         assert found[1] == pytest.approx(expected[1], rel=1e-4)
