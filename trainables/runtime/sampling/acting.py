@@ -73,6 +73,7 @@ class SlotActor:
         rewards: np.ndarray,
         is_first: np.ndarray,
         lengths: np.ndarray,
+        *,
         out: np.ndarray | None = None,
         slots: np.ndarray | None = None,
     ) -> None:
@@ -104,6 +105,7 @@ class SlotActor:
         if slots is not None:
             shown, rows = rows, self.rows.copy()  # of which others may have views
             rows[slots] = shown[slots]
+            is_first = np.where(slots, is_first, self.is_first)
         self.rows, self.is_first = rows, is_first
         check_observations(observations, rows, lengths, self._place)
 
@@ -146,6 +148,10 @@ class SlotActor:
             actions = _merged(slots, actions, self._actions)
         state = {name: _merged(slots, part, before[name]) for name, part in acted.state.items()}
         return acted._replace(actions=actions, state=state)
+
+    def let_go(self) -> None:
+        """Copy the rows to act on next: whoever was given what they are written to may have it."""
+        self.rows = self._acted_on = self.rows.copy()
 
     def policy_outputs(self) -> dict[str, np.ndarray]:
         """Return what the policy thought of its last actions: see `Actable.policy_outputs`."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
@@ -18,9 +18,12 @@ from trainables.runtime.devices import runner_device
 from trainables.runtime.envs.make import env_name, make_vector_env, training_options
 from trainables.runtime.envs.slot_tasks import set_tasks
 from trainables.runtime.sampling.env_runner import EnvRunner, SampleReport
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
 
 T = TypeVar("T")
+
+States = dict[str, dict[str, Any]]  # of policies, by module id
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class RunnerPlan:
 
     Attributes:
         config: The algorithm's config.
-        policy_options: The arguments of its policy.
+        recipes: The arguments of its policies, by module id.
+        module_slots: Which module acts in which slot.
         seed: The root of its random streams.
         index: Its number, from 1.
         video_folder: Where videos go; None if there are none.
@@ -37,7 +41,8 @@ class RunnerPlan:
     """
 
     config: AlgorithmConfig
-    policy_options: dict[str, Any]
+    recipes: dict[str, dict[str, Any]]
+    module_slots: ModuleSlots
     seed: np.random.SeedSequence
     index: int
     video_folder: str | None = None
@@ -47,7 +52,7 @@ class RunnerPlan:
 class EnvRunnerActor:
     """An `EnvRunner` in a process of its own. Made empty, so that it can be built again.
 
-    Requests bring the policy's state where the env runner has not seen that version.
+    Requests bring the policies' states where the env runner has not seen that version.
     """
 
     runner: EnvRunner
@@ -70,8 +75,9 @@ class EnvRunnerActor:
         )
         if plan.tasks is not None:
             set_tasks(env, plan.tasks)  # its first episodes are of these tasks already
-        policy = Policy(**plan.policy_options, device=runner_device(config))
-        self.runner = make_env_runner(config, policy, env, plan.seed, index)
+        device = runner_device(config)
+        policies = {m: Policy(**recipe, device=device) for m, recipe in plan.recipes.items()}
+        self.runner = make_env_runner(config, policies, env, plan.seed, index, plan.module_slots)
         logger.info("env runner %d: %d slots of %r", index, env.num_envs, env_name(config.env))
 
     def ping(self) -> int:
@@ -79,26 +85,27 @@ class EnvRunnerActor:
         return self.runner.ping()
 
     def call(
-        self, function: Callable[[EnvRunner], T], version: int, state: dict[str, Any] | None
+        self, function: Callable[[EnvRunner], T], version: int, states: States | None
     ) -> T:
         """Apply a function to the env runner."""
-        self._take_over(version, state)
+        self._take_over(version, states)
         return function(self.runner)
 
     def sample(
         self,
         num_steps: int,
-        exploration: dict[str, Any],
+        exploration: dict[str, dict[str, Any]],
         version: int,
-        state: dict[str, Any] | None,
+        states: States | None,
     ) -> tuple[SampleReport, dict[str, Rollout]]:
         """Take over weights, and step every slot `num_steps` times."""
-        self._take_over(version, state)
+        self._take_over(version, states)
         # Apart from the weights, which are the same for a while: it changes with every round.
-        self.runner.policy.set_exploration(**exploration)
+        for module_id, values in exploration.items():
+            self.runner.policies[module_id].set_exploration(**values)
         rollouts, episodes = self.runner.sample(num_steps)
         return self.runner.report(rollouts, episodes), rollouts
 
-    def _take_over(self, version: int, state: dict[str, Any] | None) -> None:
-        if state is not None:
-            self.runner.set_policy_states({DEFAULT_MODULE_ID: state}, version)
+    def _take_over(self, version: int, states: States | None) -> None:
+        if states is not None:
+            self.runner.set_policy_states(states, version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, TypeVar
@@ -12,13 +12,15 @@ import numpy as np
 import ray
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
+from trainables.core.data.per_module import from_store, to_store
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.group import ActorGroup
 from trainables.runtime.envs.slot_tasks import TaskFunction
 from trainables.runtime.sampling.env_runner import EnvRunner, Episodes, SampleReport
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
 from trainables.runtime.sampling.worker_calls import CallsWorkers
 from trainables.runtime.sampling.workers import LocalWorker
@@ -57,7 +59,8 @@ class EnvRunnerGroup(CallsWorkers, ABC):
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
+        module_slots: Which module acts in which slot; None: the only one in all.
 
     Attributes:
         local_env_runner: The in-process env runner, whose index is 0; None with actors.
@@ -70,11 +73,19 @@ class EnvRunnerGroup(CallsWorkers, ABC):
 
     local_env_runner: EnvRunner | None = None
 
-    def __init__(self, config: AlgorithmConfig, policy: Policy):
-        self._config, self._policy = config, policy
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        module_slots: ModuleSlots | None = None,
+    ):
+        self._config, self._policies = config, policies
+        self._module_slots = module_slots or ModuleSlots()
+        self._module_slots.check(config)
         self.weights_version = 0
         self.tasks: list[list[Any]] = []
-        self._moments: list[RunningMoments] = []  # of the samples since `sync_weights`
+        # Of the samples since `sync_weights`, by module id.
+        self._moments: list[dict[str, RunningMoments]] = []
         self.on_recreated: Callable[[list[int]], None] | None = None
         self.push_policies: Callable[[], None] | None = None
 
@@ -94,12 +105,31 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         for sample in samples:
             episodes.extend(sample.episodes)
         parts = {sample.index: sample.rollouts for sample in samples}
-        first = samples[0].rollouts
-        if all_columns and len(parts) < self.num_env_runners:
-            blank = {m: rollout.without_steps() for m, rollout in first.items()}
-            parts = {i: parts.get(i, blank) for i in range(1, self.num_env_runners + 1)}
-        joined = {m: Rollout.concatenate([part[m] for part in parts.values()]) for m in first}
+        joined = {}
+        for m in self._policies:
+            of_module = {index: part[m] for index, part in parts.items() if m in part}
+            if not of_module:
+                continue  # those that have slots of it have failed
+            if all_columns and len(parts) < self.num_env_runners:
+                of_module |= self._blanks(m, next(iter(of_module.values())), parts)
+            joined[m] = Rollout.concatenate([of_module[index] for index in sorted(of_module)])
         return joined, episodes
+
+    def _blanks(self, module_id: str, like: Rollout, parts: Collection[int]) -> dict[int, Rollout]:
+        """Return rollouts without a valid row in place of those of env runners that failed.
+
+        Args:
+            module_id: The module that they are of.
+            like: One of another env runner.
+            parts: The indices of the env runners that did not fail.
+        """
+        blanks = {}
+        for index in set(range(1, self.num_env_runners + 1)) - set(parts):
+            slots = self._module_slots.of(index, self._config.num_envs_per_env_runner)
+            if module_id in slots:
+                column = like.slots(0, 1).without_steps()
+                blanks[index] = Rollout.concatenate([column] * len(slots[module_id]))
+        return blanks
 
     @abstractmethod
     def _sample_each(self) -> list[Sample]:
@@ -107,7 +137,7 @@ class EnvRunnerGroup(CallsWorkers, ABC):
 
     def _received(self, index: int, report: SampleReport, rollouts: Any) -> Sample:
         """Return the sample of an env runner; its moments are kept."""
-        if report.moments is not None:
+        if report.moments:
             self._moments.append(report.moments)
         steps, version = report.num_env_steps, report.weights_version
         return Sample(index, steps, report.episodes, version, rollouts)
@@ -134,15 +164,17 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         Each env runner takes them over when it begins with what it is asked for next.
         """
         self.weights_version += 1
-        if self._policy.observations.filter is not None:
-            for moments in self._moments:
-                self._policy.observations.filter.merge(moments)
+        for moments in self._moments:
+            for module_id, of_module in moments.items():
+                learned = self._policies[module_id].observations.filter
+                assert learned is not None  # else there were no moments
+                learned.merge(of_module)
         self._moments = []
         self._publish()
 
     @abstractmethod
     def _publish(self) -> None:
-        """Let each have the policy's present state when it begins with what it is asked next."""
+        """Let each have the policies' present states when it begins with what it is asked next."""
 
     # ------------------------------------------------------------------ health
 
@@ -256,8 +288,7 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         if self.local_env_runner is not None:
             self.local_env_runner.push_policies = self.push_policies
             return self.local_env_runner
-        policies = {DEFAULT_MODULE_ID: self._policy}
-        return LocalWorker(self._config, policies, self.weights_version, self.push_policies)
+        return LocalWorker(self._config, self._policies, self.weights_version, self.push_policies)
 
     # ------------------------------------------------------------------ state
 
@@ -267,7 +298,10 @@ class EnvRunnerGroup(CallsWorkers, ABC):
             "weights_version": self.weights_version,
             "runners": self._get_states(),
             "restarts": self._restarts,
-            "pending_moments": [moments.get_state() for moments in self._moments],
+            "pending_moments": [
+                to_store({m: _state_of(moments.get(m)) for m in self._policies})
+                for moments in self._moments
+            ],
         }
 
     def _get_states(self) -> list[dict[str, Any] | None]:
@@ -280,10 +314,9 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         """
         self.weights_version = int(state["weights_version"])
         self._moments = []
-        for moments_state in state["pending_moments"]:
-            moments = RunningMoments(0)
-            moments.set_state(moments_state)
-            self._moments.append(moments)
+        for stored in state["pending_moments"]:
+            by_module = from_store(stored, self._policies).items()
+            self._moments.append({m: _moments_of(part) for m, part in by_module if part})
         return self._set_states(state["runners"], state.get("restarts", []))
 
     @abstractmethod
@@ -305,25 +338,29 @@ class EnvRunnerGroup(CallsWorkers, ABC):
 
 
 class LocalEnvRunnerGroup(EnvRunnerGroup):
-    """An env runner in this process, which acts with the learner's own policy.
+    """An env runner in this process, which acts with the learner's own policies.
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
         env: The environment, which is closed by `stop`.
         seed: The root of the random streams.
+        module_slots: Which module acts in which slot; None: the only one in all.
     """
 
     def __init__(
         self,
         config: AlgorithmConfig,
-        policy: Policy,
+        policies: dict[str, Policy],
         env: VectorEnv,
         seed: np.random.SeedSequence,
+        module_slots: ModuleSlots | None = None,
     ):
-        super().__init__(config, policy)
+        super().__init__(config, policies, module_slots)
         self._fragment_length = config.get_rollout_fragment_length(0)
-        self.local_env_runner = make_env_runner(config, policy, env, child_seed(seed, 0))
+        self.local_env_runner = make_env_runner(
+            config, policies, env, child_seed(seed, 0), module_slots=self._module_slots
+        )
 
     @property
     def _runner(self) -> EnvRunner:
@@ -341,7 +378,7 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
         return self._sample_each()
 
     def _publish(self) -> None:
-        self._runner.weights_version = self.weights_version  # it shares the policy
+        self._runner.weights_version = self.weights_version  # it shares the policies
 
     @property
     def _healthy(self) -> list[int]:
@@ -378,6 +415,16 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
         if self.local_env_runner is not None:
             self.local_env_runner.stop()
             self.local_env_runner = None
+
+
+def _state_of(moments: RunningMoments | None) -> dict[str, Any] | None:
+    return None if moments is None else moments.get_state()
+
+
+def _moments_of(state: dict[str, Any]) -> RunningMoments:
+    moments = RunningMoments(0)
+    moments.set_state(state)
+    return moments
 
 
 def tasks_of(tasks: list[list[Any]], index: int) -> list[Any]:

@@ -19,6 +19,7 @@ from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample, child_seed, tasks_of
+from trainables.runtime.sampling.module_slots import ModuleSlots
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ _RESTART = 1 << 20  # apart from the numbers of the streams that an env runner h
 
 
 class RemoteEnvRunnerGroup(EnvRunnerGroup):
-    """Env runners in actors, each with a copy of the learner's policy.
+    """Env runners in actors, each with copies of the learner's policies.
 
     One that fails (dies, does not answer within `sample_timeout_s`, or has an environment that
     raises) is handled as the `fault_tolerance` settings say. What it was sampling is lost and was
@@ -37,21 +38,23 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
         seed: The root of the random streams.
         video_folder: Where videos go; None if there are none.
         existing: Actors of another config whose processes fit this one.
+        module_slots: Which module acts in which slot; None: the only one in all.
     """
 
     def __init__(
         self,
         config: AlgorithmConfig,
-        policy: Policy,
+        policies: dict[str, Policy],
         seed: np.random.SeedSequence,
         video_folder: str | None,
         existing: ActorGroup | None,
+        module_slots: ModuleSlots | None = None,
     ):
-        super().__init__(config, policy)
+        super().__init__(config, policies, module_slots)
         self._seed, self._video_folder = seed, video_folder
         self._restarts_before: dict[int, int] = {}  # of the run that this one goes on with
         self._fragment_lengths = {
@@ -86,8 +89,9 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
         restarts = num_restarts + self._restarts_before.get(index, 0)
         seed = child_seed(self._seed, index, *([_RESTART, restarts] if restarts else []))
         tasks = tasks_of(self.tasks, index) if self.tasks else None
-        recipe = self._policy.recipe
-        return (RunnerPlan(self._config, recipe, seed, index, self._video_folder, tasks),)
+        recipes = {m: policy.recipe for m, policy in self._policies.items()}
+        given = (self._config, recipes, self._module_slots, seed)
+        return (RunnerPlan(*given, index, self._video_folder, tasks),)
 
     # ------------------------------------------------------------------ health
 
@@ -155,22 +159,23 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
         return [self._received(reply.index, *reply.value) for reply in replies]
 
     def _sample_arguments(self, index: int) -> tuple[Any, ...]:
-        exploration = self._policy.exploration
+        exploration = {m: policy.exploration for m, policy in self._policies.items()}
         if self._config.resolve().explores_per_worker:
-            exploration = of_env_runner(exploration, index, self._config.num_env_runners)
+            total = self._config.num_env_runners
+            exploration = {m: of_env_runner(v, index, total) for m, v in exploration.items()}
         return (self._fragment_lengths[index], exploration, *self._weights_for(index))
 
     # ------------------------------------------------------------------ weights
 
     def _publish(self) -> None:
-        """Put the policy's state into the object store, once for all actors."""
+        """Put the policies' states into the object store, once for all actors."""
         if not ray.is_initialized():
             ray.init(include_dashboard=False)
-        self._published = ray.put(self._policy.get_state())
+        self._published = ray.put({m: p.get_state() for m, p in self._policies.items()})
         self._has_published: dict[int, int] = {}  # actors that were sent it, and which process
 
     def _weights_for(self, index: int) -> tuple[int, Any]:
-        """Return what a request brings: the version, and its state if the actor has another one."""
+        """Return what a request brings: the version, and its states if the actor has another one."""
         process = self._group.restarts(index)
         if self._has_published.get(index) == process:
             return self.weights_version, None

@@ -25,14 +25,20 @@ class Place(NamedTuple):
     Attributes:
         env: The environment.
         who: What steps it, e.g. "env runner 0".
+        slots: The numbers of the slots that are looked at; None: all, in their order.
     """
 
     env: EnvName
     who: str
+    slots: np.ndarray | None = None
 
-    def slot(self, slot: int) -> str:
+    def slot(self, index: int) -> str:
         """Return how a slot is called, as its `SlotMaker` is."""
-        return f"env {env_name(self.env)!r}, slot {slot} of {self.who}"
+        return f"env {env_name(self.env)!r}, slot {self.number(index)} of {self.who}"
+
+    def number(self, index: int) -> int:
+        """Return the number of a slot, from its place among those that are looked at."""
+        return index if self.slots is None else int(self.slots[index])
 
 
 def check_rewards(rewards: np.ndarray, steps: np.ndarray, place: Place) -> None:
@@ -111,5 +117,5 @@ def check_masks(
         slot = int(impossible.argmax())
         raise ConfigError(
             f"env {env_name(place.env)!r}: its {observations.mask_path!r} allows no action "
-            f"at step {steps[slot]} of the episode in slot {slot}"
+            f"at step {steps[slot]} of the episode in slot {place.number(slot)}"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from gymnasium.vector import VectorEnv
 
@@ -12,19 +14,22 @@ from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 
 def make_env_runner(
     config: AlgorithmConfig,
-    policy: Policy,
+    policies: Mapping[str, Policy],
     env: VectorEnv,
     seed: np.random.SeedSequence,
     worker_index: int = 0,
+    module_slots: ModuleSlots | None = None,
 ) -> EnvRunner:
     """Return the env runner of an environment: the class of `env_runner_cls` if there is one."""
     fitting = RemoteEnvRunner if isinstance(env, RemoteVectorEnv) else EnvRunner
-    return _runner_class(config.env_runner_cls, fitting)(config, policy, env, seed, worker_index)
+    runner_class = _runner_class(config.env_runner_cls, fitting)
+    return runner_class(config, policies, env, seed, worker_index, module_slots)
 
 
 def check_runner_class(config: AlgorithmConfig) -> None:
