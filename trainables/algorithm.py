@@ -14,7 +14,7 @@ import numpy as np
 from ray.tune.tune import _Config
 
 from trainables import registry
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.reference.compatibility import missing_attribute
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.schedules import scheduled
@@ -207,7 +207,7 @@ class Algorithm(Checkpointing):
             with self.timers("sample"):
                 rollouts, episodes = self.env_runners.sample(all_columns=self.keeps_columns)
             self.episodes.add(episodes)
-            num_env_steps = rollouts[DEFAULT_MODULE_ID].num_env_steps
+            num_env_steps = sum(rollout.num_env_steps for rollout in rollouts.values())
             if self.keeps_columns:
                 break
         self.num_env_steps_sampled += num_env_steps

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from trainables.algorithm import Algorithm
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.reference.defaults import is_default
 from trainables.core.config.settings import setting
@@ -342,7 +342,9 @@ class IMPALA(Algorithm):
             finished = learners.finished(max(0.0, remaining) if is_full else 0.0)
             self._num_updates += len(finished)
             for results in finished:
-                self.num_env_steps_trained += results[DEFAULT_MODULE_ID]["num_env_steps_trained"]
+                self.num_env_steps_trained += sum(
+                    result["num_env_steps_trained"] for result in results.values()
+                )
                 self.take_in(results)
                 self._last_results = results
             if not is_full:

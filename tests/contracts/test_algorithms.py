@@ -31,6 +31,7 @@ from small_runs import (
 import trainables
 from experiments.commands.evaluation.evaluate import evaluate_folder
 from trainables import Algorithm, Policy
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm, is_ours, name_of
 from trainables.runtime.actors.feasibility import placement_problem
@@ -271,12 +272,12 @@ def test_without_the_environments_state_a_resumed_run_starts_other_episodes(
     if not samples(name):
         pytest.skip("no episode runs on")
     with build(name, discrete_forgetful if compares_actions(name) else forgetful) as algo:
-        first = algo.env_runners.local_env_runner._obs.copy()
+        first = algo.env_runners.local_env_runner.recorders[DEFAULT_MODULE_ID].actor.rows.copy()
         algo.train()
         algo.save(str(tmp_path / "c"))
-        running = algo.env_runners.local_env_runner._obs.copy()
+        running = algo.env_runners.local_env_runner.recorders[DEFAULT_MODULE_ID].actor.rows.copy()
         algo.restore(str(tmp_path / "c"))
-        resumed = algo.env_runners.local_env_runner._obs
+        resumed = algo.env_runners.local_env_runner.recorders[DEFAULT_MODULE_ID].actor.rows
         assert not (resumed == first).any() and not (resumed == running).any()
 
 

@@ -13,6 +13,7 @@ from failing_envs import FailingEnv, next_task
 from ray import tune
 
 from trainables import PPO, Algorithm
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample
 
@@ -22,6 +23,12 @@ REAL_WORKERS = True  # the test is of processes
 # A fragment is two episodes of 10 steps in each slot, and a row that only resets after either.
 SLOTS, LENGTH = 3, 22
 STEPS = SLOTS * 20
+
+
+def rows_of(runner: Any) -> np.ndarray:
+    """Return the observations that an env runner acts on next."""
+    rows: np.ndarray = runner.recorders[DEFAULT_MODULE_ID].actor.rows.copy()
+    return rows
 
 
 def settings(folder: Path, **more: Any) -> dict[str, Any]:
@@ -88,7 +95,7 @@ def test_a_failed_env_runner_is_made_again_like_the_one_before(
         ),
     )
     group = algo.env_runners
-    first = group.foreach_env_runner(lambda runner: runner._obs.copy())
+    first = group.foreach_env_runner(rows_of)
     assert algo.train()["num_env_steps_sampled"] == 2 * STEPS
     (tmp_path / f"{how}-2").touch()
     result = algo.train()
@@ -104,7 +111,13 @@ def test_a_failed_env_runner_is_made_again_like_the_one_before(
         policy = runner.policy
         tasks = [slot.unwrapped.task for slot in runner.env.envs]
         moments = policy.observations.filter.get_state()
-        return index, policy.get_weights(), moments, tasks, runner._obs.copy()
+        return (
+            index,
+            policy.get_weights(),
+            moments,
+            tasks,
+            rows_of(runner),
+        )
 
     one, two = group.foreach_worker_with_id(look)
     assert (one[0], two[0]) == (1, 2)
@@ -179,9 +192,9 @@ def test_ignored_failures_leave_the_others_until_none_is_left(
         algo.train()
 
     other = make(ignore_env_runner_failures=True)
-    before = other.env_runners.foreach_env_runner(lambda runner: runner._obs.copy())
+    before = other.env_runners.foreach_env_runner(rows_of)
     other.set_state(state)
-    after = other.env_runners.foreach_env_runner(lambda runner: runner._obs.copy())
+    after = other.env_runners.foreach_env_runner(rows_of)
     assert not np.isclose(before[1][:, 0], after[1][:, 0]).any()  # no episode again
     result = other.train()
     assert result["num_env_steps_sampled"] == 2 * STEPS

@@ -16,6 +16,7 @@ from small_ray import small_ray
 from small_runs import PlacedOnFakeGPU, is_asynchronous, settings_of, without_clocks
 
 from trainables import PPO, Algorithm, PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
@@ -54,7 +55,7 @@ def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path:
 @pytest.mark.parametrize("name", algorithm_names())
 def test_env_runners_hold_what_is_running_of_whole_episodes(name: str) -> None:
     def held(runner: Any) -> tuple[list[int], list[int]]:
-        return runner._whole._running.tolist(), runner._lengths.tolist()
+        return runner.recorders[DEFAULT_MODULE_ID].whole._running.tolist(), runner._lengths.tolist()
 
     with remote(name, batch_mode="complete_episodes", num_env_runners=1) as algo:
         for _ in range(2):

@@ -10,6 +10,7 @@ from fakes import EndlessEnv
 from small_ray import small_ray
 
 from trainables import DQN, SAC
+from trainables.core.config.config import DEFAULT_MODULE_ID
 
 TINY: dict[str, Any] = {
     "env": EndlessEnv,
@@ -74,7 +75,9 @@ def test_remote_env_runners_have_the_present_values_of_exploration() -> None:
             lambda runner: (runner.policy.explorer.scale, runner.policy.explorer.uniform)  # type: ignore[attr-defined]
         )
         assert 0.02 < scale < 1 and seen == [(scale, False)] * 2
-        noises = algo.env_runners.foreach_env_runner(lambda runner: runner._explored["x"].numpy())
+        noises = algo.env_runners.foreach_env_runner(
+            lambda runner: runner.recorders[DEFAULT_MODULE_ID].actor.get_state()["explored"]["x"]
+        )
         assert np.abs(noises[0] - noises[1]).min() > 0  # each runner has noise of its own
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.no_env_runners import NoEnvRunners
 from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 
@@ -83,6 +85,7 @@ def make_policy(
     module: dict[str, Any],
     seed: int,
     weights: Mapping[str, Any] | None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Policy:
     """Return the policy of a config.
 
@@ -92,22 +95,26 @@ def make_policy(
         module: What the policy is made of, see `Algorithm.module_options`.
         seed: The seed of the initial weights.
         weights: Those that it will be given, see `Policy`.
+        options: Arguments of `Policy` in place of those that the config gives.
     """
     resolved = config.resolve()
+    given: dict[str, Any] = {
+        "model": resolved.model,
+        "module": module,
+        "observation_filter": config.observation_filter,
+        "normalize_actions": config.normalize_actions,
+        "clip_actions": config.clip_actions,
+        "frame_stack": resolved.num_frames,
+        "action_mask_key": config.action_mask_key,
+        "env_to_module_connector": config.env_to_module_connector,
+        "module_to_env_connector": config.module_to_env_connector,
+        "explore": config.explore,
+        "exploration": resolved.exploration,
+    }
     return Policy(
         spaces.observation,
         spaces.action,
-        resolved.model,
-        module=module,
-        observation_filter=config.observation_filter,
-        normalize_actions=config.normalize_actions,
-        clip_actions=config.clip_actions,
-        frame_stack=resolved.num_frames,
-        action_mask_key=config.action_mask_key,
-        env_to_module_connector=config.env_to_module_connector,
-        module_to_env_connector=config.module_to_env_connector,
-        explore=config.explore,
-        exploration=resolved.exploration,
+        **{**given, **options},
         seed=seed,
         device=learner_device(config),
         weights=weights,
@@ -145,7 +152,8 @@ def make_learners(
 def make_env_runners(
     existing: EnvRunnerGroup | None,
     config: AlgorithmConfig,
-    policy: Policy,
+    policies: dict[str, Policy],
+    module_slots: ModuleSlots,
     env: VectorEnv | None,
     seed: np.random.SeedSequence,
     video_folder: str | None,
@@ -156,7 +164,8 @@ def make_env_runners(
         existing: Env runners of the trial before in this process: actors that fit are used again,
             others end.
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
+        module_slots: Which module acts in which slot.
         env: What the env runner of this process steps; where there is none it is closed.
         seed: The root of the env runners' random streams.
         video_folder: Where videos go; None if there are none.
@@ -165,11 +174,12 @@ def make_env_runners(
     if not config.needs_env:
         if env is not None:
             env.close()
-        return NoEnvRunners(config, policy)
+        return NoEnvRunners(config, policies)
     assert env is not None  # see `EnvironmentSettings.validate`
+    module_slots.check(config)
     if config.num_env_runners == 0:
-        return LocalEnvRunnerGroup(config, policy, env, seed)
-    group = RemoteEnvRunnerGroup(config, policy, seed, video_folder, actors)
+        return LocalEnvRunnerGroup(config, policies, env, seed, module_slots)
+    group = RemoteEnvRunnerGroup(config, policies, seed, video_folder, actors, module_slots)
     env.close()
     return group
 

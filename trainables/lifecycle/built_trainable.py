@@ -40,6 +40,7 @@ from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
 from trainables.runtime.sampling.endless import EndlessWatch
 from trainables.runtime.sampling.group import EnvRunnerGroup
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.workers import policy_of
 from trainables.runtime.trial_log import tell_set_up
 
@@ -105,7 +106,7 @@ class BuiltTrainable(FolderTrainable):
             )
             seeds = self._random_streams()
             spaces = policy_spaces(self.config, env, self.spaces)
-            self.policies = {DEFAULT_MODULE_ID: self._make_policy(spaces, seeds.module)}
+            self.policies = self._make_policies(spaces, seeds.module)
             for policy in self.policies.values():
                 refuse_uncalled(type(policy), POLICY)
             self.learner_connectors = {
@@ -181,9 +182,54 @@ class BuiltTrainable(FolderTrainable):
         """
         return None
 
-    def _make_policy(self, spaces: Spaces, seed: np.random.SeedSequence) -> Policy:
-        module, weights = self.module_options(), self._stored_weights.get(DEFAULT_MODULE_ID)
-        return building.make_policy(self.config, spaces, module, draw_seed(seed), weights)
+    def _make_policies(self, spaces: Spaces, seed: np.random.SeedSequence) -> dict[str, Policy]:
+        module_ids = self.module_slots.module_ids
+        seeds = [seed] if len(module_ids) == 1 else seed.spawn(len(module_ids))
+        return {
+            module_id: building.make_policy(
+                self.config,
+                spaces,
+                self.module_options(),
+                draw_seed(own_seed),
+                self._stored_weights.get(module_id),
+                self.policy_options(module_id),
+            )
+            for module_id, own_seed in zip(module_ids, seeds, strict=True)
+        }
+
+    @property
+    def module_slots(self) -> ModuleSlots:
+        """Which module acts in which slot."""
+        return ModuleSlots(type(self).module_ids(self.config), type(self).module_of_slot)
+
+    @classmethod
+    def module_ids(cls, config: Any) -> tuple[str, ...]:
+        """Return the ids of the modules, each with a policy and a learner of its own.
+
+        Where there are several, `module_of_slot` says which acts where.
+
+        Args:
+            config: The algorithm's config.
+        """
+        return (DEFAULT_MODULE_ID,)
+
+    @staticmethod
+    def module_of_slot(slot: int, worker_index: int) -> str:
+        """Return the id of the module that acts in a slot; not called where there is one module.
+
+        Args:
+            slot: The number of the slot in its env runner, from 0.
+            worker_index: The index of the env runner: 0 in process, 1, 2, … for actors.
+        """
+        return DEFAULT_MODULE_ID
+
+    def policy_options(self, module_id: str) -> dict[str, Any]:
+        """Return arguments of `Policy` in place of those that the config gives, e.g. `model`.
+
+        Args:
+            module_id: The module that the policy is of.
+        """
+        return {}
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         """Return what happens to the rollouts of a policy before anything is learned of them."""
@@ -243,7 +289,13 @@ class BuiltTrainable(FolderTrainable):
     def _set_up_env_runners(self, env: VectorEnv | None, seed: np.random.SeedSequence) -> None:
         existing: EnvRunnerGroup | None = getattr(self, "env_runners", None)
         self.env_runners = building.make_env_runners(
-            existing, self.config, self.get_policy(), env, seed, self._video_folder()
+            existing,
+            self.config,
+            self.policies,
+            self.module_slots,
+            env,
+            seed,
+            self._video_folder(),
         )
         self.env_runners.on_recreated = self._env_runners_recreated
         self.env_runners.push_policies = self.learners.push_policies

@@ -11,6 +11,7 @@ from fakes import EndlessEnv
 from torch import Tensor
 
 from trainables import PPO, PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.learning.advantages import advantage_scale, with_advantages
@@ -293,7 +294,7 @@ def learned_value(terminates: bool, gamma: float = 0.9) -> float:
     env = make_vector_env(EndlessEnv, {"horizon": 5, "terminates": terminates}, 4)
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
     config = CONFIG.copy().training(gamma=gamma)
-    runner = EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    runner = EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
     learner = Learner(policy.module, {"type": "adam"})
     learner.set_lr(0.02)
 

@@ -34,6 +34,7 @@ class SlotActor:
         is_first: Slots whose row begins an episode, `[N]`.
         acted: What the policy did last; there is nothing before the first `act`.
         before: The state that it had then, zeros where an episode began.
+        explored: What the explorer keeps of the slots.
     """
 
     acted: Acted
@@ -61,7 +62,7 @@ class SlotActor:
         """
         num_slots = self.num_slots
         self._generator.manual_seed(draw_seed(seed))
-        self._kept = self.policy.explorer.start(num_slots)  # training's own is not disturbed
+        self.explored = self.policy.explorer.start(num_slots)  # training's own is not disturbed
         self._state = self.before = self.policy.initial_state(num_slots)
         self._actions: Tensor | None = None  # each slot's last one
         self.rows = self._acted_on = self._layout.empty((num_slots,))
@@ -92,9 +93,9 @@ class SlotActor:
         """
         observations, extras = self.policy.observations, None
         if self._actions is not None:  # else there is nothing yet to forget
-            if self._kept:
+            if self.explored:
                 begins = is_first if slots is None else is_first & slots
-                self.policy.explorer.restart(self._kept, begins)
+                self.policy.explorer.restart(self.explored, begins)
             if self._layout.has_extras:
                 extras = observations.extras(self._actions, rewards, is_first)
         if out is None:
@@ -129,7 +130,7 @@ class SlotActor:
         if before:
             before = reset_state(before, self.is_first if slots is None else self.is_first & slots)
         if slots is None:
-            acted = policy.act(rows, self._explore, self._generator, before, self._kept)
+            acted = policy.act(rows, self._explore, self._generator, before, self.explored)
         else:
             acted = self._act_apart(before, slots)
         self._acted_on, self.before, self.acted = rows, before, acted
@@ -138,11 +139,11 @@ class SlotActor:
 
     def _act_apart(self, before: State, slots: np.ndarray) -> Acted:
         """Return what the policy does in some slots; of the others all stays as it was."""
-        kept = {name: part.clone() for name, part in self._kept.items()}
-        acted = self.policy.act(self.rows, self._explore, self._generator, before, self._kept)
+        kept = {name: part.clone() for name, part in self.explored.items()}
+        acted = self.policy.act(self.rows, self._explore, self._generator, before, self.explored)
         for name, part in kept.items():  # noise that has a memory waits with its slot
             if len(part) == self.num_slots:
-                self._kept[name] = _merged(slots, self._kept[name], part)
+                self.explored[name] = _merged(slots, self.explored[name], part)
         actions = acted.actions
         if self._actions is not None:
             actions = _merged(slots, actions, self._actions)
@@ -166,7 +167,7 @@ class SlotActor:
             "obs": self._layout.to_state(self.rows),
             "is_first": self.is_first.copy(),
             "recurrent": state_arrays(self._state),
-            "explored": state_arrays(self._kept),
+            "explored": state_arrays(self.explored),
         }
 
     def fits(self, state: dict[str, Any]) -> bool:
@@ -193,9 +194,9 @@ class SlotActor:
             for name, part in self.policy.initial_state(self.num_slots).items()
         }
         for name, kept in state.get("explored", {}).items():
-            if name in self._kept:
-                own = self._kept[name].numpy(force=True)
-                self._kept[name] = torch.from_numpy(like(own, kept, name))
+            if name in self.explored:
+                own = self.explored[name].numpy(force=True)
+                self.explored[name] = torch.from_numpy(like(own, kept, name))
 
 
 def _merged(slots: np.ndarray, new: Tensor, old: Tensor) -> Tensor:

@@ -84,9 +84,7 @@ class EnvRunnerActor:
         """Return this env runner's index."""
         return self.runner.ping()
 
-    def call(
-        self, function: Callable[[EnvRunner], T], version: int, states: States | None
-    ) -> T:
+    def call(self, function: Callable[[EnvRunner], T], version: int, states: States | None) -> T:
         """Apply a function to the env runner."""
         self._take_over(version, states)
         return function(self.runner)

@@ -116,10 +116,16 @@ class EnvRunner(Worker):
             )
             for m, slots in self._slots.items()
         }
-        self._acting = together(self.recorders, self._slots, env)
+        self._acting = together(self.recorders, self._slots)
         self.callbacks, self._logger = CallbackSet(config), MetricsLogger()
         self._hooks = episode_hooks(
-            self.callbacks, self._logger, self.policy, env, self, is_evaluation=False
+            self.callbacks,
+            self._logger,
+            self.policies,
+            self._slots,
+            env,
+            self,
+            is_evaluation=False,
         )
         self._begin(env_seed)
 
@@ -145,7 +151,7 @@ class EnvRunner(Worker):
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         actors = {m: recorder.actor for m, recorder in self.recorders.items()}
-        shown = together(actors, self._slots, self.env)
+        shown = together(actors, self._slots)
         shown.observe(first, self._returns, np.ones(self.num_envs, dtype=bool), self._lengths)
         if self._hooks is not None:
             self._hooks.was_reset(first, infos)
@@ -172,10 +178,17 @@ class EnvRunner(Worker):
     def _fragment(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
         """Step every slot `num_steps` times: rollouts `[T, N]`, and the episodes that ended."""
         columns, episodes = self._begin_columns(num_steps), Episodes()
-        act, step, observe, hooks = self._acting.act, self.env.step, self._acting.observe, self._hooks
+        act, step, observe, hooks = (
+            self._acting.act,
+            self.env.step,
+            self._acting.observe,
+            self._hooks,
+        )
         for t in range(num_steps):
             actions = act(self._resets_next, self._lengths)
-            obs, columns.rewards[t], columns.terminated[t], columns.truncated[t], infos = step(actions)
+            obs, columns.rewards[t], columns.terminated[t], columns.truncated[t], infos = step(
+                actions
+            )
             rewards, valid = columns.rewards[t], columns.valid[t]
             terminated, truncated = columns.terminated[t], columns.truncated[t]
             np.logical_not(self._resets_next, out=valid)
@@ -223,7 +236,7 @@ class EnvRunner(Worker):
                 sum(rollout.num_env_steps for rollout in rollouts.values()),
                 len(episodes.returns),
                 self.weights_version,
-                shapes(rollouts if len(rollouts) > 1 else [*rollouts.values()][0]),
+                shapes(next(iter(rollouts.values())) if len(rollouts) == 1 else rollouts),
             )
         if isinstance(self.env, (SyncVectorEnv, RemoteVectorEnv)):
             total = count_restarts(self.env)
@@ -244,9 +257,7 @@ class EnvRunner(Worker):
         self._returns[replaced] = 0
         self._lengths[replaced] = 0
 
-    def _track_episodes(
-        self, rewards: np.ndarray, done: np.ndarray, episodes: Episodes
-    ) -> None:
+    def _track_episodes(self, rewards: np.ndarray, done: np.ndarray, episodes: Episodes) -> None:
         self._returns += rewards
         if done.any():
             ended = done & (self._lengths > 0)  # else an environment that was over when it reset

@@ -81,7 +81,6 @@ class EnvRunnerGroup(CallsWorkers, ABC):
     ):
         self._config, self._policies = config, policies
         self._module_slots = module_slots or ModuleSlots()
-        self._module_slots.check(config)
         self.weights_version = 0
         self.tasks: list[list[Any]] = []
         # Of the samples since `sync_weights`, by module id.

@@ -58,6 +58,19 @@ class ModuleSlots:
         each = [self.of(index, config.num_envs_per_env_runner) for index in indices]
         return sum(len(slots.get(module_id, ())) for slots in each)
 
+    def check(self, config: AlgorithmConfig) -> None:
+        """See that every module acts in a slot of training.
+
+        Raises:
+            ConfigError: naming one that does not: it would never learn.
+        """
+        for module_id in self.module_ids:
+            if not self.num_slots(config, module_id):
+                raise ConfigError(
+                    f"the module {module_id!r} acts in none of {config.num_slots} slots; allowed: "
+                    "more slots (num_envs_per_env_runner), or another module_of_slot"
+                )
+
 
 def of_slots(batch: Any, slots: np.ndarray) -> Any:
     """Return a batch's rows of some slots.

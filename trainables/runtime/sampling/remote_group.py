@@ -175,7 +175,7 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
         self._has_published: dict[int, int] = {}  # actors that were sent it, and which process
 
     def _weights_for(self, index: int) -> tuple[int, Any]:
-        """Return what a request brings: the version, and its states if the actor has another one."""
+        """Return what a request brings: the version, and states if the actor has another one."""
         process = self._group.restarts(index)
         if self._has_published.get(index) == process:
             return self.weights_version, None

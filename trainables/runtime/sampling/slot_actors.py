@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import gymnasium as gym
 import numpy as np
 
-from trainables.core.data.spaces import leaves_of, map_leaves, tree_of_leaves
+from trainables.runtime.sampling.module_slots import SlotsOf, join_slots, of_slots
 
 
 class Acts(Protocol):
@@ -37,15 +36,10 @@ class SlotActors:
     Args:
         actors: What acts in the slots of each module, by module id.
         slots: The numbers of each module's slots, `[M]` by module id; all together they are all.
-        env: The vector environment that has the slots.
     """
 
-    def __init__(
-        self, actors: Mapping[str, Acts], slots: Mapping[str, np.ndarray], env: gym.vector.VectorEnv
-    ):
-        self._parts = [(actor, slots[module_id]) for module_id, actor in actors.items()]
-        self._observation_space = env.single_observation_space
-        self._action_space, self._num_slots = env.single_action_space, env.num_envs
+    def __init__(self, actors: Mapping[str, Acts], slots: SlotsOf):
+        self._actors, self._slots = dict(actors), slots
 
     def observe(
         self,
@@ -57,51 +51,35 @@ class SlotActors:
         slots: np.ndarray | None = None,
     ) -> None:
         """Have each module take note of its slots; see `SlotActor.observe`."""
-        for actor, mine in self._parts:
-            asked = None if slots is None else slots[mine]
-            if asked is not None and not asked.any():
-                continue
+        for module_id, actor in self._actors.items():
+            mine = self._slots[module_id]
             actor.observe(
-                of_slots(self._observation_space, obs, mine),
+                of_slots(obs, mine),
                 rewards[mine],
                 is_first[mine],
                 lengths[mine],
-                slots=asked,
+                slots=None if slots is None else slots[mine],
             )
 
     def act(
         self, resets_next: np.ndarray, lengths: np.ndarray, slots: np.ndarray | None = None
     ) -> Any:
         """Return the actions of all modules, in the order of the slots; see `SlotActor.act`."""
-        joined: dict[str, np.ndarray] = {}
-        for actor, mine in self._parts:
+        actions = {}
+        for module_id, actor in self._actors.items():
+            mine = self._slots[module_id]
             asked = None if slots is None else slots[mine]
-            if asked is not None and not asked.any():
-                continue  # what it says would not be used
-            actions = actor.act(resets_next[mine], lengths[mine], asked)
-            for path, leaf in leaves_of(self._action_space, actions).items():
-                leaf = np.asarray(leaf)
-                if path not in joined:
-                    joined[path] = np.zeros((self._num_slots, *leaf.shape[1:]), leaf.dtype)
-                joined[path][mine] = leaf
-        return tree_of_leaves(self._action_space, joined)
+            actions[module_id] = actor.act(resets_next[mine], lengths[mine], asked)
+        return join_slots(actions, self._slots)
 
 
-def together(
-    actors: Mapping[str, Acts], slots: Mapping[str, np.ndarray], env: gym.vector.VectorEnv
-) -> Acts:
+def together(actors: Mapping[str, Acts], slots: SlotsOf) -> Acts:
     """Return what acts in all slots of an environment: the only actor itself, or all as one.
 
     Args:
         actors: What acts in the slots of each module, by module id.
         slots: The numbers of each module's slots, `[M]` by module id.
-        env: The vector environment that has the slots.
     """
     if len(actors) == 1:  # there is nothing to be gathered
         return next(iter(actors.values()))
-    return SlotActors(actors, slots, env)
-
-
-def of_slots(space: gym.Space, batch: Any, slots: np.ndarray) -> Any:
-    """Return the rows of some slots of a batch of a space, as a vector environment gives it."""
-    return map_leaves(lambda _, leaf: np.asarray(leaf)[slots], space, batch)
+    return SlotActors(actors, slots)

@@ -15,6 +15,7 @@ from gymnasium.wrappers import FrameStackObservation
 from small_runs import settings_of
 
 from trainables import PPO, Policy, PPOConfig, registry
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.data.frame_stack import FrameStack, connected_frames
 from trainables.core.errors import ConfigError
@@ -81,7 +82,7 @@ def runner_of(**settings: Any) -> EnvRunner:
         env_to_module_connector=config.env_to_module_connector,
         seed=0,
     )
-    return EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    return EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
 
 
 @pytest.mark.parametrize("model", [{}, {"use_lstm": True, "max_seq_len": 3}])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trainables import PPOConfig
 from trainables.core.checkpoint import CheckpointError
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import rollout_outputs
@@ -59,9 +60,9 @@ def test_outputs_of_a_rollout_are_the_same_in_parts(
     env = make_vector_env("CartPole-v1", {}, 4)
     config = make_config().training(model=model)
     policy = Policy(env.single_observation_space, env.single_action_space, config.model, seed=1)
-    rollout = EnvRunner(config, policy, env, np.random.SeedSequence(2)).sample(30)[0][
-        "default_policy"
-    ]
+    rollout = EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(2)).sample(
+        30
+    )[0]["default_policy"]
     features, whole = rollout_outputs(policy, rollout, ROWS_AT_ONCE)
     seen: list[int] = []
     look = policy.features

@@ -11,6 +11,7 @@ from thread_ranks import on_ranks
 from torch import Tensor
 
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.learning.advantages import with_advantages
 from trainables.core.learning.connectors import LearnerConnectors
@@ -61,7 +62,9 @@ def make_worker(config: PPOConfig, env: Any, ranks: Ranks = ALONE) -> LearnerWor
 
 def sampled(config: PPOConfig, env: Any, num_steps: int) -> Rollout:
     worker = make_worker(config, env)
-    runner = EnvRunner(config, worker.policies["p"], env, np.random.SeedSequence(5))
+    runner = EnvRunner(
+        config, {DEFAULT_MODULE_ID: worker.policies["p"]}, env, np.random.SeedSequence(5)
+    )
     return runner.sample(num_steps)[0]["default_policy"]
 
 

@@ -9,6 +9,7 @@ from fakes import EncodingVectorEnv
 from torch import Tensor, nn
 
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.features import Features
 from trainables.core.learning.advantages import rollout_outputs
 from trainables.core.learning.minibatches import (
@@ -164,7 +165,7 @@ def test_with_large_inputs_the_first_epochs_ratio_is_one(memory: str) -> None:
     policy = Policy(*spaces, config.resolve().model, seed=1)
     weights = policy.get_weights()  # as after some training: logits that differ
     policy.set_weights({k: w * 100 if "policy_head" in k else w for k, w in weights.items()})
-    runner = EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    runner = EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
     rollout = runner.sample(40)[0]["default_policy"]
     assert rollout.states is not None and not rollout.valid.all()
     features, _ = rollout_outputs(policy, rollout)

@@ -14,6 +14,7 @@ from fakes import EncodingVectorEnv
 from small_runs import settings_of, without_clocks
 
 from trainables import SAC, Policy, SACConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.learning.schedules import scheduled
 from trainables.core.policy.explorers import Explorer, make_explorer, normal
@@ -21,6 +22,12 @@ from trainables.runtime.sampling.env_runner import EnvRunner
 
 OU: dict[str, Any] = {"type": "OrnsteinUhlenbeckNoise", "base": "mode"}
 SILENT = torch.tensor([0.0, -30.0])  # mean 0, and as good as no sigma
+
+
+def noise_of(runner: Any) -> torch.Tensor:
+    """Return the noise that the explorer keeps of an env runner's slots."""
+    noise: torch.Tensor = runner.recorders[DEFAULT_MODULE_ID].actor.explored["x"]
+    return noise
 
 
 def explorer(distribution: DiagGaussian | None = None, **options: Any) -> Explorer:
@@ -136,8 +143,8 @@ def test_a_slots_noise_starts_anew_with_its_episode_and_with_no_other() -> None:
     with torch.no_grad():
         for parameter in policy.module.parameters():
             parameter.zero_()
-    runner = EnvRunner(SACConfig(), policy, env, np.random.SeedSequence(1))
-    runner._explored["x"].fill_(0.5)
+    runner = EnvRunner(SACConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(1))
+    noise_of(runner).fill_(0.5)
     noise = np.tanh(runner.sample(2)[0]["default_policy"].actions[..., 0])
     rollout = runner.sample(3)[0]["default_policy"]
     noise = np.concatenate([noise, np.tanh(rollout.actions[..., 0])])
@@ -162,18 +169,18 @@ def test_a_resumed_run_goes_on_to_the_bit(tmp_path: Path) -> None:
     with SAC(settings) as algo:
         algo.train()
         runner: Any = algo.env_runners.local_env_runner
-        assert runner._explored["x"].abs().sum() > 0
+        assert noise_of(runner).abs().sum() > 0
         saved = algo.save(str(tmp_path))
         kept = runner.get_state()["explored"]["x"]
         copy = kept.copy()
         expected = [without_clocks(algo.train()) for _ in range(2)]
         assert (kept == copy).all(), "a state in memory is no view"
-        noise = runner._explored["x"].clone()
+        noise = noise_of(runner).clone()
     with SAC(settings) as algo:
         algo.restore(saved)
         assert [without_clocks(algo.train()) for _ in range(2)] == expected
         runner = algo.env_runners.local_env_runner
-        torch.testing.assert_close(runner._explored["x"], noise, rtol=0, atol=0)
+        torch.testing.assert_close(noise_of(runner), noise, rtol=0, atol=0)
 
 
 def test_an_evaluation_that_explores_leaves_trainings_noise_alone() -> None:
@@ -182,7 +189,7 @@ def test_an_evaluation_that_explores_leaves_trainings_noise_alone() -> None:
     with SAC(settings) as algo:
         algo.train()
         runner: Any = algo.env_runners.local_env_runner
-        before = runner._explored["x"].clone()
+        before = noise_of(runner).clone()
         explorer: Any = algo.get_policy().explorer
         noise, seen = explorer.noise, []
 
@@ -193,7 +200,7 @@ def test_an_evaluation_that_explores_leaves_trainings_noise_alone() -> None:
         explorer.noise = recorded
         algo.evaluate()
         assert seen and all(slots is seen[0] and "x" in slots for slots in seen)
-        torch.testing.assert_close(runner._explored["x"], before, rtol=0, atol=0)
+        torch.testing.assert_close(noise_of(runner), before, rtol=0, atol=0)
 
 
 def test_the_scale_follows_its_schedule_and_is_reported() -> None:

@@ -12,6 +12,7 @@ import torch
 
 from tests.fakes import EncodingVectorEnv, limited_walk
 from trainables import Algorithm, Policy, PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.data.spaces import PLAIN
@@ -32,7 +33,7 @@ def make_runner(lengths: tuple[int, ...]) -> EnvRunner:
     env: Any = EncodingVectorEnv(3, lengths)
     config = PPOConfig.from_dict({"env": "unused", "model": MODEL})
     policy = Policy(env.single_observation_space, env.single_action_space, MODEL, seed=1)
-    return EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    return EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
 
 
 def sample(runner: EnvRunner, num_steps: int) -> Rollout:

@@ -16,6 +16,7 @@ from gymnasium.vector import VectorEnv
 
 from trainables import PPO, Callbacks, DefaultCallbacks, MemoryTrackingCallbacks, PPOConfig
 from trainables.core.checkpoint import CheckpointError
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackError, CallbackSet
@@ -40,7 +41,7 @@ def policy_for(env: VectorEnv) -> Policy:
 
 def runner_of(env: VectorEnv, callbacks: Any, kind: type[EnvRunner] = EnvRunner) -> EnvRunner:
     config = PPOConfig().callbacks(callbacks)
-    return kind(config, policy_for(env), env, np.random.SeedSequence(0))
+    return kind(config, {DEFAULT_MODULE_ID: policy_for(env)}, env, np.random.SeedSequence(0))
 
 
 def small(**settings: Any) -> PPOConfig:

@@ -12,6 +12,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables import Policy, PPOConfig
 from trainables.core.config.atari import is_ale
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.atari import AtariGames
 from trainables.runtime.envs.make import make_vector_env
@@ -77,7 +78,7 @@ def test_a_game_that_ends_as_a_life_begins_is_no_episode() -> None:
     env = AtariGames(ShortLives(), episodic_life=True)
     model = {"conv_filters": [], "fcnet_hiddens": [4]}
     policy = Policy(env.single_observation_space, env.single_action_space, model, seed=0)
-    runner = EnvRunner(PPOConfig(), policy, env, np.random.SeedSequence(0))
+    runner = EnvRunner(PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
     rollouts, episodes = runner.sample(6)
     rollout = rollouts["default_policy"]
     # Steps 3, which begins the next life, and 4, in which the new game begins, only reset.

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from trainables import A2CConfig, APPOConfig, DQNConfig, IMPALAConfig, PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.returns import gae
@@ -71,7 +72,7 @@ def count_from_zero() -> None:
 def sampled(crashes: list[Any], num_steps: int = 9, **config: Any) -> tuple[Rollout, Episodes]:
     env = make_vector_env(CrashingEnv, {"crashes": crashes, **config}, 2, options=RESTART)
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
-    runner = EnvRunner(PPOConfig(), policy, env, np.random.SeedSequence(0))
+    runner = EnvRunner(PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
     rollouts, episodes = runner.sample(num_steps)
     return rollouts["default_policy"], episodes
 
@@ -118,7 +119,7 @@ def test_a_crash_in_a_reset_shows_no_row_of_its_own() -> None:
 def test_the_first_row_of_a_rollout_crashes() -> None:
     env = make_vector_env(CrashingEnv, {"crashes": [(0, 0, 2)]}, 1, options=RESTART)
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
-    runner = EnvRunner(PPOConfig(), policy, env, np.random.SeedSequence(0))
+    runner = EnvRunner(PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
     runner.sample(2)
     rollout = runner.sample(2)[0]["default_policy"]
     assert rollout.obs[:, 0].tolist() == [[0, 0, 2], [1, 0, 0], [1, 0, 1]]

@@ -16,6 +16,7 @@ from process_envs import ClockEnv, next_task
 
 import trainables
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
@@ -37,7 +38,7 @@ def sampled(num_envs: int, lengths: list[int], wait_ms: float = 0, **config: Any
     env = make_vector_env(ClockEnv, config, num_envs, options=options)
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
     settings = PPOConfig().env_runners(remote_worker_envs=True, remote_env_batch_wait_ms=wait_ms)
-    runner = RemoteEnvRunner(settings, policy, env, np.random.SeedSequence(0))
+    runner = RemoteEnvRunner(settings, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
     try:
         return [runner.sample(length)[0]["default_policy"] for length in lengths]
     finally:
@@ -112,7 +113,7 @@ def test_a_long_wait_acts_as_in_one_process() -> None:
         if remote:
             settings.env_runners(remote_worker_envs=True, remote_env_batch_wait_ms=60_000)
         kind = RemoteEnvRunner if remote else EnvRunner
-        runner = kind(settings, policy, env, np.random.SeedSequence(0))
+        runner = kind(settings, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
         rollouts.append([runner.sample(15)[0]["default_policy"] for _ in range(2)])
         runner.stop()
     for one, other in zip(*rollouts, strict=True):

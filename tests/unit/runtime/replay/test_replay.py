@@ -11,6 +11,7 @@ from fakes import EncodingVectorEnv
 from replay_cases import SPACE, SlowBuffer, Stream, check_windows, fill, make_buffer
 
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
@@ -22,7 +23,7 @@ GAMMA = 0.9
 def make_runner(env: EncodingVectorEnv, **settings: Any) -> EnvRunner:
     policy = Policy(env.single_observation_space, env.single_action_space, seed=1)
     config = PPOConfig.from_dict({"env": "unused", **settings})
-    return EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    return EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
 
 
 # ---------------------------------------------------------------------- transitions and windows

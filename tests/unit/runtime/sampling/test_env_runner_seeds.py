@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 
 
@@ -14,7 +15,8 @@ def test_an_env_runner_that_is_made_again_has_streams_of_its_own() -> None:
     """Neither its predecessor's, nor one that its predecessor spawned for its own parts."""
     runners: Any = RemoteEnvRunnerGroup.__new__(RemoteEnvRunnerGroup)
     runners._config = runners._video_folder = None
-    runners._policy, runners.tasks = SimpleNamespace(recipe={}), []
+    runners._policies, runners.tasks = {"a": SimpleNamespace(recipe={})}, []
+    runners._module_slots = ModuleSlots(["a"])
     runners._seed, runners._restarts_before = np.random.SeedSequence(3), {}
     seeds = [
         runners._build_arguments(index, restarts)[0].seed

@@ -10,6 +10,7 @@ import pytest
 from fakes import EncodingVectorEnv
 
 from trainables import DefaultCallbacks, DQNConfig, PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.policy.policy import Policy
@@ -60,7 +61,7 @@ def test_neither_columns_nor_returns_have_them(reward: float) -> None:
     model = {"use_lstm": True, "lstm_use_prev_reward": True}
     policy = Policy(env.single_observation_space, env.single_action_space, model, seed=0)
     config = PPOConfig().training(model=model).callbacks(Sees)
-    runner = EnvRunner(config, policy, env, np.random.SeedSequence(0))
+    runner = EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
     for num_steps in (7, 1, 12):
         rollouts, episodes = runner.sample(num_steps)
         rollout = rollouts["default_policy"]
@@ -122,12 +123,9 @@ def bonus_everywhere(rollout: Rollout, policy: Policy) -> Rollout:
 
 
 def test_a_learner_connector_gives_none() -> None:
-    runner = EnvRunner(
-        PPOConfig(),
-        policy := Policy(gym.spaces.Box(-1, 1e6, (4,), np.float32), gym.spaces.Discrete(2)),
-        EncodingVectorEnv(),
-        np.random.SeedSequence(0),
-    )
+    policy = Policy(gym.spaces.Box(-1, 1e6, (4,), np.float32), gym.spaces.Discrete(2))
+    env, seed = EncodingVectorEnv(), np.random.SeedSequence(0)
+    runner = EnvRunner(PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, seed)
     rollout = runner.sample(12)[0]["default_policy"]
     given = rollout.rewards.copy()
     made = LearnerConnectors(bonus_everywhere)(rollout, policy)

@@ -11,6 +11,7 @@ from bad_slots import BadSlotEnv, BadSlotEnvAtOnce
 from fakes import EncodingVectorEnv
 
 from trainables import DQNConfig, PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
@@ -41,7 +42,7 @@ def runner_of(options: EnvOptions | None = None, num_envs: int = 3, **config: An
     )
     kind = RemoteEnvRunner if options.remote else EnvRunner
     settings = PPOConfig().environment(BadSlotEnv).env_runners(remote_worker_envs=options.remote)
-    return kind(settings, policy, env, np.random.SeedSequence(0), 2)
+    return kind(settings, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0), 2)
 
 
 SAYS = r"^env 'bad_slots:BadSlotEnv', slot 1 of env runner 2: "
@@ -57,7 +58,8 @@ def test_a_reward_is_named(value: float, remote: bool) -> None:
             runner.sample(5)
     finally:
         runner.stop()
-    assert runner._moments.count == 15  # the filter has learned of the good rollout alone
+    moments = runner.take_filter_moments()[DEFAULT_MODULE_ID]
+    assert moments.count == 15  # the filter has learned of the good rollout alone
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_the_first_observation_of_all() -> None:
     env = NanAtOnce()
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
     with pytest.raises(SubEnvironmentError, match=r"slot 2 .* after step 0 .* is nan at \[1\]"):
-        EnvRunner(PPOConfig(), policy, env, np.random.SeedSequence(0))
+        EnvRunner(PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
 
 
 def test_what_is_finite_passes() -> None:
@@ -181,6 +183,8 @@ def infinite_bonus(rollout: Rollout, policy: Policy) -> Rollout:
 def test_a_learner_connector_is_named() -> None:
     env = EncodingVectorEnv()
     policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
-    rollout = EnvRunner(PPOConfig(), policy, env, np.random.SeedSequence(0)).sample(5)[0]
+    rollout = EnvRunner(
+        PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0)
+    ).sample(5)[0]
     with pytest.raises(ConfigError, match="infinite_bonus gave rewards that are no finite numbers"):
         LearnerConnectors(infinite_bonus)(rollout["default_policy"], policy)

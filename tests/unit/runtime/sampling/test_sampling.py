@@ -10,6 +10,7 @@ from fakes import EncodingVectorEnv
 from gymnasium.vector import SyncVectorEnv
 
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.minibatches import minibatches
 from trainables.core.policy.policy import Policy
@@ -26,7 +27,7 @@ def make_runner(env: Any, seed: int = 0, **settings: Any) -> EnvRunner:
         observation_filter=config.observation_filter,
         seed=1,
     )
-    return EnvRunner(config, policy, env, np.random.SeedSequence(seed))
+    return EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(seed))
 
 
 def sample(runner: EnvRunner, num_steps: int) -> Rollout:
@@ -110,12 +111,12 @@ def test_filter_counts_each_frame_once_and_is_frozen_while_sampling() -> None:
     assert runner.policy.observations.filter is not None
     rollouts = [sample(runner, 7), sample(runner, 4)]
     assert runner.policy.observations.filter.moments.count == 0
-    moments = runner.take_filter_moments()
+    moments = runner.take_filter_moments()[DEFAULT_MODULE_ID]
     frames = np.concatenate([r.obs[:-1].reshape(-1, 4) for r in rollouts]).astype(np.float64)
     assert moments.count == len(frames) == 11 * 3
     np.testing.assert_allclose(moments.mean, frames.mean(0))
     np.testing.assert_allclose(moments.m2 / (len(frames) - 1), frames.var(0, ddof=1))
-    assert runner.take_filter_moments().count == 0
+    assert runner.take_filter_moments()[DEFAULT_MODULE_ID].count == 0
 
 
 def test_slots_and_seeds_share_no_random_stream() -> None:

@@ -15,6 +15,7 @@ from small_runs import settings_of
 from torch import Tensor
 
 from trainables import DQN, PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.learning.advantages import with_advantages
 from trainables.core.learning.minibatches import unrolled
@@ -39,7 +40,7 @@ def make_runner(env: Any, frames: int = 1, **settings: Any) -> EnvRunner:
         frame_stack=frames,
         seed=1,
     )
-    return make_env_runner(config, policy, env, np.random.SeedSequence(0))
+    return make_env_runner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
 
 
 def sample(runner: EnvRunner, num_steps: int) -> Rollout:
