@@ -11,6 +11,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from trainables.core.config.config import DEFAULT_MODULE_ID
+
 
 class FailingEnv(gym.Env):
     """Episodes of 10 steps of reward 1, observed as a random number of each reset.
@@ -61,3 +63,9 @@ class FailingEnv(gym.Env):
 def next_task(result: dict[str, Any], env: Any, env_context: Any) -> int:
     """The iteration, and the env runner."""
     return 100 * int(result["training_iteration"]) + env_context.worker_index
+
+
+def rows_of(runner: Any) -> np.ndarray:
+    """Return the observations that an env runner acts on next."""
+    rows: np.ndarray = runner.recorders[DEFAULT_MODULE_ID].actor.rows.copy()
+    return rows

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from failing_envs import FailingEnv, next_task
+from failing_envs import FailingEnv, next_task, rows_of
 from ray import tune
 
 from trainables import PPO, Algorithm
-from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample
 
@@ -23,12 +22,6 @@ REAL_WORKERS = True  # the test is of processes
 # A fragment is two episodes of 10 steps in each slot, and a row that only resets after either.
 SLOTS, LENGTH = 3, 22
 STEPS = SLOTS * 20
-
-
-def rows_of(runner: Any) -> np.ndarray:
-    """Return the observations that an env runner acts on next."""
-    rows: np.ndarray = runner.recorders[DEFAULT_MODULE_ID].actor.rows.copy()
-    return rows
 
 
 def settings(folder: Path, **more: Any) -> dict[str, Any]:
