@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 ITERATION = "training_iteration"
 ENV_STEPS = "num_env_steps_sampled_lifetime"
+TRAINED = "num_env_steps_trained_lifetime"
+"""What counts steps where training steps no environment."""
 SECONDS = "time_total_s"
 COUNTERS = (ITERATION, ENV_STEPS, SECONDS, "timestamp")
 """Those that are numbers and only rise."""
@@ -22,6 +24,7 @@ EVALUATED_EPISODES = "evaluation/num_episodes"
 
 _LABELS = {
     ENV_STEPS: "environment steps",
+    TRAINED: "steps trained on",
     ITERATION: "training iteration",
     SECONDS: "training time (s)",
     RETURN: "mean episode return",

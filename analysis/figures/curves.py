@@ -66,8 +66,8 @@ class Line:
 
 
 def curves_by_steps(data: ReportData) -> go.Figure | str | None:
-    """Draw the learning curves over environment steps, or iterations where these are unknown."""
-    return _curves(data, ENV_STEPS if ENV_STEPS in data.axes or not data.axes else data.axes[-1])
+    """Draw the learning curves over steps, or iterations where these are unknown."""
+    return _curves(data, data.steps_axis)
 
 
 def curves_by_time(data: ReportData) -> go.Figure | str | None:
@@ -78,7 +78,7 @@ def curves_by_time(data: ReportData) -> go.Figure | str | None:
 def _curves(data: ReportData, x: str) -> go.Figure | str | None:
     trials = [trial for trial, score in data.ranked if score.found]
     lines = [line_of(trial, data.metric, x, data.settings) for trial in trials]
-    budget = ENV_STEPS if ENV_STEPS in data.axes else x
+    budget = data.steps if data.steps in data.axes else x
     reached = [finite(trial.frame.get(budget)).max() for trial in trials]
     full = _FULL * max((r for r in reached if np.isfinite(r)), default=0.0)
     lines = [replace(line, full=r >= full) for line, r in zip(lines, reached, strict=True)]

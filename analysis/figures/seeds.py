@@ -42,7 +42,7 @@ def winner_seeds(data: ReportData) -> list[go.Figure] | str | None:
         return None
     if len(data.seeds) < 2:
         return draw_groups(groups(data), data.metric)
-    x = ENV_STEPS if ENV_STEPS in data.axes or not data.axes else data.axes[-1]
+    x = data.steps_axis
     curves = seed_curves(data.winner, data.metric, data.seeds, x)
     whole = line_of(data.winner, data.metric, x)
     if len(curves) < 2 or not len(whole.x):

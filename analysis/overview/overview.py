@@ -19,7 +19,7 @@ from analysis.importance.importance import (
     partial_dependence_frame,
 )
 from analysis.importance.surrogate import Surrogate, fit_surrogate
-from analysis.names import ENV_STEPS, ITERATION, SECONDS, finite, sign_of
+from analysis.names import ENV_STEPS, ITERATION, SECONDS, TRAINED, finite, sign_of
 from analysis.overview.lineage import Exploit, read_lineage
 from analysis.ranking.fronts import pareto_front
 from analysis.ranking.leaderboard import Score, leaderboard, ranked
@@ -117,17 +117,17 @@ class ReportData:
 
     @cached_property
     def stopped_early(self) -> dict[str, float]:
-        """The env steps, by trial, of those that ended below the sweep's limit of them.
+        """The steps, by trial, of those that ended below the sweep's limit of them.
 
         Trials that met another of the spec's `stop` conditions are not among them.
         """
         stop = self.spec.get("stop") or {}
-        limit = stop.get(ENV_STEPS)
+        limit = stop.get(self.steps)
         bounds = {name: bound for name, bound in stop.items() if isinstance(bound, int | float)}
-        others = {name: bound for name, bound in bounds.items() if name != ENV_STEPS}
+        others = {name: bound for name, bound in bounds.items() if name != self.steps}
         found = {}
         for trial in self.finished:
-            taken = trial.last(ENV_STEPS)
+            taken = trial.last(self.steps)
             if limit and taken is not None and taken < limit and not _met(trial, others):
                 found[trial.trial_id] = taken
         return found
@@ -168,7 +168,7 @@ class ReportData:
             if not score.found:
                 continue
             flat = flatten(trial.config)
-            steps = trial.last(ENV_STEPS)
+            steps = trial.last(self.steps)
             row = {
                 "trial_id": trial.trial_id,
                 "value": score.last,
@@ -187,9 +187,23 @@ class ReportData:
 
     @cached_property
     def axes(self) -> list[str]:
-        """The x axes that there are: environment steps, seconds, iterations."""
-        known = {str(c) for trial in self.sweep.trials for c in trial.frame.columns}
-        return [axis for axis in (ENV_STEPS, SECONDS, ITERATION) if axis in known]
+        """The x axes that there are: steps, seconds, iterations."""
+        return [axis for axis in (self.steps, SECONDS, ITERATION) if axis in self._columns]
+
+    @property
+    def steps_axis(self) -> str:
+        """The axis of steps; where nobody counted any, that of iterations."""
+        return self.steps if self.steps in self.axes or not self.axes else self.axes[-1]
+
+    @cached_property
+    def steps(self) -> str:
+        """What counts steps: of the environment, or trained on where training steps none."""
+        counts_trained = TRAINED in self._columns and ENV_STEPS not in self._columns
+        return TRAINED if counts_trained else ENV_STEPS
+
+    @cached_property
+    def _columns(self) -> set[str]:
+        return {str(c) for trial in self.sweep.trials for c in trial.frame.columns}
 
     @cached_property
     def seeds(self) -> list[int]:

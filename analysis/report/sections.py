@@ -103,7 +103,7 @@ SECTIONS = (
         "curves",
         "Learning curves",
         (
-            Part("figures.curves:curves_by_steps", "By environment steps"),
+            Part("figures.curves:curves_by_steps", "By steps"),
             Part("figures.curves:curves_by_time", "By wall clock"),
         ),
     ),

@@ -60,7 +60,8 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
     """
     seeds = bool(data.seeds)
     columns = ["#", "Trial", "Value", *(["95 % interval"] if seeds else []), "Best"]
-    columns += ["Env steps", "Time", "Status", *data.settings]
+    counted = "Env steps" if data.steps == ENV_STEPS else "Trained steps"
+    columns += [counted, "Time", "Status", *data.settings]
     numeric = [True, False, True, *([True] if seeds else []), True, True, True, False]
     numeric += [name in data.numeric for name in data.settings]
     rows = []
@@ -73,7 +74,7 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
             _cell(score.last),
             *([_interval(*ends)] if seeds else []),
             _cell(score.best),
-            _cell(trial.last(ENV_STEPS)),
+            _cell(trial.last(data.steps)),
             Cell(duration(spent), spent),
             Cell(_status(trial, data)),
         ]

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
+from analysis.names import SECONDS, finite, metric_label
 from analysis.numbers import count, duration, listed, number, share, steps
 from analysis.overview.groups import Group, ended_badly, groups
 from analysis.overview.overview import ReportData
@@ -72,8 +72,8 @@ def _what(data: ReportData) -> str:
         how.append(known.words if known is not None else scheduler)
     by = f", chosen by {' with '.join(how)}" if data.spec and len(data.sweep.trials) > 1 else ""
     seeds = f", each with {count(len(data.seeds), 'seed')}" if data.seeds else ""
-    stop = (data.spec.get("stop") or {}).get(ENV_STEPS)
-    upto = f", up to {steps(stop)} environment steps each" if stop else ""
+    stop = (data.spec.get("stop") or {}).get(data.steps)
+    upto = f", up to {steps(stop)} {metric_label(data.steps)} each" if stop else ""
     better = "higher" if data.mode == "max" else "lower"
     return (
         f"{trials}{of}{on}{seeds}{by}{upto}; judged by the {metric_label(data.metric)} at the end "
@@ -287,16 +287,16 @@ def _overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
 def _cost(data: ReportData) -> Said:
     each = max(len(data.seeds), 1)
     trials = data.sweep.trials
-    total = sum(trial.last(ENV_STEPS) or 0.0 for trial in trials) * each
+    total = sum(trial.last(data.steps) or 0.0 for trial in trials) * each
     if not total:
         return [], []
     seconds = sum(trial.last(SECONDS) or 0.0 for trial in trials)
-    said = f"Cost: {steps(total)} environment steps"
+    said = f"Cost: {steps(total)} {metric_label(data.steps)}"
     if seconds:
         said += f" and {duration(seconds)} of trials' time"
     if span := _span(data):
         said += f", within {duration(span)} of wall clock"
-    limit = (data.spec.get("stop") or {}).get(ENV_STEPS)
+    limit = (data.spec.get("stop") or {}).get(data.steps)
     if data.scheduler["algorithm"] in STOPPING and limit and not data.running:
         early = data.stopped_early
         if early:

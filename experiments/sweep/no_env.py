@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.names import ENV_STEPS, EVALUATION, RETURN
+from analysis.names import ENV_STEPS, EVALUATION, RETURN, TRAINED
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
 from trainables.core.reported_metrics import SAMPLED
-
-TRAINED = "num_env_steps_trained_lifetime"
-"""What counts time where no environment is stepped."""
 
 _NOT_REPORTED = {metric.name for metric in SAMPLED}
 
