@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.building import make_evaluation
 from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
 from trainables.runtime.evaluation import remote_group
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.runner import EvaluationActor
+from trainables.runtime.sampling.module_slots import ModuleSlots
 
 SEED = np.random.SeedSequence(7)
 TIMEOUT_S = 9.5
@@ -153,9 +155,15 @@ def cartpole_policy() -> Policy:
     )
 
 
+def evaluation_group(
+    config: PPOConfig, policy: Policy, existing: EvaluationGroup | None = None
+) -> Any:
+    return make_evaluation(existing, config, {DEFAULT_MODULE_ID: policy}, ModuleSlots(), None)
+
+
 def group_of(policy: Policy, existing: EvaluationGroup | None = None, **settings: Any) -> Any:
     """Return the group of some settings, in process or over fake actors."""
-    return make_evaluation(existing, config_of(**settings), policy, None)
+    return evaluation_group(config_of(**settings), policy, existing)
 
 
 def evaluated(group: EvaluationGroup) -> Any:

@@ -187,7 +187,8 @@ def make_env_runners(
 def make_evaluation(
     existing: EvaluationGroup | None,
     config: AlgorithmConfig,
-    policy: Policy,
+    policies: dict[str, Policy],
+    module_slots: ModuleSlots,
     video_folder: str | None,
 ) -> EvaluationGroup:
     """Return what plays evaluations, in this process or over actors.
@@ -196,13 +197,14 @@ def make_evaluation(
         existing: That of the trial before in this process: actors that fit are used again, others
             end.
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
+        module_slots: Which module acts in which slot.
         video_folder: Where videos go; None if there are none.
     """
     actors = existing.handed_over(config) if existing is not None else None
     if config.evaluation_num_env_runners == 0:
-        return LocalEvaluationGroup(config, policy, video_folder)
-    return RemoteEvaluationGroup(config, policy, video_folder, actors)
+        return LocalEvaluationGroup(config, policies, module_slots, video_folder)
+    return RemoteEvaluationGroup(config, policies, module_slots, video_folder, actors)
 
 
 def video_folder(

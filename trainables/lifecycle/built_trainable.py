@@ -303,7 +303,11 @@ class BuiltTrainable(FolderTrainable):
     def _set_up_evaluation(self, seed: np.random.SeedSequence) -> None:
         existing: EvaluationGroup | None = getattr(self, "eval_env_runner_group", None)
         self.eval_env_runner_group = building.make_evaluation(
-            existing, self.config, self.get_policy(), self._video_folder()
+            existing,
+            self.config,
+            self.policies,
+            ModuleSlots([*self.policies]),
+            self._video_folder(),
         )
         self.evaluation = Evaluation(self, seed)
 

@@ -8,13 +8,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.group import ActorGroup
 from trainables.runtime.evaluation.plan import EvaluationPlan
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.evaluation.runner import EvaluationRunner, Task
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.worker_calls import CallsWorkers
 from trainables.runtime.sampling.workers import LocalWorker
 
@@ -30,7 +31,8 @@ class EvaluationGroup(CallsWorkers, ABC):
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
+        module_slots: Which module plays which episode, see `EvaluationRunner`.
         video_folder: Where videos go; None if there are none.
 
     Attributes:
@@ -42,8 +44,15 @@ class EvaluationGroup(CallsWorkers, ABC):
 
     local_env_runner: EvaluationRunner | None = None
 
-    def __init__(self, config: AlgorithmConfig, policy: Policy, video_folder: str | None = None):
-        self._config, self._policy, self._video_folder = config, policy, video_folder
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        module_slots: ModuleSlots | None = None,
+        video_folder: str | None = None,
+    ):
+        self._config, self._policies, self._video_folder = config, policies, video_folder
+        self._module_slots = module_slots or ModuleSlots([*policies])
         self._plan = EvaluationPlan.of(config)
         self._played: dict[int, EvaluationResult] = {}
         self._expected_length = float(self._plan.num_timesteps)
@@ -56,7 +65,7 @@ class EvaluationGroup(CallsWorkers, ABC):
     # ------------------------------------------------------------------ an evaluation
 
     def sync_weights(self, iteration: int, version: int, seed: np.random.SeedSequence) -> None:
-        """Evaluate the policy as it is now, from here on.
+        """Evaluate the policies as they are now, from here on.
 
         Args:
             iteration: The iteration of training, which names videos.
@@ -74,7 +83,7 @@ class EvaluationGroup(CallsWorkers, ABC):
 
     @abstractmethod
     def _publish(self) -> None:
-        """Let each play with the policy's present state."""
+        """Let each play with the policies' present states."""
 
     def begin(self, *, beside_training: bool = True) -> None:
         """Ask the actors to play; without actors, `collect` plays.
@@ -180,8 +189,7 @@ class EvaluationGroup(CallsWorkers, ABC):
         """Return the trial's own worker: the in-process runner, with actors their master copy."""
         if self.local_env_runner is not None:
             return self.local_env_runner
-        policies = {DEFAULT_MODULE_ID: self._policy}
-        return LocalWorker(self._config, policies, self.weights_version)
+        return LocalWorker(self._config, self._policies, self.weights_version)
 
     @abstractmethod
     def stop(self) -> None:
@@ -194,23 +202,31 @@ class EvaluationGroup(CallsWorkers, ABC):
 
 
 class LocalEvaluationGroup(EvaluationGroup):
-    """An evaluation env runner in this process, which plays with the learner's own policy.
+    """An evaluation env runner in this process, which plays with the learner's own policies.
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
+        module_slots: Which module plays which episode, see `EvaluationRunner`.
         video_folder: Where videos go; None if there are none.
     """
 
-    def __init__(self, config: AlgorithmConfig, policy: Policy, video_folder: str | None = None):
-        super().__init__(config, policy, video_folder)
-        self.local_env_runner = self._runner = EvaluationRunner(config, policy)
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        module_slots: ModuleSlots | None = None,
+        video_folder: str | None = None,
+    ):
+        super().__init__(config, policies, module_slots, video_folder)
+        self._runner = EvaluationRunner(config, policies, module_slots=self._module_slots)
+        self.local_env_runner = self._runner
 
     def _abandon(self) -> None:
         """Nothing plays between calls."""
 
     def _publish(self) -> None:
-        self._runner.weights_version = self.weights_version  # it shares the policy
+        self._runner.weights_version = self.weights_version  # it shares the policies
 
     def _play_missing(self) -> None:
         # One at a time: of a number of timesteps nothing more is played than counts.

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import accumulate, count
 
 import numpy as np
 
@@ -27,11 +27,13 @@ class Part:
         number: Its number, from 0.
         num_slots: Slots that are stepped together.
         max_steps: Steps of all slots together after which episodes are cut off; None: none is.
+        first_episode: The number of its first slot's episode in the evaluation, from 0.
     """
 
     number: int
     num_slots: int
     max_steps: int | None = None
+    first_episode: int = 0
 
 
 class EvaluationPlan:
@@ -67,7 +69,11 @@ class EvaluationPlan:
             self.num_timesteps = duration
         elif isinstance(duration, int):
             sizes = dealt_evenly(duration, math.ceil(duration / num_slots))
-            self._parts = [Part(number, size) for number, size in enumerate(sizes)]
+            firsts = accumulate(sizes, initial=0)
+            self._parts = [
+                Part(number, size, first_episode=first)
+                for number, (size, first) in enumerate(zip(sizes, firsts, strict=False))
+            ]
 
     @classmethod
     def of(cls, config: AlgorithmConfig) -> EvaluationPlan:
@@ -83,7 +89,10 @@ class EvaluationPlan:
 
     def parts_from(self, first: int, step: int) -> Iterator[Part]:
         """Yield the parts of an endless plan for one of `step` players."""
-        return (Part(number, self._num_slots) for number in count(first, step))
+        return (self._part(number) for number in count(first, step))
+
+    def _part(self, number: int, max_steps: int | None = None) -> Part:
+        return Part(number, self._num_slots, max_steps, number * self._num_slots)
 
     def missing(
         self, played: Mapping[int, EvaluationResult], expected_length: float, at_least: int = 1
@@ -108,7 +117,7 @@ class EvaluationPlan:
                 steps += played[number].num_env_steps
                 wanting -= 0 if missing else played[number].num_env_steps
             elif steps < self.num_timesteps or len(missing) < at_least:
-                missing.append(Part(number, self._num_slots, wanting))
+                missing.append(self._part(number, wanting))
                 steps += expected
             else:
                 return missing

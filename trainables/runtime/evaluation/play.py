@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,9 @@ from trainables.runtime.evaluation.watch import Outcome, PlayedStep, Watch
 from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sampling.acting import SlotActor
 from trainables.runtime.sampling.endless import LONGEST_EVALUATED, EvaluationWatch
+from trainables.runtime.sampling.module_slots import ModuleSlots, SlotsOf, join_slots
 from trainables.runtime.sampling.row_checks import Place, check_rewards
+from trainables.runtime.sampling.slot_actors import together
 
 __all__ = ["EvaluationResult", "evaluate_policy", "play_episodes"]
 
@@ -39,10 +41,11 @@ _SLOTS = 8  # as many as an algorithm's evaluations have
 
 
 def evaluate_policy(
-    policy: Actable,
+    policy: Actable | Mapping[str, Actable],
     env: EnvName,
     env_config: dict[str, Any] | None = None,
     *,
+    module_slots: ModuleSlots | None = None,
     num_episodes: int = 10,
     seed: int | np.random.SeedSequence | None = 0,
     explore: bool = False,
@@ -55,7 +58,7 @@ def evaluate_policy(
     videos: Sequence[Path] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> EvaluationResult:
-    """Play episodes; neither the policy nor its filter statistics change.
+    """Play episodes; neither policies nor their filter statistics change.
 
     These are the episodes that `Algorithm.evaluate` plays if the algorithm's setting `seed` is this
     one and `evaluation_duration` is `num_episodes`: the same parts (see `EvaluationPlan`) on the
@@ -63,9 +66,11 @@ def evaluate_policy(
     as they would be if the first to end were taken.
 
     Args:
-        policy: The policy that acts.
+        policy: The policy that acts, or those that do by module id.
         env: See the setting `env`.
         env_config: See the setting `env_config`.
+        module_slots: Which module plays which episode, by its number as that of a slot of the env
+            runner 0; None: the only one plays all.
         num_episodes: How many.
         seed: The seed of environments and exploration: the same seed plays the same episodes. A
             `SeedSequence` is the root of the parts' streams itself; None draws one.
@@ -85,9 +90,11 @@ def evaluate_policy(
         What the parts gave that were played to the end: all, unless it was stopped.
 
     Raises:
-        ConfigError: if the environment cannot be made, does not fit the policy, cannot be filmed,
+        ConfigError: if the environment cannot be made, does not fit a policy, cannot be filmed,
             or never ends.
     """
+    policies = policy if isinstance(policy, Mapping) else {DEFAULT_MODULE_ID: policy}
+    module_slots = module_slots or ModuleSlots([*policies])
     for name, value in {"num_episodes": num_episodes, "num_envs": num_envs}.items():
         if value < 1:
             raise ConfigError(f"{name} = {value} is not allowed; allowed: int, >= 1")
@@ -109,7 +116,8 @@ def evaluate_policy(
                     slot_options = replace(slot_options, video=Video("", "", files=files))
                 vector_env = make_vector_env(env, env_config, part.num_slots, options=slot_options)
             result = play_episodes(
-                policy,
+                policies,
+                module_slots.of(0, part.num_slots, part.first_episode),
                 vector_env,
                 env,
                 part_seed(root, part.number),
@@ -130,7 +138,8 @@ def evaluate_policy(
 
 
 def play_episodes(
-    policy: Actable,
+    policies: Mapping[str, Actable],
+    slots_of: SlotsOf,
     vector_env: VectorEnv,
     env: EnvName,
     seed: np.random.SeedSequence,
@@ -149,7 +158,8 @@ def play_episodes(
     """Play one episode in every slot of an environment.
 
     Args:
-        policy: The policy that acts.
+        policies: The policies that act, by module id.
+        slots_of: The slots in which each acts that acts in any, `[M]` by module id.
         vector_env: The slots, which are reset first.
         env: The name of the environment, for messages.
         seed: The seed of environments and exploration.
@@ -169,21 +179,23 @@ def play_episodes(
     """
     num_slots = vector_env.num_envs
     env_seed, action_seed = seed.spawn(2)
-    _check_spaces(policy, vector_env.single_observation_space, vector_env.single_action_space)
     place = Place(env, "an evaluation")
-    actor = SlotActor(policy, num_slots, place, action_seed, explore)
+    actors = _actors(policies, slots_of, vector_env, place, action_seed, explore)
+    acting = together(actors, slots_of)
     seeds, share = reset_seeds(vector_env, env_seed)
     obs, infos = reset_with_infos(vector_env, env_seed)
     logger = MetricsLogger()
     hooks = None
-    if isinstance(policy, Policy):  # which hooks are given; there is no module in a graph
-        policies = {DEFAULT_MODULE_ID: policy}
-        slots_of = {DEFAULT_MODULE_ID: np.arange(num_slots)}
+    if callbacks is not None:
         hooks = episode_hooks(
-            callbacks, logger, policies, slots_of, vector_env, env_runner, is_evaluation=True
+            callbacks,
+            logger,
+            _with_modules(policies),
+            slots_of,
+            vector_env,
+            env_runner,
+            is_evaluation=True,
         )
-    elif callbacks is not None:
-        raise ConfigError("callbacks are called with a policy's module; an exported graph has none")
     if hooks is not None:
         hooks.was_reset(obs, infos)
         hooks.begin()
@@ -207,8 +219,8 @@ def play_episodes(
             num_steps >= (max_steps or math.inf) or (cut_off is not None and cut_off())
         ):
             break
-        actor.observe(obs, rewards, is_first, steps)
-        actions = actor.act(is_over, steps)
+        acting.observe(obs, rewards, is_first, steps)
+        actions = acting.act(is_over, steps)
         seen = copy.deepcopy(obs) if step_watches else None  # some are written over in place
         obs, rewards, terminated, truncated, infos = vector_env.step(actions)
         if RESTARTS in infos:  # an episode whose environment was replaced counts nowhere
@@ -240,7 +252,8 @@ def play_episodes(
                     truncated,
                     lengths,
                     counts,
-                    actor.policy_outputs,
+                    slots_of,
+                    lambda: _policy_outputs(actors, slots_of),
                 )
             )
         for slot in np.flatnonzero(terminated | truncated).tolist():
@@ -269,6 +282,55 @@ def play_episodes(
         logger.take(),
         cut_lengths=lengths[runs & (lengths > 0)],
     )
+
+
+def _actors(
+    policies: Mapping[str, Actable],
+    slots_of: SlotsOf,
+    env: VectorEnv,
+    place: Place,
+    seed: np.random.SeedSequence,
+    explore: bool,
+) -> dict[str, SlotActor]:
+    """Return what acts in the slots of each module.
+
+    Raises:
+        ConfigError: if the environment does not fit a policy.
+    """
+    for module_id in slots_of:
+        policy = policies[module_id]
+        _check_spaces(policy, env.single_observation_space, env.single_action_space)
+    if len(slots_of) == 1:
+        return {m: SlotActor(policies[m], env.num_envs, place, seed, explore) for m in slots_of}
+    seeds = dict(zip(policies, seed.spawn(len(policies)), strict=True))
+    return {
+        m: SlotActor(policies[m], len(slots), place._replace(slots=slots), seeds[m], explore)
+        for m, slots in slots_of.items()
+    }
+
+
+def _policy_outputs(actors: Mapping[str, SlotActor], slots_of: SlotsOf) -> dict[str, np.ndarray]:
+    """Return what policies thought of their last actions, of all slots: what all give alike."""
+    of_modules = {m: actor.policy_outputs() for m, actor in actors.items()}
+    found = {}
+    for name, first in next(iter(of_modules.values())).items():
+        values = {m: outputs[name] for m, outputs in of_modules.items() if name in outputs}
+        shapes = {rows.shape[1:] for rows in values.values()}
+        if len(values) == len(actors) and shapes == {first.shape[1:]}:
+            found[name] = join_slots(values, slots_of)
+    return found
+
+
+def _with_modules(policies: Mapping[str, Actable]) -> dict[str, Policy]:
+    """Return the policies as callbacks get them.
+
+    Raises:
+        ConfigError: if one is an exported graph.
+    """
+    found = {m: policy for m, policy in policies.items() if isinstance(policy, Policy)}
+    if len(found) < len(policies):
+        raise ConfigError("callbacks are called with a policy's module; an exported graph has none")
+    return found
 
 
 def _check_spaces(policy: Actable, observation_space: gym.Space, action_space: gym.Space) -> None:

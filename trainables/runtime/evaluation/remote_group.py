@@ -18,6 +18,7 @@ from trainables.runtime.actors.process import ActorOptions
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.plan import warn_of_idle_actors
 from trainables.runtime.evaluation.runner import EvaluationActor, EvaluationRunner, Task
+from trainables.runtime.sampling.module_slots import ModuleSlots
 
 logger = logging.getLogger("trainables")
 
@@ -40,14 +41,15 @@ _GRACE_S = 5.0
 
 
 class RemoteEvaluationGroup(EvaluationGroup):
-    """Evaluation env runners in actors, each with a copy of the learner's policy.
+    """Evaluation env runners in actors, each with copies of the learner's policies.
 
     Parts are dealt out among those that are healthy. One that fails is handled as the
     `fault_tolerance` settings say, and others play its parts.
 
     Args:
         config: The algorithm's config.
-        policy: The learner's policy.
+        policies: The learner's policies, by module id.
+        module_slots: Which module plays which episode, see `EvaluationRunner`.
         video_folder: Where videos go; None if there are none.
         existing: Actors of another config whose processes fit this one.
 
@@ -58,11 +60,12 @@ class RemoteEvaluationGroup(EvaluationGroup):
     def __init__(
         self,
         config: AlgorithmConfig,
-        policy: Policy,
+        policies: dict[str, Policy],
+        module_slots: ModuleSlots | None = None,
         video_folder: str | None = None,
         existing: ActorGroup | None = None,
     ):
-        super().__init__(config, policy, video_folder)
+        super().__init__(config, policies, module_slots, video_folder)
         warn_of_idle_actors(config)
         self.num_timeouts = 0
         self._task_number = 0  # higher with every deal
@@ -88,12 +91,14 @@ class RemoteEvaluationGroup(EvaluationGroup):
         self._is_new = True  # they are built while training begins
 
     def _build_arguments(self, index: int, num_restarts: int) -> tuple[Any, ...]:
-        return self._config, self._policy.recipe, index
+        recipes = {m: policy.recipe for m, policy in self._policies.items()}
+        return self._config, recipes, index, self._module_slots
 
     # ------------------------------------------------------------------ an evaluation
 
     def _publish(self) -> None:
-        self._published = ray.put(self._policy.get_state())  # one object for all actors
+        states = {m: policy.get_state() for m, policy in self._policies.items()}
+        self._published = ray.put(states)  # one object for all actors
         if self._config.restart_failed_env_runners:
             self._actors.restore(wait=False)
             self._actors.wait_until_built(0.0)  # only looks at those that are starting

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
@@ -21,9 +21,12 @@ from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.sampling.endless import longest_evaluated
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.workers import Worker
 
 T = TypeVar("T")
+
+States = dict[str, dict[str, Any]]  # of policies, by module id
 
 
 @dataclass(frozen=True)
@@ -58,22 +61,32 @@ class Played(NamedTuple):
 
 
 class EvaluationRunner(Worker):
-    """Plays parts of evaluations with a policy that it leaves as it is.
+    """Plays parts of evaluations with policies that it leaves as they are.
 
     Args:
         config: The algorithm's config.
-        policy: The policy that acts: the algorithm's own in process; a copy in an actor.
+        policies: The policies that act, by module id: the algorithm's own in process; copies in an
+            actor.
         worker_index: 0 in process, 1, 2, … for actors.
+        module_slots: Which module plays which episode, whoever plays it: its number in the
+            evaluation is that of a slot of the env runner 0. None: the only one plays all.
 
     Attributes:
         config: The config with `evaluation_config` applied.
         env: What is played now; None between evaluations.
-        weights_version: The version of the weights that the policy has.
+        weights_version: The version of the weights that the policies have.
     """
 
-    def __init__(self, config: AlgorithmConfig, policy: Policy, worker_index: int = 0):
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        worker_index: int = 0,
+        module_slots: ModuleSlots | None = None,
+    ):
         self.config = config.get_evaluation_config_object()
-        self.policies, self.worker_index = {DEFAULT_MODULE_ID: policy}, worker_index
+        self.policies, self.worker_index = policies, worker_index
+        self._module_slots = module_slots or ModuleSlots([*policies])
         self.weights_version = 0
         self.env: VectorEnv | None = None
         self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
@@ -126,7 +139,8 @@ class EvaluationRunner(Worker):
                     made_for = (part.num_slots, shows)
                     self.env = self._make_env(part.num_slots, task, shows)
                 result = play_episodes(
-                    self.policy,
+                    self.policies,
+                    self._module_slots.of(0, part.num_slots, part.first_episode),
                     self.env,
                     self.config.env,
                     part_seed(task.seed, part.number),
@@ -188,25 +202,30 @@ class EvaluationActor:
     runner: EvaluationRunner
 
     def build(
-        self, config: AlgorithmConfig, policy_options: dict[str, Any], worker_index: int
+        self,
+        config: AlgorithmConfig,
+        recipes: dict[str, dict[str, Any]],
+        worker_index: int,
+        module_slots: ModuleSlots,
     ) -> None:
         """(Re)build the runner."""
         set_log_level(config.log_level)
-        policy = Policy(**policy_options, device=runner_device(config))
-        self.runner = EvaluationRunner(config, policy, worker_index)
+        device = runner_device(config)
+        policies = {m: Policy(**recipe, device=device) for m, recipe in recipes.items()}
+        self.runner = EvaluationRunner(config, policies, worker_index, module_slots)
         logger.info("evaluation env runner %d is there", worker_index)
 
     def ping(self) -> int:
         """Return this runner's index."""
         return self.runner.worker_index
 
-    def play(self, task: Task, state: dict[str, Any], version: int) -> Played:
+    def play(self, task: Task, states: States, version: int) -> Played:
         """Take over the weights, then play."""
         # Here, because the number is each thread's own.
         config = self.runner.config
         variables = config.extra_python_environs_for_worker
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_env_runner))
-        self.runner.set_policy_states({DEFAULT_MODULE_ID: state}, version)
+        self.runner.set_policy_states(states, version)
         return Played(task.number, self.runner.play(task))
 
     def finish(self, number: int, at_once: bool) -> None:
@@ -216,10 +235,10 @@ class EvaluationActor:
     def call(
         self,
         function: Callable[[EvaluationRunner], T],
-        state: dict[str, Any] | None,
+        states: States | None,
         version: int,
     ) -> T:
         """Take over the weights, if there are any yet, and apply a function to the runner."""
-        if state is not None:
-            self.runner.set_policy_states({DEFAULT_MODULE_ID: state}, version)
+        if states is not None:
+            self.runner.set_policy_states(states, version)
         return function(self.runner)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from trainables.runtime.sampling.module_slots import SlotsOf
+
 
 @dataclass(frozen=True)
 class PlayedStep:
@@ -21,7 +23,9 @@ class PlayedStep:
         truncated: Where the environment or the limit of the evaluation cut one off, `[N]`.
         lengths: Steps of the slots' episodes with this one, `[N]`.
         counts: Slots whose step is one of an episode that counts, `[N]`.
-        policy_outputs: Computes what the policy thought of it, see `SlotActor.policy_outputs`.
+        slots_of: The slots in which each policy acted, `[M]` by module id.
+        policy_outputs: Computes what policies thought of it, in all slots what all of them give,
+            see `SlotActor.policy_outputs`.
     """
 
     obs: Any
@@ -31,6 +35,7 @@ class PlayedStep:
     truncated: np.ndarray
     lengths: np.ndarray
     counts: np.ndarray
+    slots_of: SlotsOf
     policy_outputs: Callable[[], dict[str, np.ndarray]]
 
 

@@ -32,8 +32,14 @@ class ModuleSlots:
         self.module_ids = tuple(module_ids)
         self._module_of_slot = module_of_slot
 
-    def of(self, worker_index: int, num_slots: int) -> dict[str, np.ndarray]:
+    def of(self, worker_index: int, num_slots: int, first: int = 0) -> dict[str, np.ndarray]:
         """Return the slots of each module that has any in an env runner, in order of the modules.
+
+        Args:
+            worker_index: The index of the env runner.
+            num_slots: Number of its slots.
+            first: What the first slot counts as: an evaluation counts its episodes through, so that
+                all modules play, however few slots are stepped together.
 
         Raises:
             ConfigError: if a slot's module is none of the modules.
@@ -43,10 +49,11 @@ class ModuleSlots:
         assert self._module_of_slot is not None
         slots: dict[str, list[int]] = {module_id: [] for module_id in self.module_ids}
         for slot in range(num_slots):
-            module_id = self._module_of_slot(slot, worker_index)
+            number = first + slot
+            module_id = self._module_of_slot(number, worker_index)
             if module_id not in slots:
                 raise ConfigError(
-                    f"module_of_slot({slot}, {worker_index}) = {module_id!r} is not allowed; "
+                    f"module_of_slot({number}, {worker_index}) = {module_id!r} is not allowed; "
                     f"allowed: {', '.join(map(repr, self.module_ids))}"
                 )
             slots[module_id].append(slot)

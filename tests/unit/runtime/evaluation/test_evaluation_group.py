@@ -17,6 +17,7 @@ from evaluation_cases import (
     cartpole_policy,
     config_of,
     evaluated,
+    evaluation_group,
     evaluation_of,
     group_of,
     without_ray,
@@ -25,9 +26,9 @@ from fakes import EndlessEnv
 
 from experiments.monitor.episode_watch import is_unknown
 from trainables import PPOConfig
+from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.lifecycle.building import make_evaluation
 from trainables.runtime.actors.group import ActorDied, ActorHung
 from trainables.runtime.evaluation.plan import EvaluationPlan
 from trainables.runtime.evaluation.runner import EvaluationRunner, Task
@@ -238,11 +239,11 @@ def before_act(number: int, policy: Policy, told: Callable[[], None]) -> Iterato
 
 def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
     config = config_of(evaluation_duration="auto", evaluation_parallel_to_training=True)
-    group = make_evaluation(None, config, policy, None)
+    group = evaluation_group(config, policy)
     result = evaluated(group)
     assert group._num_players == 2  # their means count the same
     assert len(result.returns) == 2  # one of each actor: `finish` has overtaken the task
-    runner = EvaluationRunner(config, policy)
+    runner = EvaluationRunner(config, {DEFAULT_MODULE_ID: policy})
 
     def task(number: int) -> Task:
         return Task(number, SEED, 1, endless=(0, 1))
@@ -257,7 +258,7 @@ def test_auto_ends_with_whole_episodes(policy: Policy) -> None:
 
 
 def test_auto_in_timesteps_ends_where_it_is_told(policy: Policy) -> None:
-    runner = EvaluationRunner(config_of(evaluation_num_env_runners=0), policy)
+    runner = EvaluationRunner(config_of(evaluation_num_env_runners=0), {DEFAULT_MODULE_ID: policy})
     with before_act(300, policy, lambda: runner.finish(4, at_once=False)):
         played = runner.play(Task(4, SEED, 1, endless=(0, 1), cuts_off=True))
     results = [played[number] for number in range(len(played))]
@@ -272,7 +273,7 @@ def test_auto_in_timesteps_ends_where_it_is_told(policy: Policy) -> None:
 
 def test_timesteps_that_take_too_long_are_those_that_were_made(policy: Policy) -> None:
     config = config_of(evaluation_duration=500, evaluation_duration_unit="timesteps")
-    runner, plan = EvaluationRunner(config, policy), EvaluationPlan.of(config)
+    runner, plan = EvaluationRunner(config, {DEFAULT_MODULE_ID: policy}), EvaluationPlan.of(config)
     with before_act(100, policy, lambda: runner.finish(1, at_once=True)):
         played = runner.play(Task(1, SEED, 1, parts=tuple(plan.missing({}, 10))))
     result = plan.result(played)
@@ -287,7 +288,7 @@ def test_by_hand_auto_plays_episodes_of_each_actor(policy: Policy) -> None:
         evaluation_duration_unit="timesteps",
         evaluation_parallel_to_training=True,
     )
-    result = evaluated(make_evaluation(None, config, policy, None))
+    result = evaluated(evaluation_group(config, policy))
     assert len(result.returns) == 2 and not len(result.cut_lengths)
 
 

@@ -34,7 +34,7 @@ def play(plan: EvaluationPlan, num_players: int, lengths: dict[int, int]) -> Eva
 def test_episodes_are_dealt_out_evenly_to_parts() -> None:
     plan = EvaluationPlan(20, "episodes", 8)
     parts = plan.missing({}, 1)
-    assert parts == [Part(0, 7), Part(1, 7), Part(2, 6)]
+    assert parts == [Part(0, 7), Part(1, 7, None, 7), Part(2, 6, None, 14)]
     assert plan.num_parts == 3
     played = {part.number: outcome(part, {}) for part in parts[1:]}
     assert plan.missing(played, 1, at_least=5) == parts[:1]  # never more than there are
@@ -83,7 +83,7 @@ def test_a_part_is_asked_for_no_more_steps_than_are_wanting() -> None:
     plan = EvaluationPlan(30, "timesteps", 1)
     assert [p.max_steps for p in plan.missing({}, 10, at_least=4)] == [30] * 4
     played = {0: outcome(Part(0, 1), {}), 2: outcome(Part(2, 1), {2: 9})}
-    assert plan.missing(played, 999) == [Part(1, 1, 20), Part(3, 1, 20)]
+    assert plan.missing(played, 999) == [Part(1, 1, 20, 1), Part(3, 1, 20, 3)]
 
 
 def test_what_was_played_too_much_is_cut_off() -> None:
@@ -118,7 +118,7 @@ def test_endless_parts_are_dealt_out_in_turn() -> None:
     plan = EvaluationPlan("auto", "timesteps", 2)
     assert plan.is_endless and plan.num_parts is None
     parts = plan.parts_from(1, 3)
-    assert [next(parts) for _ in range(2)] == [Part(1, 2), Part(4, 2)]
+    assert [next(parts) for _ in range(2)] == [Part(1, 2, None, 2), Part(4, 2, None, 8)]
     result = plan.result({number: outcome(Part(number, 1), {}) for number in (4, 1)})
     assert result is not None and result.returns.tolist() == [1, 4]
 
