@@ -306,7 +306,7 @@ class BuiltTrainable(FolderTrainable):
             existing,
             self.config,
             self.policies,
-            ModuleSlots([*self.policies]),
+            self.module_slots,
             self._video_folder(),
         )
         self.evaluation = Evaluation(self, seed)

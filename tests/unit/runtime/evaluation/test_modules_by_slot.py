@@ -7,9 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from evaluation_cases import SEED, config_of, evaluated, without_ray
+from evaluation_cases import SEED, SMALL, config_of, evaluated, evaluation_of, without_ray
 
-from trainables import Callbacks
+from trainables import PPO, Callbacks
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.building import make_evaluation
@@ -184,3 +184,36 @@ def test_one_module_of_any_name_plays_as_the_default_one() -> None:
         assert played is not None
         returns.append(played.returns.tolist())
     assert returns[0] == returns[1]
+
+
+class ByParity(PPO):
+    """Even slots are one module's, odd ones another's with other networks."""
+
+    @classmethod
+    def module_ids(cls, config: Any) -> tuple[str, ...]:
+        return "even", "odd"
+
+    @staticmethod
+    def module_of_slot(slot: int, worker_index: int) -> str:
+        return by_parity(slot, worker_index)
+
+    def policy_options(self, module_id: str) -> dict[str, Any]:
+        return {"model": {"fcnet_hiddens": [8]}} if module_id == "odd" else {}
+
+
+def test_beside_training_modules_play_with_the_weights_that_the_iteration_begins_with() -> None:
+    settings = {**SMALL, "evaluation_interval": 1, "observation_filter": "MeanStdFilter"}
+    names = ("episode_return_mean", "num_env_steps")
+
+    def played(**more: Any) -> list[list[float]]:
+        with ByParity(config_of(**settings | more)) as algo:
+            if not more:
+                algo.evaluate()
+            results = [evaluation_of(algo.train()) for _ in range(3)]
+        return [[result[name] for name in names] for result in results]
+
+    between = played(evaluation_num_env_runners=0)
+    assert len({total for total, _ in between}) == 3  # it trains
+    assert played() == between
+    beside = played(evaluation_num_env_runners=2, evaluation_parallel_to_training=True)
+    assert beside[1:] == between[:-1]
