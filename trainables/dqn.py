@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from trainables.core.reported_metrics import (
     learned,
 )
 from trainables.off_policy import NOISE_STDDEV, Q_MAX, Q_MEAN, OffPolicy
+from trainables.runtime.learners.group import LearnerWorker
 
 
 @dataclass(frozen=True)
@@ -296,21 +298,6 @@ class DQN(OffPolicy):
         *OffPolicy.reported_metrics,
     )
 
-    def training_step(self) -> dict[str, float]:
-        exploration = self.set_exploration()
-        lr = self.scheduled(self.config.lr)
-        new_steps = self.remember(self.sample())
-        with self.timers("learn"):
-            self.learners.set_lr(lr)
-            for module_id, batch in self.replayed(new_steps):
-                for network in (self.policies[module_id].module, self._target(module_id)):
-                    network.set_noise(self.learners.generator)
-                self.learn(module_id, batch)
-                self.update_targets(module_id, new_steps[module_id])
-        self.sync_weights()
-        rates = {f"learner/{module_id}/curr_lr": lr for module_id in self.policies}
-        return {**exploration, **rates}
-
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super().set_up_learning(seed)
         self._epsilon = self.config.resolve().epsilon
@@ -318,6 +305,9 @@ class DQN(OffPolicy):
     def set_exploration(self) -> dict[str, float]:
         others = super().set_exploration()
         return {"exploration/epsilon": self.scheduled(self._epsilon), **others}
+
+    def learning_rates(self) -> float:
+        return self.scheduled(self.config.lr)
 
     def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
         epsilon = self.scheduled(self._epsilon, num_env_steps)
@@ -345,16 +335,19 @@ class DQN(OffPolicy):
             "compile": config.resolve().compile,
         }
 
-    def _target(self, module_id: str) -> QNetwork:
-        return self.learners[module_id].targets["q"].network  # type: ignore[return-value]
-
-    def make_loss(self, module_id: str) -> LossFn:
-        target = self._target(module_id)
-        config = self.config
-        sequences = self._resolved.sequences
+    @classmethod
+    def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
+        config, sequences = worker.config, worker.resolved.sequences
         burn_in = sequences.burn_in if sequences else 0
         options = DQNOptions(config.double_q, config.td_error_loss_fn, burn_in)
-        return lambda module, batch: dqn_loss(module, target, batch, options)
+        target: Any = worker.learners[module_id].targets["q"].network
+        return partial(dqn_loss, target=target, options=options)
+
+    @classmethod
+    def draw_noise(cls, worker: LearnerWorker, module_id: str) -> None:
+        target: Any = worker.learners[module_id].targets["q"].network
+        for network in (worker.policies[module_id].module, target):
+            network.set_noise(worker.generator)
 
 
 class DQNOptions(NamedTuple):
@@ -366,16 +359,16 @@ class DQNOptions(NamedTuple):
 
 
 def dqn_loss(
-    online: QNetwork, target: QNetwork, batch: Batch, options: DQNOptions
+    online: QNetwork, batch: Batch, target: QNetwork, options: DQNOptions
 ) -> tuple[Tensor, Metrics]:
     """TD loss of Q, or the cross-entropy of the return's distribution (Bellemare et al., eq. 7).
 
     Args:
         online: Is trained.
-        target: Rates the next actions.
         batch: features, actions, rewards (n-step sums), discounts (gamma^n, 0 after a terminal
             state), next_features, weights (importance), `[B, …]`; of a recurrent network what
             `q_sequences` makes, of which only valid rows reach the loss.
+        target: Rates the next actions.
         options: Which parts of Rainbow.
 
     Returns:

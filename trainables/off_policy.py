@@ -1,22 +1,25 @@
-"""What algorithms share that learn from replayed experience: buffer, replay ratio, targets."""
+"""What algorithms share that learn from replayed experience: draws, updates, targets."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from trainables.algorithm import Algorithm
 from trainables.core.config.exploration import per_worker_mean
 from trainables.core.config.off_policy import OffPolicyConfig
-from trainables.core.config.resolved import SequenceShape
-from trainables.core.data.batch import Batch, Rollout, tree_columns, tree_of
+from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
-from trainables.core.learning.learner import LossFn
+from trainables.core.learning.drawn import Drawn
+from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.q_sequences import q_sequences
 from trainables.core.learning.schedules import Clock
 from trainables.core.logs import is_debug, logger, shapes
@@ -27,18 +30,14 @@ from trainables.core.reported_metrics import (
     Reported,
     learned,
 )
-from trainables.runtime.learners.group import LocalLearnerGroup
+from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.replay.buffer import ReplayBuffer
+from trainables.runtime.replay.experience import Experience
+from trainables.runtime.replay.replayed import Replayed
 from trainables.runtime.replay.stores import StateLayout
 
-# Batches that are drawn and gathered at once. More would save nothing, and priorities that one
-# update changes are seen by the next draw only.
-_BATCHES_AT_ONCE = 16
-_BYTES_AT_ONCE = 256 * 2**20  # of observations and features
-_MAX_IDLE_REFILLS = 3
 _ADAPTATION_INTERVAL = 8  # updates; an adaptation costs about a third of one
-_MAX_DRAWS = 100
 
 
 NOISE_STDDEV = Reported(
@@ -58,19 +57,20 @@ Q_MAX = learned(
 class OffPolicy(Algorithm):
     """Part of DQN, SAC and what extends them: experience is stored, drawn and learned from.
 
-    A subclass writes `training_step` with `remember`, `replayed`, `learn` and `update_targets`, and
-    makes its losses in `make_loss`. It may also override `prepare`, which adds columns to what is
-    drawn, and `explores_uniformly`.
+    A subclass makes its losses in `make_loss`. It may also override
+
+    - `learning_rates`: the present rates of its groups of parameters;
+    - `make_experience`: where what is learned from comes from;
+    - `prepare`: what is added to drawn rows before they are learned from;
+    - `draw_noise`: the noise of networks that have some, before each gradient step;
+    - `explores_uniformly`: when actions are drawn uniformly.
 
     Attributes:
-        replays: Replay buffers by module id.
-        num_updates: Gradient steps so far.
-        learners: In this process, see `one_learner`: priorities must be back before the next draw.
+        experience: What is learned from, by module id.
     """
 
     config_class = OffPolicyConfig
     config: OffPolicyConfig
-    learners: LocalLearnerGroup
     reported_metrics: ClassVar[tuple[Reported, ...]] = (
         Reported("num_updates_lifetime", "", "gradient steps so far"),
         Reported("replay/num_steps", "env steps", "in the replay buffer"),
@@ -78,8 +78,22 @@ class OffPolicy(Algorithm):
     )
     keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
 
+    def training_step(self) -> dict[str, float]:
+        exploration = self.set_exploration()
+        new_steps = self.experience.add(self.sample())
+        rates = self.learning_rates()
+        with self.timers("learn"):
+            self.learn(new_steps, rates)
+        self.sync_weights()
+        present = {
+            f"learner/{module_id}/{name}": rate
+            for module_id in self.policies
+            for name, rate in self.reported_rates(rates).items()
+        }
+        return {**exploration, **present}
+
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        self.num_updates = 0
+        self._num_updates = dict.fromkeys(self.policies, 0)
         self._num_synced_updates = 0
         self._resolved = self.config.resolve()
         self._exploring = self._resolved.exploration
@@ -89,20 +103,24 @@ class OffPolicy(Algorithm):
             if self._resolved.explores_per_worker
             else self._exploring.scale
         )
-        self._updates_at_refill, self._num_idle_refills = -1, 0
-        self._make_replays(seed)
-        batch_bytes = 2 * self.config.train_batch_size_per_learner * self._row_bytes
-        self._batches_at_once = max(1, min(_BATCHES_AT_ONCE, _BYTES_AT_ONCE // batch_bytes))
-        rate = self.config.updates_per_env_step
-        self._update_clocks = {m: Clock(rate) for m in self.policies}
+        seeds = seed.spawn(len(self.policies))
+        stores = {
+            module_id: self.make_experience(module_id, policy, child)
+            for (module_id, policy), child in zip(self.policies.items(), seeds, strict=True)
+        }
+        self.experience = Replayed(self.config, stores, self._row_bytes)
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
         frequency = self.config.target_network_update_freq
-        target_rate = 1 / (rate * frequency) if frequency else Fraction(1)
+        rate = 1 / (self.config.updates_per_env_step * frequency) if frequency else Fraction(1)
         if frequency and self.config.training_intensity is None:
-            target_rate = Fraction(1, frequency)  # for each environment step of the round
-        self._target_clocks = {m: Clock(target_rate) for m in self.policies}
-        self._losses = {m: self.make_loss(m) for m in self.policies}
+            rate = Fraction(1, frequency)  # for each environment step of the round
+        self._target_clocks = {m: Clock(rate) for m in self.policies}
         self._means = {m: TensorMeans() for m in self.policies}
+
+    @property
+    def num_updates(self) -> int:
+        """Gradient steps so far, of all modules."""
+        return sum(self._num_updates.values())
 
     @property
     def _row_bytes(self) -> int:
@@ -113,31 +131,26 @@ class OffPolicy(Algorithm):
             for policy in self.policies.values()
         )
 
-    @abstractmethod
-    def make_loss(self, module_id: str) -> LossFn:
-        """Return the loss of a module."""
+    def make_experience(
+        self, module_id: str, policy: Policy, seed: np.random.SeedSequence
+    ) -> Experience:
+        """Return what a module learns from: a replay buffer, which is empty yet.
 
-    def _reseed_replay(self, seed: np.random.SeedSequence) -> None:
-        children = seed.spawn(len(self.replays))
-        for replay, child in zip(self.replays.values(), children, strict=True):
-            replay.reseed(child)
-
-    def _make_replays(self, seed: np.random.SeedSequence) -> None:
-        self.replays = {
-            module_id: ReplayBuffer(
-                self._resolved.replay,
-                policy.observations.layout,
-                policy.distribution.action_shape,
-                policy.distribution.action_dtype,
-                self.config.num_slots,
-                child,
-                policy.observations.num_frames,
-                self._state_layout(policy),
-            )
-            for (module_id, policy), child in zip(
-                self.policies.items(), seed.spawn(len(self.policies)), strict=True
-            )
-        }
+        Args:
+            module_id: The module that learns.
+            policy: Its policy.
+            seed: The seed of the draws.
+        """
+        return ReplayBuffer(
+            self._resolved.replay,
+            policy.observations.layout,
+            policy.distribution.action_shape,
+            policy.distribution.action_dtype,
+            self.config.num_slots,
+            seed,
+            policy.observations.num_frames,
+            self._state_layout(policy),
+        )
 
     def _state_layout(self, policy: Policy) -> StateLayout | None:
         """Return the recurrent states that the buffer keeps: those before the sequences."""
@@ -149,134 +162,98 @@ class OffPolicy(Algorithm):
             {name: (part.shape[1:], part.dtype) for name, part in fields.items()},
         )
 
-    # ------------------------------------------------------------------ experience
+    # ------------------------------------------------------------------ learning
 
-    def remember(self, rollouts: dict[str, Rollout]) -> dict[str, int]:
-        """Store what was sampled.
+    @classmethod
+    @abstractmethod
+    def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
+        """Return the loss of a module, in whatever process it learns."""
 
-        Returns:
-            How many of the steps updates are due for, by module id: none of those that only fill
-            the buffer, which are not made up for later.
-        """
-        starts = self.config.num_steps_sampled_before_learning_starts
-        num_new_steps = {}
-        for module_id, rollout in rollouts.items():
-            replay = self.replays[module_id]
-            before = max(starts, replay.num_added)
-            if self.config.batch_mode == "complete_episodes":
-                replay.add_episodes(rollout)
-            else:
-                replay.add(rollout)
-            num_new_steps[module_id] = max(0, replay.num_added - before)
-        return num_new_steps
+    @classmethod
+    def draw_noise(cls, worker: LearnerWorker, module_id: str) -> None:
+        """Draw the noise that networks of a module have in a gradient step, if they have any."""
 
-    @property
-    def learning_has_started(self) -> bool:
-        """Whether the buffers hold enough to learn from."""
-        starts = self.config.num_steps_sampled_before_learning_starts
-        shape = self._resolved.sequences
-        return all(
-            replay.num_added >= max(1, starts)
-            and (shape is None or replay.num_sequences(shape.num_rows) > 0)
-            for replay in self.replays.values()
-        )
+    @abstractmethod
+    def learning_rates(self) -> float | dict[str, float]:
+        """Return the present learning rate of all parameters, or those of their groups."""
 
-    def replayed(self, num_new_steps: dict[str, int]) -> Iterator[tuple[str, Batch]]:
-        """Yield a module's id and a batch for every gradient step that is due.
+    def reported_rates(self, rates: Any) -> dict[str, float]:
+        """Return what is reported of learning rates.
 
         Args:
-            num_new_steps: What `remember` returned.
+            rates: What `learning_rates` returned.
         """
-        shape = self._resolved.sequences
-        for module_id, num_steps in num_new_steps.items():
-            due = self._updates_due(module_id, num_steps)
-            if shape is None:
-                for batch in self._drawn_rows(module_id, due):
-                    yield module_id, batch
-            else:
-                for _ in range(due):
-                    yield module_id, self._drawn_sequences(module_id, shape)
+        if not isinstance(rates, dict):
+            return {"curr_lr": rates}
+        return {f"curr_{name}_lr": rate for name, rate in rates.items()}
 
-    def _drawn_rows(self, module_id: str, due: int) -> Iterator[Batch]:
-        """Yield as many batches as are due, several of which are drawn at once."""
-        config, replay = self.config, self.replays[module_id]
-        size = config.train_batch_size_per_learner
+    def learn(self, num_new_steps: dict[str, int], rates: float | dict[str, float]) -> None:
+        """Take the gradient steps that are due, several to a draw.
+
+        Args:
+            num_new_steps: Environment steps of this round that updates are due for, by module id.
+            rates: What `learning_rates` returned.
+        """
         beta = self.scheduled(self._resolved.replay.beta)
-        while due:
-            count = min(due, self._batches_at_once)
-            due -= count
-            drawn = replay.sample(
-                size, count, gamma=config.gamma, n_step=self._resolved.n_steps, beta=beta
-            )
-            batch = self.prepare(self.policies[module_id], drawn)
+        for module_id, drawn in self.experience.draws(num_new_steps, beta):
+            ids = drawn.columns["ids"]
+            batch = self.prepare(self.policies[module_id], drawn.columns)
             if is_debug():
-                logger.debug("%d updates with rows of %s", count, shapes(batch))
-            if count == 1:
-                yield batch
-                continue
-            columns = {name: column.split(size) for name, column in batch.items()}
-            for i in range(count):
-                yield {name: parts[i] for name, parts in columns.items()}
-
-    def _drawn_sequences(self, module_id: str, shape: SequenceShape) -> Batch:
-        """Return sequences of which some row can be trained on, see `q_sequences`."""
-        config, policy = self.config, self.policies[module_id]
-        for _ in range(_MAX_DRAWS):
-            drawn = self.replays[module_id].sample_sequences(
-                self._resolved.num_sequences, shape.num_rows, n_step=self._resolved.n_steps
+                logger.debug("%d updates with rows of %s", drawn.num_batches, shapes(batch))
+            plan = UpdatePlan(
+                rates,
+                self._num_updates[module_id],
+                self._targets_due(module_id, drawn.num_batches, num_new_steps[module_id]),
             )
-            if drawn["valid"][shape.burn_in : shape.burn_in + shape.length].any():
-                break
-        else:
-            raise ConfigError(
-                f"no sequence of {shape.length} rows in the replay buffer holds a step to train "
-                "on: raise max_seq_len (model) or replay_buffer_config: capacity"
+            learned = self.learners.run(
+                off_policy_update, drawn.with_columns(batch), module_id, type(self), plan
             )
-        features = policy.features(tree_of(drawn, "obs"))
-        batch = q_sequences(drawn, features, shape, config.gamma)
-        return {name: column.to(policy.device) for name, column in batch.items()}
+            self._take_in(module_id, ids, learned)
+            self._num_updates[module_id] += drawn.num_batches
+            self.num_env_steps_trained += learned.num_rows
 
-    def _updates_due(self, module_id: str, num_new_steps: int) -> int:
-        if not self.learning_has_started:
-            return 0
-        if self.config.training_intensity is None:
-            return 1
-        return self._update_clocks[module_id].advance(num_new_steps)
+    def _take_in(self, module_id: str, ids: Tensor, learned: Learned) -> None:
+        """Set new priorities, and keep what is reported."""
+        if learned.priorities is not None:
+            if not learned.priorities.isfinite().all():
+                for scalars in learned.scalars.tolist():  # so that a diverged run names the losses
+                    named = zip(learned.names, scalars, strict=True)
+                    self._check_finite({f"learner/{module_id}/{n}": v for n, v in named})
+            priorities = learned.priorities.flatten()
+            self.experience[module_id].update(ids, {"priorities": priorities})
+        self._means[module_id].add(learned.names, learned.scalars)
+        if learned.exploration:
+            self.policies[module_id].set_exploration(**learned.exploration)
+
+    def _targets_due(self, module_id: str, num_updates: int, num_new_steps: int) -> list[bool]:
+        """Return which of so many updates are followed by a move of the targets.
+
+        Args:
+            module_id: Which module is trained.
+            num_updates: Updates to come.
+            num_new_steps: Environment steps of this round, which count where a round is an update.
+        """
+        units = num_new_steps if self.config.training_intensity is None else 1
+        clock = self._target_clocks[module_id]
+        return [clock.advance(units) > 0 for _ in range(num_updates)]
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
         """Return what the loss needs of drawn rows `[B, …]`, for several batches at once.
 
-        Override to add columns, e.g. the noise that the loss uses.
+        With a memory they are sequences `[T, B, …]`. Override to add columns, e.g. the noise that
+        the loss uses.
         """
-        device = policy.device
         columns = {
-            name: column.to(device)
+            name: column
             for name, column in batch.items()
             if name.partition("/")[0] not in ("obs", "next_obs")
         }
         columns |= tree_columns("features", policy.features(tree_of(batch, "obs")))
-        columns |= tree_columns("next_features", policy.features(tree_of(batch, "next_obs")))
+        if not policy.is_recurrent:
+            columns |= tree_columns("next_features", policy.features(tree_of(batch, "next_obs")))
         return columns
 
-    # ------------------------------------------------------------------ learning
-
-    def learn(self, module_id: str, batch: Batch) -> None:
-        """Take one gradient step, then set new priorities."""
-        ids = batch.pop("ids")
-        metrics = self.learners[module_id].update_step(batch, self._losses[module_id])
-        priorities = metrics.pop("priorities")
-        if self._resolved.replay.prioritized:
-            # On the CPU anyway, so that a diverged run ends here with the losses named.
-            new = priorities.cpu()
-            if not new.isfinite().all():
-                self._check_finite(
-                    {f"learner/{module_id}/{n}": v.item() for n, v in metrics.items()}
-                )
-            self.replays[module_id].update(ids.cpu(), {"priorities": new})
-        self._means[module_id].add(metrics)
-        self._adapt_exploration(module_id, batch)
-        self.num_updates += 1
-        self.num_env_steps_trained += len(ids)
+    # ------------------------------------------------------------------ exploration
 
     def set_exploration(self) -> dict[str, float]:
         """Set what exploring means now, by the environment steps so far; metrics to report."""
@@ -298,17 +275,6 @@ class OffPolicy(Algorithm):
             return True
         return num_env_steps < (self._exploring.random_timesteps or 0)
 
-    def _adapt_exploration(self, module_id: str, batch: Batch) -> None:
-        """Steer the noise on parameters by what it does to actions on replayed observations."""
-        policy = self.policies[module_id]
-        if not isinstance(policy.explorer, ParameterNoise):
-            return
-        if self.num_updates % _ADAPTATION_INTERVAL == 0:
-            stddev = policy.explorer.adapted(
-                policy.module, tree_of(batch, "features"), self.learners.generator
-            )
-            policy.set_exploration(stddev=stddev)
-
     def sync_weights(self) -> None:
         """Give the env runners what has been learned since the last time."""
         has_filter = any(
@@ -322,45 +288,29 @@ class OffPolicy(Algorithm):
         # The first result waits for an update, so that no metric of learning appears later.
         return self.num_updates > 0 and super().iteration_is_full(elapsed, sampled, trained)
 
-    def update_targets(self, module_id: str, num_new_steps: int) -> None:
-        """Move a module's targets where it is due, after each gradient step.
-
-        Args:
-            module_id: Which module was trained.
-            num_new_steps: Environment steps of this round, which count where a round is an update.
-        """
-        is_natural = self.config.training_intensity is None
-        if not self._target_clocks[module_id].advance(num_new_steps if is_natural else 1):
-            return
-        learner = self.learners[module_id]
-        for name in learner.targets:
-            learner.update_target(name, self.config.tau)
-
     def iteration_metrics(self) -> dict[str, float]:
         metrics: dict[str, float] = {"num_updates_lifetime": self.num_updates}
         for module_id, means in self._means.items():
             for name, value in means.take().items():
                 metrics[f"learner/{module_id}/{name}"] = value
-        metrics["replay/num_steps"] = sum(r.num_steps for r in self.replays.values())
-        metrics["replay/memory_bytes"] = sum(r.nbytes for r in self.replays.values())
+        metrics["replay/num_steps"] = self.experience.num_steps
+        metrics["replay/memory_bytes"] = self.experience.nbytes
         return metrics
 
     # ------------------------------------------------------------------ state
 
     def get_learned_state(self) -> dict[str, Any]:
         return {
-            "num_updates": self.num_updates,
-            "refills": [self._updates_at_refill, self._num_idle_refills],
-            "update_clock": to_store({m: c.get_state() for m, c in self._update_clocks.items()}),
+            "num_updates": to_store(self._num_updates),
+            **self.experience.get_progress(),
             "target_clocks": {m: clock.get_state() for m, clock in self._target_clocks.items()},
             "means": {m: means.get_state() for m, means in self._means.items()},
         }
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
-        self.num_updates = int(state["num_updates"])
-        self._updates_at_refill, self._num_idle_refills = state["refills"]
-        for module_id, clock in from_store(state["update_clock"], self.policies).items():
-            self._update_clocks[module_id].set_state(clock)
+        counts = from_store(state["num_updates"], self.policies)
+        self._num_updates = {module_id: int(count) for module_id, count in counts.items()}
+        self.experience.set_progress(state)
         for module_id, means in self._means.items():
             self._target_clocks[module_id].set_state(state["target_clocks"][module_id])
             means.set_state(state["means"][module_id])
@@ -368,7 +318,7 @@ class OffPolicy(Algorithm):
     def state_besides_policies(self) -> dict[str, Any]:
         state = super().state_besides_policies()
         if self.config.store_buffer_in_checkpoints:
-            state["replay"] = {m: replay.get_state() for m, replay in self.replays.items()}
+            state["replay"] = self.experience.get_state()
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -377,37 +327,119 @@ class OffPolicy(Algorithm):
                 "store_buffer_in_checkpoints = False: a clone of another trial (population-based "
                 "training) would train on an empty replay buffer; set it to True"
             )
-        for module_id, replay in self.replays.items():
-            if "replay" in state:
-                replay.check_state(state["replay"][module_id])  # before anything is taken over
-        super().set_state(state)
         if "replay" in state:
-            for module_id, replay in self.replays.items():
-                replay.set_state(state["replay"][module_id])
-            if self._is_clone_of(state):
-                self._reseed_replay(self._clone_streams().storage)
-            return
-        self._refill()
-
-    def _refill(self) -> None:
-        """Start with an empty buffer; refuse to do so again and again without an update between.
-
-        That is what a scheduler does to a trial that it pauses (HyperBand, or population-based
-        training with more trials than fit): it would sample for ever and learn nothing.
-        """
-        learned_nothing = self.num_updates == self._updates_at_refill
-        self._num_idle_refills = self._num_idle_refills + 1 if learned_nothing else 0
-        self._updates_at_refill = self.num_updates
-        if self._num_idle_refills >= _MAX_IDLE_REFILLS:
-            raise ConfigError(
-                "store_buffer_in_checkpoints = False: this run was restored "
-                f"{self._num_idle_refills + 1} times before its replay buffer was full enough for "
-                "an update, as by a scheduler that pauses trials; set it to True"
+            self.experience.check_state(state["replay"])  # before anything is taken over
+        super().set_state(state)
+        if "replay" not in state:
+            self.experience.refill(self._num_updates)
+            logger.warning(
+                "the checkpoint holds no replay buffer: training goes on after %d steps have "
+                "refilled it (store_buffer_in_checkpoints=True keeps it)",
+                self.config.num_steps_sampled_before_learning_starts,
             )
-        for replay in self.replays.values():
-            replay.clear()
-        logger.warning(
-            "the checkpoint holds no replay buffer: training goes on after %d steps have refilled "
-            "it (store_buffer_in_checkpoints=True keeps it)",
-            self.config.num_steps_sampled_before_learning_starts,
-        )
+            return
+        self.experience.set_state(state["replay"])
+        if self._is_clone_of(state):
+            self.experience.reseed(self._clone_streams().storage)
+
+
+class UpdatePlan(NamedTuple):
+    """What is known of updates before they are made.
+
+    Attributes:
+        rates: Learning rates, of all parameters or by group.
+        first: Number of the first update among the module's, from 0.
+        move_targets: Whether the targets move after each of them.
+    """
+
+    rates: float | Mapping[str, float]
+    first: int
+    move_targets: list[bool]
+
+
+@dataclass
+class Learned:
+    """What came of updates.
+
+    Attributes:
+        names: Names of the reported scalars.
+        scalars: Their values in each update, `[num_updates, len(names)]`.
+        priorities: New ones of the rows of each update, `[num_updates, B]`; None if none are kept.
+        num_rows: Rows that were trained on.
+        exploration: What exploring means from now on, as far as updates have changed it.
+    """
+
+    names: list[str]
+    scalars: Tensor
+    priorities: Tensor | None
+    num_rows: int
+    exploration: dict[str, float]
+
+
+def off_policy_update(
+    worker: LearnerWorker,
+    drawn: Drawn,
+    module_id: str,
+    algorithm: type[OffPolicy],
+    plan: UpdatePlan,
+) -> Learned:
+    """Take a gradient step on each of the batches.
+
+    Args:
+        worker: What is trained.
+        drawn: Batches, with what `OffPolicy.prepare` makes of them.
+        module_id: Which module they are of.
+        algorithm: Says what the loss is, and draws the noise of networks.
+        plan: What is known before.
+    """
+    policy, learner = worker.policies[module_id], worker.learners[module_id]
+    learner.set_lr(plan.rates)
+    if module_id not in worker.losses:
+        worker.losses[module_id] = algorithm.make_loss(worker, module_id)
+    loss_fn, prioritized = worker.losses[module_id], worker.resolved.replay.prioritized
+    steps: list[Metrics] = []
+    priorities: list[Tensor] = []
+    exploration: dict[str, float] = {}
+    num_rows = 0
+    for number, batch in enumerate(_batches(worker, drawn, policy.device)):
+        num_rows += len(batch["actions"])
+        algorithm.draw_noise(worker, module_id)
+        metrics = learner.update_step(batch, loss_fn)
+        new = metrics.pop("priorities")
+        if prioritized:
+            priorities.append(new)
+        steps.append(metrics)
+        if (plan.first + number) % _ADAPTATION_INTERVAL == 0:
+            exploration |= _adapted_exploration(policy, batch, worker)
+        if plan.move_targets[number]:
+            for name in learner.targets:
+                learner.update_target(name, worker.config.tau)
+    scalars = [scalar.reshape(()) for step in steps for scalar in step.values()]
+    return Learned(
+        list(steps[0]),
+        torch.stack(scalars).view(len(steps), -1),
+        torch.stack(priorities).cpu() if priorities else None,
+        num_rows,
+        exploration,
+    )
+
+
+def _batches(worker: LearnerWorker, drawn: Drawn, device: torch.device) -> Iterator[Batch]:
+    """Yield what losses take of each batch, on a device."""
+    if not drawn.are_sequences:
+        yield from drawn.on(device).batches()
+        return
+    shape, gamma = worker.resolved.sequences, worker.config.gamma
+    for sequences in drawn.batches():
+        batch = q_sequences(sequences, tree_of(sequences, "features"), shape, gamma)
+        yield {name: column.to(device) for name, column in batch.items()}
+
+
+def _adapted_exploration(policy: Policy, batch: Batch, worker: LearnerWorker) -> dict[str, float]:
+    """Steer noise on parameters by what it does to actions on replayed observations."""
+    if not isinstance(policy.explorer, ParameterNoise):
+        return {}
+    features = tree_of(batch, "features")
+    stddev = policy.explorer.adapted(policy.module, features, worker.generator)
+    policy.set_exploration(stddev=stddev)
+    return {"stddev": stddev}

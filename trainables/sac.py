@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +31,7 @@ from trainables.core.reported_metrics import (
     learned,
 )
 from trainables.off_policy import NOISE_STDDEV, Q_MAX, Q_MEAN, OffPolicy
+from trainables.runtime.learners.group import LearnerWorker
 
 _OPTIMIZATION_CONFIG = {
     "actor_learning_rate": "actor_lr",
@@ -231,28 +234,17 @@ class SAC(OffPolicy):
         *OffPolicy.reported_metrics,
     )
 
-    def training_step(self) -> dict[str, float]:
-        exploration = self.set_exploration()
-        new_steps = self.remember(self.sample())
-        rates = self.learning_rates()
-        with self.timers("learn"):
-            self.learners.set_lr(rates)
-            for module_id, batch in self.replayed(new_steps):
-                self.learn(module_id, batch)
-                self.update_targets(module_id, new_steps[module_id])
-        self.sync_weights()
-        present = {
-            f"learner/{module_id}/curr_{name}_lr": rate
-            for module_id in self.policies
-            for name, rate in rates.items()
-        }
-        return {**exploration, **present}
+    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
+        super().set_up_learning(seed)
+        for policy in self.policies.values():
+            if not isinstance(policy.distribution, SquashedGaussian):
+                self._refuse_gaussian_settings()
 
     def explores_uniformly(self, num_env_steps: int) -> bool:
         if self._exploring.random_timesteps is not None:
             return super().explores_uniformly(num_env_steps)
         # A resumed run that refills its buffer does so with what it has learned.
-        starting = not self.num_updates and not self.learning_has_started
+        starting = not self.num_updates and not self.experience.is_enough
         # Of later steps than those so far: whether they will be of the warm-up, too.
         warm_up = self.config.num_steps_sampled_before_learning_starts
         in_time = num_env_steps <= max(self.num_env_steps_sampled, warm_up)
@@ -302,20 +294,17 @@ class SAC(OffPolicy):
             columns["noise"], columns["next_noise"] = noise.to(policy.device)
         return columns
 
-    def make_loss(self, module_id: str) -> LossFn:
-        distribution = self.policies[module_id].distribution
-        target: Any = self.learners[module_id].targets["critic"].network
-        entropy = self.config.target_entropy
-        target_entropy = auto_entropy(self.policies[module_id]) if entropy == "auto" else entropy
+    @classmethod
+    def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
+        policy, entropy = worker.policies[module_id], worker.config.target_entropy
+        distribution = policy.distribution
+        target: Any = worker.learners[module_id].targets["critic"].network
+        goal = auto_entropy(policy) if entropy == "auto" else float(entropy)
         if isinstance(distribution, SquashedGaussian):
-            return lambda module, batch: sac_loss(
-                module, target, batch, distribution, float(target_entropy)
-            )
-        self._refuse_gaussian_settings()
-        has_mask = self.policies[module_id].observations.preprocessor.spec.num_mask > 0
+            return partial(sac_loss, target=target, distribution=distribution, target_entropy=goal)
+        has_mask = policy.observations.preprocessor.spec.num_mask > 0
         of_legal = entropy == "auto" and has_mask  # of as many actions as each row allows
-        goal = None if of_legal else float(target_entropy)
-        return lambda module, batch: discrete_sac_loss(module, target, batch, goal)
+        return partial(discrete_sac_loss, target=target, target_entropy=None if of_legal else goal)
 
     def _refuse_gaussian_settings(self) -> None:
         """Refuse what would be ignored where actions are discrete."""
@@ -337,8 +326,8 @@ def auto_entropy(policy: Policy) -> float:
 
 def sac_loss(
     module: SoftActorCritic,
-    target: QFunctions,
     batch: Batch,
+    target: QFunctions,
     distribution: SquashedGaussian,
     target_entropy: float,
 ) -> tuple[Tensor, Metrics]:
@@ -349,10 +338,10 @@ def sac_loss(
 
     Args:
         module: Is trained.
-        target: Slow copy of the Q-functions.
         batch: features, actions in (-1, 1), rewards (n-step sums), discounts (gamma^n, 0 after a
             terminal state), next_features, weights (importance), noise and next_noise (standard
             normal), `[B, …]`.
+        target: Slow copy of the Q-functions.
         distribution: Of the actions.
         target_entropy: Entropy that alpha is steered to, nats.
 
@@ -379,14 +368,14 @@ def sac_loss(
 
 
 def discrete_sac_loss(
-    module: SoftActorCritic, target: QFunctions, batch: Batch, target_entropy: float | None
+    module: SoftActorCritic, batch: Batch, target: QFunctions, target_entropy: float | None
 ) -> tuple[Tensor, Metrics]:
     """Return the three losses with expectations over actions as sums (Christodoulou, 2019).
 
     Args:
         module: Is trained.
-        target: Slow copy of the Q-functions.
         batch: As for `sac_loss`, with actions `[B]` and no noise.
+        target: Slow copy of the Q-functions.
         target_entropy: Entropy that alpha is steered to, nats; None: a share of the greatest one
             over the actions that each row allows.
 

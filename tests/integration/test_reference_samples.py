@@ -563,7 +563,7 @@ def test_a_buffer_in_a_checkpoint_is_taken(tmp_path: Path) -> None:
     with config.build() as algo, without.build() as again:
         algo.train()
         again.restore(algo.save(str(tmp_path)))
-        assert len(again.replays["default_policy"]) == len(algo.replays["default_policy"]) > 0
+        assert len(again.experience["default_policy"]) == len(algo.experience["default_policy"]) > 0
 
 
 def test_rainbow() -> None:

@@ -68,11 +68,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.errors",
         "trainables.core.config",
     ),
-    "trainables.runtime.replay": (
-        "trainables.core.errors",
-        "trainables.core.data",
-        "trainables.core.config",
-    ),
     "trainables.core.policy": (
         "trainables.core.errors",
         "trainables.core.callables",
@@ -115,6 +110,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.distributions",
         "trainables.core.networks",
         "trainables.core.policy",
+    ),
+    "trainables.runtime.replay": (
+        "trainables.core.errors",
+        "trainables.core.data",
+        "trainables.core.config",
+        "trainables.core.learning",
     ),
     "trainables.runtime.callbacks": (
         "trainables.core.errors",

@@ -108,16 +108,20 @@ class TensorMeans:
         self._names: list[str] = []
         self._last: dict[str, float] = {}
 
-    def add(self, scalars: dict[str, Tensor]) -> None:
-        """Take in the scalars of one update, always the same ones."""
-        self._names = list(scalars)
-        self._scalars += scalars.values()  # summed up later, in one operation for all updates
+    def add(self, names: list[str], scalars: Tensor) -> None:
+        """Take in the scalars of some updates.
+
+        Args:
+            names: Names of the scalars, always the same ones.
+            scalars: Their values in each update, `[num_updates, len(names)]`.
+        """
+        self._names = names
+        self._scalars.append(scalars)  # summed up later, in one operation for all updates
 
     def take(self) -> dict[str, float]:
         """Return means since the last call."""
         if self._scalars:
-            values = torch.stack([scalar.reshape(()) for scalar in self._scalars]).double()
-            means = values.view(-1, len(self._names)).mean(0).tolist()
+            means = torch.cat(self._scalars).double().mean(0).tolist()
             self._last = dict(zip(self._names, means, strict=True))
             self._scalars = []
         return dict(self._last)

@@ -130,13 +130,13 @@ def test_double_q_lets_the_online_network_choose_and_the_target_network_rate() -
     online, target = tabular([[0.0, 0.0], [5.0, 1.0]]), tabular([[9.0, 9.0], [2.0, 7.0]])
     batch = steps((0, 0, 1.0, 0.5, 1))
     for options, rated in ((DOUBLE, 2.0), (PLAIN, 7.0)):
-        _, metrics = dqn_loss(online, target, batch, options)
+        _, metrics = dqn_loss(online, batch, target, options)
         assert metrics["priorities"].item() == pytest.approx(1 + 0.5 * rated)
 
 
 def test_a_discount_of_zero_does_not_bootstrap() -> None:
     online, target = tabular([[1.0, 2.0], [0.0, 0.0]]), tabular([[0.0, 0.0], [1e6, 1e6]])
-    _, metrics = dqn_loss(online, target, steps((0, 1, 3.0, 0.0, 1)), DOUBLE)
+    _, metrics = dqn_loss(online, steps((0, 1, 3.0, 0.0, 1)), target, DOUBLE)
     assert metrics["priorities"].item() == pytest.approx(abs(2 - 3))
 
 
@@ -148,7 +148,7 @@ def test_losses_of_td_errors_a_half_three_and_one(loss_fn: str, losses: list[flo
     online, target = tabular([[0.5, 3.0], [-1.0, 0.0]]), tabular([[0.0, 0.0], [0.0, 0.0]])
     weights = [1.0, 0.5, 0.25]
     batch = steps((0, 0, 0.0, 0.9, 1), (0, 1, 0.0, 0.9, 1), (1, 0, 0.0, 0.9, 0), weights=weights)
-    loss, metrics = dqn_loss(online, target, batch, DQNOptions(True, loss_fn))
+    loss, metrics = dqn_loss(online, batch, target, DQNOptions(True, loss_fn))
     assert loss.item() == pytest.approx(np.dot(losses, weights) / 3)
     assert metrics["priorities"].tolist() == [0.5, 3.0, 1.0]  # without the weights
     assert metrics["q_mean"].item() == pytest.approx((0.5 + 3 - 1) / 3)
@@ -163,7 +163,7 @@ def test_where_returns_are_random_huber_has_another_fixed_point() -> None:
     batch = steps(*[(0, 0, reward, 0.0, 1) for reward in (10.0, 0.0, 0.0, 0.0, 0.0)])
     for loss_fn, fixed_point in (("mse", 2.0), ("huber", 0.25)):
         online = tabular([[fixed_point, 0.0], [0.0, 0.0]])
-        loss, _ = dqn_loss(online, online, batch, DQNOptions(True, loss_fn))
+        loss, _ = dqn_loss(online, batch, online, DQNOptions(True, loss_fn))
         loss.backward()
         head: Any = online.advantage[0]
         assert head.weight.grad.abs().max() < 1e-6
@@ -234,7 +234,7 @@ def test_loss_priorities_and_gradient_equal_the_slow_ones(
     options = {"num_atoms": num_atoms, "v_min": -3, "v_max": 3, "dueling": dueling}
     online, target, batch = network(0, **options), network(1, **options), random_batch()
     target.requires_grad_(True)  # as if a learner had forgotten to freeze it
-    loss, metrics = dqn_loss(online, target, batch, DQNOptions(double, "mse"))
+    loss, metrics = dqn_loss(online, batch, target, DQNOptions(double, "mse"))
     targets = slow_targets(online, target, batch, double)
     expected, priorities = slow_loss(online, targets, batch)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)

@@ -12,6 +12,7 @@ from fakes import EndlessEnv
 
 from trainables import DQN, SAC, DQNConfig
 from trainables.core.config.resolved import exact
+from trainables.runtime.replay.replayed import Replayed
 
 TINY: dict[str, Any] = {
     "env": EndlessEnv,
@@ -106,26 +107,25 @@ def test_learning_may_start_at_once() -> None:
 def test_each_module_has_the_updates_that_are_due_for_its_own_steps() -> None:
     """Intensity and batch size are 8: an update for each step."""
     with DQN(TINY) as algo:
-        for attribute in ("policies", "replays", "_update_clocks"):
-            of_modules = getattr(algo, attribute)
-            of_modules["other"] = deepcopy(of_modules["default_policy"])
-        while not algo.learning_has_started:
+        stores = {m: deepcopy(algo.experience["default_policy"]) for m in ("one", "other")}
+        experience = Replayed(algo.config, stores, row_bytes=4)
+        while not experience.is_enough:
             rollout = algo.sample()["default_policy"]
-            algo.remember({"default_policy": rollout, "other": rollout})
-        algo.replays["other"].reseed(np.random.SeedSequence(5))
-        due = {"default_policy": 3, "other": 1}
-        drawn = [module_id for module_id, _ in algo.replayed(due)]
-        assert drawn == ["default_policy"] * 3 + ["other"]
-        before = algo.replays["default_policy"].num_added
-        new_steps = algo.remember({"default_policy": rollout, "other": rollout})
-        assert set(new_steps) == {"default_policy", "other"}
-        assert new_steps["default_policy"] == algo.replays["default_policy"].num_added - before
+            experience.add({"one": rollout, "other": rollout})
+        experience.reseed(np.random.SeedSequence(5))
+        drawn = dict(experience.draws({"one": 3, "other": 1}, beta=1.0))
+        assert {m: d.num_batches for m, d in drawn.items()} == {"one": 3, "other": 1}
+        before = experience["one"].num_added
+        steps = int(rollout.valid.sum())
+        assert experience.add({"one": rollout}) == {"one": steps}
+        assert experience["one"].num_added - before == steps
+        assert experience["other"].num_added == before
 
 
 def test_importance_weights_follow_the_schedule_of_beta() -> None:
     buffer = {"type": "PrioritizedReplayBuffer", "beta": [[0, 0.5], [1000, 1.0]], "capacity": 1000}
     with DQN(TINY | {"replay_buffer_config": buffer}) as algo:
-        replay = algo.replays["default_policy"]
+        replay = algo.experience["default_policy"]
         betas = record(replay, "sample", lambda *_, beta, **__: beta)
         for _ in range(30):
             algo.training_step()
@@ -250,9 +250,9 @@ def test_a_mutated_setting_reaches_the_running_algorithm() -> None:
         algo.reset_config(new)
         algo.set_state(state)
         learner = algo.learners["default_policy"]
-        replay, policy = algo.replays["default_policy"], algo.get_policy()
+        replay, policy = algo.experience["default_policy"], algo.get_policy()
         taus = record(learner, "update_target", lambda name, tau: tau)
-        drawn = record(algo, "learn", lambda module_id, batch: dict(batch))
+        drawn = record(learner, "update_step", lambda batch, *_: dict(batch))
         for _ in range(20):
             algo.training_step()
         assert algo.num_env_steps_sampled == 60 and algo.num_updates == 20 + 2 * 20

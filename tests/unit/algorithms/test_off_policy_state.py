@@ -62,7 +62,8 @@ def test_with_the_buffer_a_restored_run_goes_on_to_the_bit(algorithm: Any, tmp_p
             assert torch.equal(target_of(restored), target_of(whole))
             assert_equal_weights(restored, whole)
             drawn = [
-                algo.replays["default_policy"].sample(64, gamma=0.9) for algo in (whole, restored)
+                algo.experience["default_policy"].sample(64, gamma=0.9)
+                for algo in (whole, restored)
             ]
             for name, column in drawn[0].items():
                 assert torch.equal(column, drawn[1][name]), name
@@ -81,7 +82,7 @@ def test_without_it_training_goes_on_after_a_refill_and_says_so_once(
     with caplog.at_level(logging.WARNING, "trainables"):
         restored = Algorithm.from_checkpoint(tmp_path / "c")
         with restored as algo:
-            assert algo.replays["default_policy"].num_steps == 0
+            assert algo.experience["default_policy"].num_steps == 0
             while algo.num_env_steps_sampled < steps + 47:  # a round more may start to learn
                 algo.training_step()
                 assert algo.num_updates == number
@@ -111,7 +112,7 @@ def test_restoring_in_place_without_the_buffer_forgets_the_old_one(tmp_path: Any
         saved = algo.save(str(tmp_path / "c"))
         algo.train()
         algo.restore(saved)
-        assert algo.replays["default_policy"].num_steps == 0
+        assert algo.experience["default_policy"].num_steps == 0
 
 
 def as_trial(algo: Any, trial_id: str) -> Any:
@@ -139,7 +140,7 @@ def test_a_clone_has_the_donors_buffer_and_draws_of_its_own(algorithm: Any) -> N
     with as_trial(algorithm(settings), "donor") as donor, as_trial(algorithm(settings), "b") as b:
         donor.train()
         b.set_state(donor.get_state())
-        mine, theirs = (algo.replays["default_policy"] for algo in (b, donor))
+        mine, theirs = (algo.experience["default_policy"] for algo in (b, donor))
         assert mine.num_steps == theirs.num_steps > 50
         ids = [replay.sample(100, gamma=0.9)["ids"] for replay in (mine, theirs)]
         assert not torch.equal(*ids)

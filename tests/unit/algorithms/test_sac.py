@@ -183,9 +183,9 @@ def test_one_backward_pass_equals_three_separate_ones(discrete: bool, twin_q: bo
     module, target, distribution = make_module(discrete, twin_q=twin_q)
     batch = random_batch(discrete)
     if discrete:
-        loss, metrics = discrete_sac_loss(module, target, batch, TARGET_ENTROPY)
+        loss, metrics = discrete_sac_loss(module, batch, target, TARGET_ENTROPY)
     else:
-        loss, metrics = sac_loss(module, target, batch, distribution, TARGET_ENTROPY)
+        loss, metrics = sac_loss(module, batch, target, distribution, TARGET_ENTROPY)
     slow = slow_discrete_losses if discrete else slow_losses
     rows = [slow(module, target, batch, row) for row in range(30)]
     means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
@@ -238,7 +238,7 @@ def test_soft_target_value_by_hand() -> None:
         "discounts": torch.tensor([0.9, 0.9**3, 0.0]),  # one step, three steps, a terminal state
         "weights": torch.tensor([1.0, 0.5, 1.0]),
     }
-    _, metrics = discrete_sac_loss(module, target, batch, 0.4)
+    _, metrics = discrete_sac_loss(module, batch, target, 0.4)
     targets = [2 + discount * (2 + 0.5 * math.log(2)) for discount in (0.9, 0.9**3, 0)]
     assert metrics["priorities"].tolist() == pytest.approx(targets)
     loss = sum(w * y**2 for w, y in zip((1, 0.5, 1), targets, strict=True)) / 3  # 2 x one half
@@ -291,7 +291,7 @@ def test_actor_climbs_q_and_entropy() -> None:
             last.weight.zero_()
             last.bias.copy_(torch.tensor(logits))
         module.zero_grad()
-        discrete_sac_loss(module, module.critic, batch, 0.1)[0].backward()
+        discrete_sac_loss(module, batch, module.critic, 0.1)[0].backward()
         assert (last.bias.grad[0] < 0) == first_gains
         assert last.bias.grad.sum().abs() < 1e-6
 

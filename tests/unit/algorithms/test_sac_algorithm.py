@@ -95,7 +95,7 @@ def test_actions_of_every_shape(shape: tuple[int, ...]) -> None:
         TINY | {"env_config": {"shape": shape}, "num_steps_sampled_before_learning_starts": 20}
     ) as algo:
         run(algo, 40)
-        drawn = algo.replays["default_policy"].sample(4, gamma=0.9)
+        drawn = algo.experience["default_policy"].sample(4, gamma=0.9)
         batch = algo.prepare(algo.get_policy(), drawn)
         value = algo.get_policy().value(np.ones((2, 1), np.float32))
     assert value.shape == (2,)
@@ -108,7 +108,7 @@ def test_actions_of_every_shape(shape: tuple[int, ...]) -> None:
 def prepared(**settings: Any) -> tuple[dict[str, Tensor], Policy]:
     with SAC(TINY | settings) as algo:
         run(algo, 30)
-        drawn = algo.replays["default_policy"].sample(500, gamma=0.9)
+        drawn = algo.experience["default_policy"].sample(500, gamma=0.9)
         return algo.prepare(algo.get_policy(), drawn), algo.get_policy()
 
 
@@ -147,7 +147,7 @@ def test_each_rate_moves_its_own_group(moving: str) -> None:
 
 def test_rates_are_lr_where_they_are_not_given_and_may_be_schedules() -> None:
     settings = {"lr": 2e-3, "critic_lr": [[0, 1e-2], [100, 0.0]], "alpha_lr": 0.0}
-    with SAC(TINY | settings) as algo:
+    with SAC(TINY | settings | {"num_steps_sampled_before_learning_starts": 20}) as algo:
         run(algo, 50)
         assert algo.learning_rates() == {"actor": 2e-3, "critic": 5e-3, "alpha": 0.0}
         optimizer = algo.learners["default_policy"].optimizer

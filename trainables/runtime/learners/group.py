@@ -16,7 +16,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
-from trainables.core.learning.learner import Learner
+from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.policy.policy import Policy
@@ -41,6 +41,7 @@ class LearnerWorker:
         resolved: What the settings mean, see `AlgorithmConfig.resolve`.
         generator: The stream of the permutations that make minibatches, and of what losses draw:
             on the CPU, so that its numbers are the same whatever the device.
+        losses: Those that an algorithm makes once, by module id.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class LearnerWorker:
         for of_module in self.parts.values():
             for part in of_module.values():
                 part.learner.ranks, part.generator = ranks, self.generator
+        self.losses: dict[str, LossFn] = {}
 
     @property
     def rank(self) -> int:

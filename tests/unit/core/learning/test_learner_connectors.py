@@ -163,7 +163,7 @@ def test_replay_holds_what_the_connectors_made() -> None:
     dqn = config(DQNConfig, clip_rewards=0.5).training(num_steps_sampled_before_learning_starts=16)
     with dqn.reporting(min_sample_timesteps_per_iteration=64).build() as algorithm:
         assert algorithm.train()["episode_return_mean"] == 4.0
-        batch = algorithm.replays["default_policy"].sample(32, 1, gamma=0.9, n_step=(1, 1))
+        batch = algorithm.experience["default_policy"].sample(32, 1, gamma=0.9, n_step=(1, 1))
         assert batch["rewards"].unique().tolist() == [1.5]
 
 

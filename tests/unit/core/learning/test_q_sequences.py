@@ -141,7 +141,7 @@ def drawn_batch(num_sequences: int = 2) -> Batch:
 def gradient(drawn: Batch, options: dict[str, Any]) -> Tensor:
     online, target = network(1, **options), network(2, **options)
     batch = q_sequences(drawn, drawn["obs"], SHAPE, GAMMA)
-    loss, _ = dqn_loss(online, target, batch, OPTIONS)
+    loss, _ = dqn_loss(online, batch, target, OPTIONS)
     parts = torch.autograd.grad(loss, list(online.parameters()))
     return torch.cat([part.flatten() for part in parts])
 
@@ -174,7 +174,7 @@ def test_the_loss_is_that_of_acting_step_by_step(double_q: bool) -> None:
     expected = torch.stack(errors).square().mean()
     batch = q_sequences(drawn, drawn["obs"], SHAPE, GAMMA)
     options = OPTIONS._replace(double_q=double_q)
-    loss, metrics = dqn_loss(online, target, batch, options)
+    loss, metrics = dqn_loss(online, batch, target, options)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
     assert len(metrics["priorities"]) == 7
 

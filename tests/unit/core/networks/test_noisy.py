@@ -143,14 +143,15 @@ def test_online_and_target_network_draw_their_own_noise_for_every_update() -> No
     }
     seen: list[Tensor] = []
     with DQN(settings) as algo:
-        learner, learn = algo.learners["default_policy"], algo.learn
+        learner = algo.learners["default_policy"]
+        update_step = learner.update_step
 
-        def recording(module_id: str, batch: Any) -> None:
+        def recording(*args: Any) -> Any:
             for net in (learner.module, learner.targets["q"].network):
                 seen.append(net.advantage[0].eps_in.clone())  # type: ignore[union-attr, index]
-            learn(module_id, batch)
+            return update_step(*args)
 
-        algo.learn = recording  # type: ignore[method-assign]
+        learner.update_step = recording  # type: ignore[method-assign]
         before = {k: v.copy() for k, v in algo.get_weights()["default_policy"].items()}
         for _ in range(12):
             metrics = algo.training_step()

@@ -227,7 +227,7 @@ def test_q_of_illegal_actions_is_never_the_greatest(num_atoms: int, dueling: boo
         assert torch.equal(q_values == ILLEGAL, ~x[ACTION_MASK])
         assert q_values.argmax(-1).tolist()[1:3] == [0, 2]
         for double_q in (False, True):
-            loss, metrics = dqn_loss(network, network, batch, DQNOptions(double_q, "mse"))
+            loss, metrics = dqn_loss(network, batch, network, DQNOptions(double_q, "mse"))
             loss.backward()
             assert loss.isfinite() and all(v.isfinite().all() for v in metrics.values())
         assert head.bias.grad.isfinite().all()
@@ -253,7 +253,7 @@ def test_discrete_sac_is_over_the_legal_actions() -> None:
     columns = {name: torch.ones(6) for name in ("rewards", "discounts", "weights")}
     actions = torch.tensor([0, 2, 0, 2, 0, 2])
     batch: Any = {"features": x, "next_features": x, "actions": actions, **columns}
-    loss, metrics = discrete_sac_loss(module, target, batch, None)
+    loss, metrics = discrete_sac_loss(module, batch, target, None)
     vector = x[VECTOR]
     plain_batch: Any = {
         "features": vector,
@@ -262,7 +262,7 @@ def test_discrete_sac_is_over_the_legal_actions() -> None:
         **columns,
     }
     expected, plain_metrics = discrete_sac_loss(
-        plain, plain_target, plain_batch, 0.89 * torch.tensor(2.0).log().item()
+        plain, plain_batch, plain_target, 0.89 * torch.tensor(2.0).log().item()
     )
     torch.testing.assert_close(loss, expected)
     for name, value in metrics.items():

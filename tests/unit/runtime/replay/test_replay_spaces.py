@@ -143,7 +143,7 @@ def test_an_algorithm_resumes_with_a_buffer_of_records(tmp_path: Path, config: A
     )
     assert one == other and "replay/num_steps" in one
     assert results[0]["num_updates_lifetime"] > first["num_updates_lifetime"] > 0
-    policy, replay = original.get_policy(), original.replays["default_policy"]
+    policy, replay = original.get_policy(), original.experience["default_policy"]
     drawn = replay.sample(4, gamma=0.9)
     features = tree_of(original.prepare(policy, drawn), "features")
     assert isinstance(features, dict) and features["image"].dtype == torch.uint8

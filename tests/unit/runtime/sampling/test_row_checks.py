@@ -119,7 +119,7 @@ def test_neither_weights_nor_filter_nor_replay_are_touched(config_class: Any, wh
         for name, weight in before["weights"].items():
             np.testing.assert_array_equal(weight, after["weights"][name])
         assert str(before.get("filter")) == str(after.get("filter"))
-        assert config_class is PPOConfig or algorithm.replays["default_policy"].num_steps == 0
+        assert config_class is PPOConfig or algorithm.experience["default_policy"].num_steps == 0
 
 
 @pytest.mark.parametrize(("what", "at"), [("reward", 4), ("reward", 2), ("where", 1)])

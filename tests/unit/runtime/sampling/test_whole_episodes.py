@@ -277,5 +277,5 @@ def test_whole_episodes_may_be_longer_than_the_replay_buffer(model: dict[str, An
     )
     with DQN(settings) as algo:
         result = algo.train()
-        assert algo.num_updates > 0 and algo.replays["default_policy"].num_steps <= 40
+        assert algo.num_updates > 0 and algo.experience["default_policy"].num_steps <= 40
     assert result["num_env_steps_sampled_lifetime"] >= 300

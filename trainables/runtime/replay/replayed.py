@@ -1,0 +1,229 @@
+"""`Replayed`: the experience of every module, and the draws of it that are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainables.core.config.off_policy import OffPolicyConfig
+from trainables.core.config.resolved import SequenceShape
+from trainables.core.data.batch import Batch, Rollout
+from trainables.core.data.per_module import from_store, to_store
+from trainables.core.errors import ConfigError
+from trainables.core.learning.drawn import Drawn
+from trainables.core.learning.schedules import Clock
+from trainables.runtime.replay.experience import Experience, GrowingExperience
+
+# Batches that are drawn and gathered at once. More would save nothing, and priorities that one
+# update changes are seen by the next draw only.
+_BATCHES_AT_ONCE = 16
+_BYTES_AT_ONCE = 256 * 2**20  # of observations and features
+_MAX_IDLE_REFILLS = 3
+_MAX_DRAWS = 100
+
+
+class Replayed(Mapping[str, Experience]):
+    """Experience by module id.
+
+    Args:
+        config: The algorithm's config.
+        stores: The experience of each module.
+        row_bytes: Bytes of the widest observation and its features.
+        grows: Whether what is sampled is added. Else a round of training is an update.
+    """
+
+    def __init__(
+        self,
+        config: OffPolicyConfig,
+        stores: Mapping[str, Experience],
+        row_bytes: int,
+        *,
+        grows: bool = True,
+    ):
+        self._config, self._resolved = config, config.resolve()
+        self._stores = dict(stores)
+        # By rounds: an update for each, whatever is sampled in it.
+        self._by_rounds = config.training_intensity is None or not grows
+        self._clocks = {m: Clock(config.updates_per_env_step) for m in self._stores}
+        shape = self._resolved.sequences
+        rows = config.total_train_batch_size
+        if shape is not None:
+            rows = self._resolved.num_sequences * (shape.num_rows + 1)
+        self._batches_at_once = max(
+            1, min(_BATCHES_AT_ONCE, _BYTES_AT_ONCE // (2 * rows * row_bytes))
+        )
+        # By module id, the updates at its last refill, and how many in a row none came between.
+        self._refills: dict[str, list[int]] = {m: [-1, 0] for m in self._stores}
+
+    def __getitem__(self, module_id: str) -> Experience:
+        return self._stores[module_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stores)
+
+    def __len__(self) -> int:
+        return len(self._stores)
+
+    @property
+    def num_steps(self) -> int:
+        """Rows that can be drawn."""
+        return sum(store.num_steps for store in self._stores.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes."""
+        return sum(store.nbytes for store in self._stores.values())
+
+    def add(self, rollouts: Mapping[str, Rollout]) -> dict[str, int]:
+        """Store what was sampled.
+
+        Returns:
+            How many of the steps updates are due for, by module id: none of those that only fill
+            the store, which are not made up for later.
+        """
+        starts = self._config.num_steps_sampled_before_learning_starts
+        whole_episodes = self._config.batch_mode == "complete_episodes"
+        num_new_steps = {}
+        for module_id, rollout in rollouts.items():
+            store = self._stores[module_id]
+            before = max(starts, store.num_added)
+            growing: GrowingExperience = store  # type: ignore[assignment]  # who samples has these
+            if whole_episodes:
+                growing.add_episodes(rollout)
+            else:
+                growing.add(rollout)
+            num_new_steps[module_id] = max(0, store.num_added - before)
+        return num_new_steps
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether every module has enough to learn from."""
+        starts = self._config.num_steps_sampled_before_learning_starts
+        shape = self._resolved.sequences
+        return all(
+            store.num_added >= max(1, starts)
+            and (shape is None or store.num_sequences(shape.num_rows) > 0)
+            for store in self._stores.values()
+        )
+
+    def draws(self, num_new_steps: Mapping[str, int], beta: float) -> Iterator[tuple[str, Drawn]]:
+        """Yield a module's id and the batches of updates that are due, several at once.
+
+        What an update changes, as priorities, is seen by draws after it.
+
+        Args:
+            num_new_steps: What `add` returned.
+            beta: Exponent of the importance weights.
+        """
+        for module_id, num_steps in num_new_steps.items():
+            due = self._updates_due(module_id, num_steps)
+            while due:
+                count = min(due, self._batches_at_once)
+                due -= count
+                yield module_id, self.draw(module_id, count, beta)
+
+    def _updates_due(self, module_id: str, num_new_steps: int) -> int:
+        if not self.is_enough:
+            return 0
+        return 1 if self._by_rounds else self._clocks[module_id].advance(num_new_steps)
+
+    def draw(self, module_id: str, num_batches: int, beta: float) -> Drawn:
+        """Return so many batches of a module: of rows, or with a memory of sequences."""
+        config, resolved = self._config, self._resolved
+        shape, store = resolved.sequences, self._stores[module_id]
+        if shape is None:
+            size, steps = config.total_train_batch_size, resolved.n_steps
+            columns = store.sample(size, num_batches, gamma=config.gamma, n_step=steps, beta=beta)
+            return Drawn(columns, num_batches)
+        drawn = [self._sequences(store, shape) for _ in range(num_batches)]
+        batches = [batch for batch, _ in drawn]
+        if num_batches == 1:
+            return Drawn(batches[0], 1, [drawn[0][1]])
+        columns = {
+            name: torch.cat([batch[name] for batch in batches], int(not name.startswith("state/")))
+            for name in batches[0]
+        }
+        return Drawn(columns, num_batches, [count for _, count in drawn])
+
+    def _sequences(self, store: Experience, shape: SequenceShape) -> tuple[Batch, int]:
+        """Return sequences of which some row can be trained on, and how many of their rows can."""
+        resolved = self._resolved
+        trained = slice(shape.burn_in, shape.burn_in + shape.length)
+        for _ in range(_MAX_DRAWS):
+            drawn = store.sample_sequences(
+                resolved.num_sequences, shape.num_rows, n_step=resolved.n_steps
+            )
+            count = int(drawn["valid"][trained].sum())
+            if count:
+                return drawn, count
+        raise ConfigError(
+            f"no sequence of {shape.length} rows in the replay buffer holds a step to train on: "
+            "raise max_seq_len (model) or replay_buffer_config: capacity"
+        )
+
+    # ------------------------------------------------------------------ state
+
+    def reseed(self, seed: np.random.SeedSequence) -> None:
+        """Draw from other random streams from now on."""
+        children = seed.spawn(len(self._stores))
+        for store, child in zip(self._stores.values(), children, strict=True):
+            store.reseed(child)
+
+    def refill(self, num_updates: Mapping[str, int]) -> None:
+        """Start with nothing stored; refuse to do so again and again without an update between.
+
+        That is what a scheduler does to a trial that it pauses (HyperBand, or population-based
+        training with more trials than fit): it would sample for ever and learn nothing.
+
+        Args:
+            num_updates: Gradient steps so far by module id.
+
+        Raises:
+            ConfigError: naming what to set.
+        """
+        for module_id, (before, idle) in self._refills.items():
+            idle = idle + 1 if num_updates[module_id] == before else 0
+            self._refills[module_id] = [num_updates[module_id], idle]
+            if idle >= _MAX_IDLE_REFILLS:
+                raise ConfigError(
+                    f"store_buffer_in_checkpoints = False: this run was restored {idle + 1} times "
+                    "before its replay buffer was full enough for an update, as by a scheduler "
+                    "that pauses trials; set it to True"
+                )
+        for store in self._stores.values():
+            store.clear()
+
+    def get_progress(self) -> dict[str, Any]:
+        """Return how far updates are, which is small and belongs to every checkpoint."""
+        return {
+            "refills": to_store(self._refills),
+            "update_clock": to_store({m: clock.get_state() for m, clock in self._clocks.items()}),
+        }
+
+    def set_progress(self, state: Mapping[str, Any]) -> None:
+        """Take over `get_progress`'s."""
+        refills = from_store(state["refills"], self._stores)
+        self._refills = {module_id: list(pair) for module_id, pair in refills.items()}
+        for module_id, clock in from_store(state["update_clock"], self._stores).items():
+            self._clocks[module_id].set_state(clock)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a copy of what is stored, by module id."""
+        return {module_id: store.get_state() for module_id, store in self._stores.items()}
+
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise what `set_state` would raise, and change nothing."""
+        for module_id, store in self._stores.items():
+            store.check_state(state[module_id])
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take over `get_state`'s.
+
+        Raises:
+            ConfigError: if something does not fit.
+        """
+        for module_id, store in self._stores.items():
+            store.set_state(state[module_id])
