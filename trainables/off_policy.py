@@ -403,6 +403,7 @@ def off_policy_update(
     num_rows = 0
     for number, batch in enumerate(_batches(worker, drawn, policy.device)):
         num_rows += len(batch["actions"])
+        batch = worker.with_parts(module_id, batch)
         algorithm.draw_noise(worker, module_id)
         metrics = learner.update_step(batch, loss_fn)
         new = metrics.pop("priorities")
