@@ -21,6 +21,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.q_sequences import q_sequences
+from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.schedules import Clock
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.networks.state import state_arrays
@@ -210,7 +211,7 @@ class OffPolicy(Algorithm):
             )
             self._take_in(module_id, ids, learned)
             self._num_updates[module_id] += drawn.num_batches
-            self.num_env_steps_trained += learned.num_rows
+            self.num_env_steps_trained += sum(drawn.num_rows)
 
     def _take_in(self, module_id: str, ids: Tensor, learned: Learned) -> None:
         """Set new priorities, and keep what is reported."""
@@ -359,20 +360,18 @@ class UpdatePlan(NamedTuple):
 
 @dataclass
 class Learned:
-    """What came of updates.
+    """What came of updates, over all learners.
 
     Attributes:
         names: Names of the reported scalars.
         scalars: Their values in each update, `[num_updates, len(names)]`.
         priorities: New ones of the rows of each update, `[num_updates, B]`; None if none are kept.
-        num_rows: Rows that were trained on.
         exploration: What exploring means from now on, as far as updates have changed it.
     """
 
     names: list[str]
     scalars: Tensor
     priorities: Tensor | None
-    num_rows: int
     exploration: dict[str, float]
 
 
@@ -387,42 +386,86 @@ def off_policy_update(
 
     Args:
         worker: What is trained.
-        drawn: Batches, with what `OffPolicy.prepare` makes of them.
+        drawn: Batches, with what `OffPolicy.prepare` makes of them; of several learners each has
+            its rows of every batch.
         module_id: Which module they are of.
         algorithm: Says what the loss is, and draws the noise of networks.
         plan: What is known before.
     """
-    policy, learner = worker.policies[module_id], worker.learners[module_id]
+    policy, learner, ranks = worker.policies[module_id], worker.learners[module_id], worker.ranks
     learner.set_lr(plan.rates)
     if module_id not in worker.losses:
         worker.losses[module_id] = algorithm.make_loss(worker, module_id)
     loss_fn, prioritized = worker.losses[module_id], worker.resolved.replay.prioritized
     steps: list[Metrics] = []
     priorities: list[Tensor] = []
+    shares: list[float] = []
     exploration: dict[str, float] = {}
-    num_rows = 0
     for number, batch in enumerate(_batches(worker, drawn, policy.device)):
-        num_rows += len(batch["actions"])
-        batch = worker.with_parts(module_id, batch)
+        share = None
+        if ranks.size > 1:
+            share = len(batch["actions"]) / drawn.num_rows[number]
+            shares.append(share)
+            if not share:
+                batch = _with_a_row(batch)
+        batch = worker.with_parts(module_id, batch, share)
         algorithm.draw_noise(worker, module_id)
-        metrics = learner.update_step(batch, loss_fn)
+        metrics = learner.update_step(batch, loss_fn, share)
         new = metrics.pop("priorities")
         if prioritized:
             priorities.append(new)
+        if module_id in worker.parts:
+            reported = worker.part_metrics(module_id).items()
+            metrics |= {n: torch.tensor(value, device=policy.device) for n, value in reported}
         steps.append(metrics)
         if (plan.first + number) % _ADAPTATION_INTERVAL == 0:
             exploration |= _adapted_exploration(policy, batch, worker)
         if plan.move_targets[number]:
             for name in learner.targets:
                 learner.update_target(name, worker.config.tau)
-    scalars = [scalar.reshape(()) for step in steps for scalar in step.values()]
-    return Learned(
-        list(steps[0]),
-        torch.stack(scalars).view(len(steps), -1),
-        torch.stack(priorities).cpu() if priorities else None,
-        num_rows,
-        exploration,
-    )
+    names = list(steps[0])
+    scalars = torch.stack([value.reshape(()) for step in steps for value in step.values()])
+    scalars = scalars.view(len(steps), -1)
+    rows = torch.stack(priorities) if priorities else None
+    if ranks.size > 1:
+        weights = torch.tensor(shares, device=scalars.device)[:, None]
+        scalars = _of_all_rows(names, scalars, weights, ranks)
+        if rows is not None:
+            rows = torch.cat(ranks.gather((rows / weights).T.contiguous())).T
+    return Learned(names, scalars, None if rows is None else rows.cpu(), exploration)
+
+
+def _of_all_rows(names: list[str], scalars: Tensor, shares: Tensor, ranks: Ranks) -> Tensor:
+    """Return what is reported of the rows of all ranks: means, but for the greatest Q.
+
+    What parts report, by names with a slash, is of all ranks as it is.
+
+    Args:
+        names: Names of the scalars.
+        scalars: Of this rank's rows, times their share, `[num_updates, len(names)]`.
+        shares: Of this rank in each update, `[num_updates, 1]`.
+        ranks: All of them.
+    """
+    parts = torch.stack(ranks.gather(torch.cat([scalars, shares], dim=1)))
+    whole, of_rank = parts[..., :-1].sum(0), parts[..., -1]
+    for i, name in enumerate(names):
+        if name == "q_max":
+            maxima = parts[..., i] / of_rank
+            whole[:, i] = maxima.masked_fill(of_rank == 0, -torch.inf).amax(0)
+        elif "/" in name:
+            whole[:, i] = parts[0, :, i]
+    return whole
+
+
+def _with_a_row(batch: Batch) -> Batch:
+    """Return a batch of sequences without valid rows with one row, which counts nothing.
+
+    A rank that has such a batch takes part in the sums of the others.
+    """
+    return {
+        name: column if len(column) else column.new_zeros((1, *column.shape[1:]))
+        for name, column in batch.items()
+    }
 
 
 def _batches(worker: LearnerWorker, drawn: Drawn, device: torch.device) -> Iterator[Batch]:
@@ -441,6 +484,7 @@ def _adapted_exploration(policy: Policy, batch: Batch, worker: LearnerWorker) ->
     if not isinstance(policy.explorer, ParameterNoise):
         return {}
     features = tree_of(batch, "features")
-    stddev = policy.explorer.adapted(policy.module, features, worker.generator)
+    gather = worker.ranks.gather
+    stddev = policy.explorer.adapted(policy.module, features, worker.generator, gather)
     policy.set_exploration(stddev=stddev)
     return {"stddev": stddev}

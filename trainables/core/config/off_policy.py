@@ -25,7 +25,7 @@ class ResolvedOffPolicy(Resolved):
         n_steps: Least and greatest number of steps of a return.
         sequence_length: Rows that a memory is trained on in one piece; 0 without one.
         sequences: What is drawn from the buffer instead of rows if the networks have a memory.
-        num_sequences: Sequences of one gradient step.
+        num_sequences: Sequences of one gradient step, over all learners.
         compile: What the `torch_compile_learner` settings say; None: losses are not compiled.
     """
 
@@ -55,7 +55,7 @@ class OffPolicyConfig(AlgorithmConfig):
     }
     optimizer_defaults: ClassVar[dict[str, Any]] = {"eps": 1e-8}
     uses_logp: ClassVar[bool] = False
-    one_learner: ClassVar[bool] = True
+    learners_share_slots: ClassVar[bool] = False  # but the rows of what is drawn
 
     replay_buffer_config: dict[str, Any] = setting(
         {}, "training", "the replay buffer, see ReplayBufferConfig"
@@ -128,12 +128,6 @@ class OffPolicyConfig(AlgorithmConfig):
 
     def validate(self) -> None:
         super().validate()
-        if self.num_learners:
-            raise ConfigError(
-                f"num_learners = {self.num_learners} is not possible with {self._algorithm()}: "
-                "each gradient step draws from the replay buffer in the trial's own process, and "
-                "new priorities must be back before the next draw; allowed: 0"
-            )
         capacity = self.resolve().replay.capacity
         needed = (self.get_rollout_fragment_length() + 1) * self.num_slots
         if capacity < needed:
@@ -196,7 +190,8 @@ class OffPolicyConfig(AlgorithmConfig):
             "n_steps": (low, high),
             "sequence_length": length,
             "sequences": self.sequence_shape(length, high),
-            "num_sequences": max(1, self.train_batch_size_per_learner // max(1, length)),
+            "num_sequences": max(1, self.train_batch_size_per_learner // max(1, length))
+            * max(1, self.num_learners),
             "compile": CompileOptions(backend, mode) if self.torch_compile_learner else None,
         }
 
@@ -226,7 +221,7 @@ class OffPolicyConfig(AlgorithmConfig):
         if self.training_intensity is None:
             return Fraction(1, self.get_rollout_fragment_length() * self.num_slots)
         resolved = self.resolve()
-        rows = self.train_batch_size_per_learner
+        rows = self.total_train_batch_size
         if resolved.sequence_length:
             rows = resolved.num_sequences * resolved.sequence_length
         return exact(self.training_intensity) / rows

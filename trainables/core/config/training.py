@@ -178,7 +178,8 @@ class TrainingSettings(SamplingSettings):
         check_variables(self)
         if not self.num_learners:
             refuse_given(self, "num_cpus_per_learner", "num_learners = 0: nothing learns in actors")
-        if self.needs_env and self.num_learners > self.num_slots:
+        shared = self.needs_env and self.learners_share_slots
+        if shared and self.num_learners > self.num_slots:
             raise ConfigError(
                 f"num_learners = {self.num_learners} is more than the {self.num_slots} environment "
                 "slots (num_env_runners x num_envs_per_env_runner) that they share: each needs one"
@@ -191,27 +192,20 @@ class TrainingSettings(SamplingSettings):
             )
 
 
-def check_gpus_per_learner(amount: Any, *, one_learner: bool) -> None:
+def check_gpus_per_learner(amount: Any) -> None:
     """Refuse more than one GPU for a learner, which computes on one: the others would be idle.
 
     Args:
         amount: Of `num_gpus_per_learner`, as it was given.
-        one_learner: The algorithm cannot have several.
 
     Raises:
         ConfigError: naming how several GPUs learn.
     """
     if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount <= 1:
         return
-    if one_learner:
-        several = "it has one learner, so one GPU at most; allowed: 0 to 1"
-    else:
-        several = (
-            f"for {amount:g} GPUs set num_learners={math.ceil(amount)} and num_gpus_per_learner=1"
-        )
     raise ConfigError(
         f"num_gpus_per_learner = {amount:g} (num_gpus) is not allowed: a learner computes on one "
-        f"GPU; {several}"
+        f"GPU; for {amount:g} GPUs set num_learners={math.ceil(amount)} and num_gpus_per_learner=1"
     )
 
 

@@ -13,6 +13,11 @@ from torch import Tensor
 from trainables.core.data.batch import Batch, as_tensor
 
 
+def sequence_axis(name: str) -> int:
+    """Return the axis of a column `[T, B, …]`, or of states `[B, …]`, that has the sequences."""
+    return int(not name.startswith("state/"))
+
+
 @dataclass(frozen=True)
 class Drawn:
     """Batches of one module, one after another in every column.
@@ -20,19 +25,18 @@ class Drawn:
     Attributes:
         columns: `[num_batches * size, …]`, or of sequences `[T, num_batches * size, …]`, and of
             these the states before their first rows, `[num_batches * size, …]`.
-        num_batches: As many gradient steps.
-        num_trained: Of sequences, the rows of each batch that are trained on, over all learners;
-            None of rows, which learners have equally many of.
+        num_rows: How many rows of each batch are trained on, over all learners.
+        are_sequences: Whether the batches are of sequences, for networks with a memory.
     """
 
     columns: Batch
-    num_batches: int
-    num_trained: list[int] | None = None
+    num_rows: list[int]
+    are_sequences: bool = False
 
     @property
-    def are_sequences(self) -> bool:
-        """Whether the batches are of sequences, for networks with a memory."""
-        return self.num_trained is not None
+    def num_batches(self) -> int:
+        """As many gradient steps."""
+        return len(self.num_rows)
 
     @property
     def batch_size(self) -> int:
@@ -73,7 +77,7 @@ class Drawn:
 
     def _axis(self, name: str) -> int:
         """Return the axis of a column that batches follow one another on."""
-        return int(self.are_sequences and not name.startswith("state/"))
+        return sequence_axis(name) if self.are_sequences else 0
 
     def __getstate__(self) -> dict[str, Any]:
         # Arrays: a tensor takes the whole storage that it is a view of along, and more time.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -233,16 +233,25 @@ class ParameterNoise(Explorer):
         return self._noisy(module, self._noise[1])
 
     @torch.inference_mode()
-    def adapted(self, module: PolicyModule, features: Any, generator: torch.Generator) -> float:
+    def adapted(
+        self,
+        module: PolicyModule,
+        features: Any,
+        generator: torch.Generator,
+        gather: Callable[[Tensor], list[Tensor]] | None = None,
+    ) -> float:
         """Return a greater sigma if actions with noise are too close to those without, else a less.
 
         Args:
             module: The learner's network.
             features: Features of replayed observations, `[B, …]`.
             generator: Random stream of the noise, which is drawn for this comparison.
+            gather: Returns the rows of all learners for those of this one; None if it is alone.
         """
         noisy = self._noisy(module, _draw_noise(module, generator))
         clean, perturbed = module.dist_inputs(features), noisy.dist_inputs(features)
+        if gather is not None:
+            clean, perturbed = torch.cat(gather(clean)), torch.cat(gather(perturbed))
         is_close = action_distance(self.distribution, clean, perturbed) <= self.target_distance
         return self.stddev * (_FACTOR if is_close else 1 / _FACTOR)
 

@@ -15,6 +15,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
@@ -132,6 +133,17 @@ class LearnerActor:
             return None, None
         return result, self._policy_states()
 
+    def begin(self, policies: dict[str, Any]) -> None:
+        """Take over the policies' states that a run starts with; targets start as what they follow.
+
+        Args:
+            policies: States by module id.
+        """
+        self.set_state({"policies": policies, "learner": None})
+        for learner in self.worker.learners.values():
+            for name in learner.targets:
+                learner.update_target(name, 1.0)
+
     def get_state(self) -> dict[str, Any]:
         """Return everything that another process goes on from."""
         return {"policies": self._policy_states(), "learner": _on_host(self.worker.get_state())}
@@ -168,7 +180,8 @@ def shares(data: Any, count: int) -> list[Any]:
 
     Args:
         data: A list, e.g. of references to rollouts: parts of it. Or a dict: its rollouts by
-            slots, its tensors by rows, dicts of these likewise.
+            slots, its tensors by rows, dicts of these likewise. Or what was drawn: each of its
+            batches by rows.
         count: Number of parts.
     """
     if count == 1:
@@ -176,6 +189,8 @@ def shares(data: Any, count: int) -> list[Any]:
     if isinstance(data, dict):
         split = {key: shares(part, count) for key, part in data.items()}
         return [{key: parts[i] for key, parts in split.items()} for i in range(count)]
+    if isinstance(data, Drawn):
+        return data.shares(count)
     if isinstance(data, Rollout):
         num_slots = data.rewards.shape[1]
         return [data.slots(a, b) for a, b in pairwise(_bounds(num_slots, count))]

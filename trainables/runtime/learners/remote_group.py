@@ -135,7 +135,7 @@ class RemoteLearnerGroup:
         """Wait for the learners; they begin with the weights of the trial's policies."""
         try:
             self._connect()
-            self._set_state({"policies": self._policy_states(), "learner": None})
+            self._ask("begin", (self._policy_states(),))
             self._state = self._ask("get_state", (), [1]).value
         except LearnersLost as error:
             raise LearnersLost(f"the learners cannot start: {error}") from error

@@ -13,7 +13,7 @@ from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
-from trainables.core.learning.drawn import Drawn
+from trainables.core.learning.drawn import Drawn, sequence_axis
 from trainables.core.learning.schedules import Clock
 from trainables.runtime.replay.experience import Experience, GrowingExperience
 
@@ -137,16 +137,15 @@ class Replayed(Mapping[str, Experience]):
         if shape is None:
             size, steps = config.total_train_batch_size, resolved.n_steps
             columns = store.sample(size, num_batches, gamma=config.gamma, n_step=steps, beta=beta)
-            return Drawn(columns, num_batches)
+            return Drawn(columns, [size] * num_batches)
         drawn = [self._sequences(store, shape) for _ in range(num_batches)]
-        batches = [batch for batch, _ in drawn]
-        if num_batches == 1:
-            return Drawn(batches[0], 1, [drawn[0][1]])
-        columns = {
-            name: torch.cat([batch[name] for batch in batches], int(not name.startswith("state/")))
-            for name in batches[0]
-        }
-        return Drawn(columns, num_batches, [count for _, count in drawn])
+        columns = drawn[0][0]
+        if num_batches > 1:
+            columns = {
+                name: torch.cat([batch[name] for batch, _ in drawn], sequence_axis(name))
+                for name in columns
+            }
+        return Drawn(columns, [num_rows for _, num_rows in drawn], are_sequences=True)
 
     def _sequences(self, store: Experience, shape: SequenceShape) -> tuple[Batch, int]:
         """Return sequences of which some row can be trained on, and how many of their rows can."""
