@@ -81,7 +81,7 @@ class OffPolicy(Algorithm):
 
     def training_step(self) -> dict[str, float]:
         exploration = self.set_exploration()
-        new_steps = self.experience.add(self.sample())
+        new_steps = self._gathered()
         rates = self.learning_rates()
         with self.timers("learn"):
             self.learn(new_steps, rates)
@@ -92,6 +92,12 @@ class OffPolicy(Algorithm):
             for name, rate in self.reported_rates(rates).items()
         }
         return {**exploration, **present}
+
+    def _gathered(self) -> dict[str, int]:
+        """Sample and store; returns the new steps that updates are due for, by module id."""
+        if not self.config.needs_env:
+            return dict.fromkeys(self.policies, 0)
+        return self.experience.add(self.sample())
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         self._num_updates = dict.fromkeys(self.policies, 0)
@@ -110,10 +116,12 @@ class OffPolicy(Algorithm):
             for (module_id, policy), child in zip(self.policies.items(), seeds, strict=True)
         }
         self.experience = Replayed(self.config, stores, self._row_bytes)
+        # Where a round is an update, whatever is sampled in it, targets count its steps.
+        self._counts_steps = self.config.training_intensity is None and self.config.needs_env
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
         frequency = self.config.target_network_update_freq
         rate = 1 / (self.config.updates_per_env_step * frequency) if frequency else Fraction(1)
-        if frequency and self.config.training_intensity is None:
+        if frequency and self._counts_steps:
             rate = Fraction(1, frequency)  # for each environment step of the round
         self._target_clocks = {m: Clock(rate) for m in self.policies}
         self._means = {m: TensorMeans() for m in self.policies}
@@ -234,7 +242,7 @@ class OffPolicy(Algorithm):
             num_updates: Updates to come.
             num_new_steps: Environment steps of this round, which count where a round is an update.
         """
-        units = num_new_steps if self.config.training_intensity is None else 1
+        units = num_new_steps if self._counts_steps else 1
         clock = self._target_clocks[module_id]
         return [clock.advance(units) > 0 for _ in range(num_updates)]
 

@@ -32,7 +32,6 @@ class Replayed(Mapping[str, Experience]):
         config: The algorithm's config.
         stores: The experience of each module.
         row_bytes: Bytes of the widest observation and its features.
-        grows: Whether what is sampled is added. Else a round of training is an update.
     """
 
     def __init__(
@@ -40,13 +39,11 @@ class Replayed(Mapping[str, Experience]):
         config: OffPolicyConfig,
         stores: Mapping[str, Experience],
         row_bytes: int,
-        *,
-        grows: bool = True,
     ):
         self._config, self._resolved = config, config.resolve()
         self._stores = dict(stores)
-        # By rounds: an update for each, whatever is sampled in it.
-        self._by_rounds = config.training_intensity is None or not grows
+        # By rounds: an update for each, whatever is sampled in it. Without an environment it is so.
+        self._by_rounds = config.training_intensity is None or not config.needs_env
         self._clocks = {m: Clock(config.updates_per_env_step) for m in self._stores}
         shape = self._resolved.sequences
         rows = config.total_train_batch_size
