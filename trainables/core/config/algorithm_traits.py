@@ -28,8 +28,6 @@ class AlgorithmTraits(TakesOlderNames):
     _custom_model_replaces: ClassVar[tuple[str, ...]] = ("fcnet_activation",)
     # Why it cannot train networks with a memory, if it cannot.
     without_memory: ClassVar[str | None] = None
-    # Whether several learners share out the slots of rollouts, of which each needs one.
-    learners_share_slots: ClassVar[bool] = True
     # Types of exploration that it can have, the first by default, and why it has no others.
     exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
     why_no_exploration: ClassVar[str] = "it learns from actions that its policy sampled"

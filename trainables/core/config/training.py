@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from trainables.core.config.entries import check_connectors
 from trainables.core.config.reference.defaults import refuse_given
@@ -26,6 +26,9 @@ from trainables.core.errors import ConfigError
 @dataclass(kw_only=True)
 class TrainingSettings(SamplingSettings):
     """Settings of learning, of where learners compute, and of a trial's resources."""
+
+    # Whether several learners share out the slots of rollouts, of which each needs one.
+    learners_share_slots: ClassVar[bool] = True
 
     gamma: float = setting(0.99, "training", "discount factor, gamma", ge=0, le=1)
     lr: float | list[Any] = setting(
