@@ -23,7 +23,7 @@ from trainables.core.learning.learner import LossFn
 from trainables.core.learning.minibatches import consecutive_ids, unrolled
 from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.returns import Estimation, standard_deviation
-from trainables.core.networks.modules import PolicyModule
+from trainables.core.networks.modules import PolicyModule, with_values
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     ADVANTAGE_STD,
@@ -312,8 +312,7 @@ def appo_update(
         policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
         rollout = worker.with_parts(module_id, rollout)
         [(group, target)] = learner.targets.items()
-        assert isinstance(target.network, PolicyModule)
-        batch = impact_batch(rollout, policy, target.network, estimation)
+        batch = impact_batch(rollout, policy, with_values(target.network), estimation)
         size = config.minibatch_size
         if policy.is_recurrent:
             size = fragments_per_step(config, rollout, worker.ranks)

@@ -23,7 +23,7 @@ from trainables.core.learning.advantages import (
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
-from trainables.core.networks.modules import ModuleOutput
+from trainables.core.networks.modules import ModuleOutput, with_values
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     ADVANTAGE_STD,
@@ -344,7 +344,7 @@ def policy_divergence(batch: Batch, policy: Policy, items_at_once: int | None = 
     parts = []
     for part in minibatches(batch, 1, items_at_once, None):
         here = {name: column.to(policy.device) for name, column in part.items()}
-        output, rows = unrolled(policy.module, here)
+        output, rows = unrolled(with_values(policy.module), here)
         parts.append(policy.distribution.kl(rows["dist_inputs"], output.dist_inputs))
     return torch.cat(parts).to(HOST)
 

@@ -10,9 +10,10 @@ One row a step, in the order of play: episodes that are played side by side alte
 - `action`, or `action/<path>`: what the environment was given.
 - `reward`, `terminated`, `truncated`: what it gave in return. `truncated` also where `--max-steps`
   cut the episode off.
-- `value`: the policy's value of the observation (of Q-learning the highest of its values).
+- `value`: the policy's value of the observation, if it learns one (DQN and SAC do not).
 - `logp`: log-probability (density) of the action before it was scaled for the environment.
-- `dist_inputs`: what parametrises the distribution of actions: logits, means and deviations.
+- `dist_inputs`: what parametrises the distribution of actions: logits, means and deviations; of
+  Q-learning the action values.
 
 An exported graph has no `logp`. The memory of recurrent policies is not in it. The schema's
 metadata hold under `tunescape` a JSON object: policy, algorithm, environment, seed, versions, and

@@ -203,7 +203,12 @@ def learned_value(algorithm: Any, terminates: bool, n_step: int, gamma: float = 
     with algorithm(TINY | settings) as algo:
         while algo.num_env_steps_sampled < 500:
             algo.training_step()
-        return float(algo.get_policy().value(np.ones((1, 1), np.float32)))
+        policy, features = algo.get_policy(), torch.ones(1, 1)
+        inputs = policy.module.dist_inputs(features)
+        if algorithm is DQN:
+            return float(inputs.max())
+        q_values = policy.module.q_values(features).amin(0)
+        return float((inputs.softmax(-1) * q_values).sum())
 
 
 def terminating_value(n_step: int, gamma: float = 0.8) -> float:

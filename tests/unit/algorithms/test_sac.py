@@ -15,6 +15,7 @@ from trainables.core.data.batch import Batch
 from trainables.core.data.features import FeatureSpec
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussian
+from trainables.core.errors import ConfigError
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.core.policy.policy import Policy
 from trainables.sac import auto_entropy, discrete_sac_loss, q_loss, sac_loss, temperature_loss
@@ -318,22 +319,28 @@ def test_target_entropy_of_discrete_actions_is_a_share_of_the_maximum() -> None:
 @pytest.mark.parametrize(
     "space", [gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (2, 3))]
 )
-def test_value_is_the_lesser_q_of_what_the_policy_does(space: gym.Space) -> None:
+def test_q_values_are_those_of_every_function(space: gym.Space) -> None:
     policy = make_policy(space)
     features = torch.randn(5, 3)
     module: Any = policy.module
-    with torch.no_grad():
-        module.actor[-1].weight.mul_(100)  # far from 0, where tanh would change nothing
-    inputs = module.actor(features)
     if isinstance(space, gym.spaces.Discrete):
-        q = torch.stack([function(features) for function in module.critic.functions]).amin(0)
-        expected = (inputs.softmax(-1) * q).sum(-1)
+        actions, x = None, features
     else:
-        action = inputs.chunk(2, -1)[0].tanh()
-        x = torch.cat([features, action], -1)
-        expected = torch.stack([f(x) for f in module.critic.functions]).amin(0).squeeze(-1)
-    torch.testing.assert_close(module.value(features), expected)
-    torch.testing.assert_close(module.value(features.view(5, 1, 3)), expected.view(5, 1))
+        actions = module.dist_inputs(features).chunk(2, -1)[0].tanh()
+        x = torch.cat([features, actions], -1)
+    expected = torch.stack([function(x) for function in module.critic.functions])
+    torch.testing.assert_close(module.q_values(features, actions), expected)
+    assert len(expected) == 2
+
+
+def test_there_are_no_state_values() -> None:
+    policy = make_policy(gym.spaces.Box(-1, 1, (2,)))
+    obs = np.zeros((1, *(policy.observation_space.shape or ())), np.float32)
+    assert policy.forward(obs).values is None
+    with pytest.raises(ConfigError, match=r"SoftActorCritic learns no state values; its q_values"):
+        policy.value(obs)
+    _, _, extra = policy.compute_actions(obs, full_fetch=True)
+    assert set(extra) == {"action_dist_inputs", "action_logp"}
 
 
 def test_model_settings_of_policy_and_q_functions() -> None:

@@ -97,8 +97,8 @@ def test_actions_of_every_shape(shape: tuple[int, ...]) -> None:
         run(algo, 40)
         drawn = algo.experience["default_policy"].sample(4, gamma=0.9)
         batch = algo.prepare(algo.get_policy(), drawn)
-        value = algo.get_policy().value(np.ones((2, 1), np.float32))
-    assert value.shape == (2,)
+        outputs = algo.get_policy().forward(np.ones((2, 1), np.float32))
+    assert outputs.dist_inputs.shape[0] == 2 and outputs.values is None
     assert drawn["actions"].shape == (4, *shape)
     size = int(np.prod(shape))
     assert torch.equal(batch["actions"], drawn["actions"].tanh().reshape(4, size))

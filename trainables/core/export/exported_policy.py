@@ -155,9 +155,14 @@ class ExportedPolicy:
         return Acted(inputs.new_empty(len(obs), 0), self._actions_of(outputs), inputs, after)
 
     def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
-        """Return `action_dist_inputs` and `vf_preds` of rows, with the state before them."""
-        outputs = self._outputs(rows, state)
-        return {name: outputs[name] for name in (DIST_INPUTS, VALUES)}
+        """Return `action_dist_inputs` of rows, and `vf_preds` if the graph gives them.
+
+        Args:
+            rows: The observations that were acted on.
+            state: The state before them.
+            acted: The result of `act`.
+        """
+        return _said(self._outputs(rows, state))
 
     def compute_actions(
         self,
@@ -176,8 +181,8 @@ class ExportedPolicy:
                 begins an episode. The action before is a part of it. It comes back in that form.
             prev_reward: The reward of the action before, `[B]`, for policies that look at it.
             explore: Whether to explore, which a graph cannot: True is refused.
-            full_fetch: Whether to return the state, too, and a dict with `action_dist_inputs` and
-                `vf_preds`. Policies with a state always do.
+            full_fetch: Whether to return the state, too, and a dict with `action_dist_inputs` and,
+                if the graph gives them, `vf_preds`. Policies with a state always do.
         """
         before = named_state(state, self.initial_state(1))
         result = self._compute(obs, before, prev_reward, explore, full_fetch, batched=True)
@@ -225,8 +230,7 @@ class ExportedPolicy:
         actions = self._actions_of(outputs)
         if not (full_fetch or self.has_state):
             return actions
-        extra = {name: outputs[name] for name in (DIST_INPUTS, VALUES)}
-        return Computed(actions, state_arrays(self._state_of(outputs)), extra)
+        return Computed(actions, state_arrays(self._state_of(outputs)), _said(outputs))
 
     def _checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
         initial = self.initial_state(batch_size)
@@ -254,6 +258,11 @@ class ExportedPolicy:
         # As numpy's usual type of the kind: onnxruntime's integers are `longlong`.
         usual = {path: a.view(np.dtype(a.dtype.name)) for path, a in leaves.items()}
         return tree_of_leaves(self.action_space, usual)
+
+
+def _said(outputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return what led to the actions, of a graph's outputs."""
+    return {name: outputs[name] for name in (DIST_INPUTS, VALUES) if name in outputs}
 
 
 def _refuse_exploring(explore: bool) -> None:

@@ -8,7 +8,8 @@ Its inputs and outputs have the same names in torch, ONNX and MLflow. Inputs:
 
 Outputs:
 - `action`, or `action/<path>` of a nested space: for the environment;
-- `action_dist_inputs` and `vf_preds`, as `Policy.compute_actions` calls them;
+- `action_dist_inputs` and, of a policy that learns state values, `vf_preds`, as
+  `Policy.compute_actions` calls them;
 - `next_state/<name>`: to be given as `state/<name>` next. ONNX knows no output that is called as
   an input is.
 """
@@ -28,6 +29,7 @@ from torch import Tensor, nn
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.data.spaces import PLAIN, leaf_spaces, tree_of_leaves
 from trainables.core.errors import ConfigError
+from trainables.core.networks.modules import PolicyValueModule
 from trainables.core.networks.state import State
 from trainables.core.policy.policy import Policy
 
@@ -64,7 +66,7 @@ class TensorSpec:
 
 
 class PolicyGraph(nn.Module):
-    """A graph of greedy actions, distribution inputs, values and the next state.
+    """A graph of greedy actions, distribution inputs, state values and the next state.
 
     Args:
         policy: The policy, whose weights are copied.
@@ -103,8 +105,10 @@ class PolicyGraph(nn.Module):
         self.states = [TensorSpec.of(f"{STATE}{name}", part) for name, part in state.items()]
         self.inputs = specs + self.states
         self.state_pairs = {s.name: s.name.replace(STATE, NEXT_STATE, 1) for s in self.states}
-        following = self.state_pairs.values()
-        outputs = [*self.action_names.values(), DIST_INPUTS, VALUES, *following]
+        said = (
+            [DIST_INPUTS, VALUES] if isinstance(self.module, PolicyValueModule) else [DIST_INPUTS]
+        )
+        outputs = [*self.action_names.values(), *said, *self.state_pairs.values()]
         check_names([spec.name for spec in self.inputs], outputs)
 
     def forward(self, inputs: Named) -> Named:
@@ -124,7 +128,8 @@ class PolicyGraph(nn.Module):
         made = self._for_env(actions)
         return (
             {name: made[path] for path, name in self.action_names.items()}
-            | {DIST_INPUTS: output.dist_inputs, VALUES: output.values}
+            | {DIST_INPUTS: output.dist_inputs}
+            | ({} if output.values is None else {VALUES: output.values})
             | {new: after[old.removeprefix(STATE)] for old, new in self.state_pairs.items()}
         )
 

@@ -30,7 +30,7 @@ from trainables.core.learning.returns import (
     root_mean_square,
     standard_deviation,
 )
-from trainables.core.networks.modules import ModuleOutput
+from trainables.core.networks.modules import ModuleOutput, with_values
 from trainables.core.policy.policy import Policy
 
 
@@ -232,11 +232,12 @@ def rollout_outputs(
         rows = slice(start, start + steps)
         features = policy.features(obs[rows])
         if policy.is_recurrent:
-            output, state = policy.module.unroll(features, state, is_first[rows].to(policy.device))
+            unroll = with_values(policy.module).unroll
+            output, state = unroll(features, state, is_first[rows].to(policy.device))
         else:
             output = ModuleOutput(
                 policy.module.dist_inputs(features) if dist_inputs else nothing,
-                policy.module.value(features) if values else nothing,
+                with_values(policy.module).value(features) if values else nothing,
             )
         all_features.append(map_tensors(lambda part: part.to(HOST), features))
         all_outputs.append(ModuleOutput(*(part.to(HOST) for part in output)))

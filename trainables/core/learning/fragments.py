@@ -10,7 +10,7 @@ from trainables.core.data.batch import HOST, Batch, Rollout, as_tensor, tree_col
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.learning.ranks import Ranks
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.modules import ModuleOutput, PolicyValueModule
 from trainables.core.policy.policy import Policy
 
 _ROWS = ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_first")
@@ -41,7 +41,7 @@ def fragment_batch(rollout: Rollout, policy: Policy) -> Batch:
     return columns | tree_columns("state", states)
 
 
-def unrolled_fragments(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
+def unrolled_fragments(module: PolicyValueModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
     """Return what a module says of fragments, from their first state on.
 
     Args:

@@ -21,7 +21,7 @@ from trainables.core.learning.fragments import (
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.minibatches import sequence_batch
 from trainables.core.learning.returns import MAX_LOG_RHO, Estimation
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.modules import ModuleOutput, PolicyValueModule, with_values
 from trainables.core.policy.policy import Policy
 
 
@@ -45,7 +45,7 @@ class APPOCoefficients(NamedTuple):
 
 @torch.no_grad()
 def impact_batch(
-    rollout: Rollout, policy: Policy, target: PolicyModule, estimation: Estimation
+    rollout: Rollout, policy: Policy, target: PolicyValueModule, estimation: Estimation
 ) -> Batch:
     """Return the rows of a rollout that are trained on, with what the target network says of them.
 
@@ -64,7 +64,10 @@ def impact_batch(
     """
     fragments = {n: c.to(policy.device) for n, c in fragment_batch(rollout, policy).items()}
     rows = time_major_rows(fragments)
-    values, target_inputs = _values(policy.module, fragments), _dist_inputs(target, fragments)
+    values, target_inputs = (
+        _values(with_values(policy.module), fragments),
+        _dist_inputs(target, fragments),
+    )
     valid = rows["valid"]
     target_logp = policy.distribution.logp(target_inputs, rows["actions"])
     # Of rows that are not valid even an action's probability may be no number.
@@ -94,14 +97,14 @@ def impact_batch(
     }
 
 
-def _values(module: PolicyModule, fragments: Batch) -> Tensor:
+def _values(module: PolicyValueModule, fragments: Batch) -> Tensor:
     """V of all rows and of the last successors, `[T+1, N]`."""
     if module.is_recurrent:
         return unrolled_fragments(module, fragments)[0].values
     return module.value(time_major_features(fragments))
 
 
-def _dist_inputs(module: PolicyModule, fragments: Batch) -> Tensor:
+def _dist_inputs(module: PolicyValueModule, fragments: Batch) -> Tensor:
     """Return what a module says of the actions of all rows, `[T, N, …]`."""
     if module.is_recurrent:
         return unrolled_fragments(module, fragments)[0].dist_inputs[:-1]

@@ -14,7 +14,7 @@ from torch import Tensor
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.learning.ranks import Ranks
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.modules import ModuleOutput, PolicyValueModule
 
 Generator = torch.Generator | None
 # Columns of sequences that are no rows to train on.
@@ -221,7 +221,7 @@ def sequences_kept(valid: Tensor, length: int) -> Tensor:
     return chunked(valid, length).any(1).view(-1, valid.shape[1])
 
 
-def unrolled(module: PolicyModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
+def unrolled(module: PolicyValueModule, batch: Batch) -> tuple[ModuleOutput, Batch]:
     """Return what a module says of a batch, and the rows of it that are trained on.
 
     Args:

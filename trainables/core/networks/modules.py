@@ -1,4 +1,4 @@
-"""The interface of a policy's networks, and the actor-critic of on-policy algorithms."""
+"""The interface of what acts, and the actor-critic of on-policy algorithms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainables.core.networks.trunk import Trunk, make_trunk
 
 
 class ModuleOutput(NamedTuple):
-    """Outputs of a module.
+    """Outputs of a module that learns state values.
 
     Attributes:
         dist_inputs: Parameters of the action distribution, `[..., num_inputs]`.
@@ -35,7 +35,10 @@ class ModuleOutput(NamedTuple):
 
 
 class PolicyModule(nn.Module, ABC):
-    """Networks that a `Policy` acts with.
+    """Networks that a `Policy` acts with, and what is learned from beside them.
+
+    Acting needs `dist_inputs`, or with a memory `unroll_inputs`, and no more. What is only learned
+    from is for a subclass to name: state values (`PolicyValueModule`), action values (`q_values`).
 
     A subclass is made with `(spec, distribution, model, generator, **options)`: what the features
     look like, the distribution of the actions, the `model` dict of the config, the random stream of
@@ -63,21 +66,17 @@ class PolicyModule(nn.Module, ABC):
     def dist_inputs(self, features: Features) -> Tensor:
         """Return distribution inputs of features `[..., …]`: all that acting needs."""
 
-    @abstractmethod
-    def value(self, features: Features) -> Tensor:
-        """Return state values, `[...]`."""
-
-    def forward(self, features: Features) -> ModuleOutput:
-        """Return distribution inputs and values of features `[..., …]`."""
-        return ModuleOutput(self.dist_inputs(features), self.value(features))
+    def forward(self, features: Features) -> Any:
+        """Return what the networks say of features `[..., …]`: `dist_inputs`, or more of it."""
+        return self.dist_inputs(features)
 
     def initial_state(self, batch_size: int) -> State:
         """Return the recurrent state at an episode's start: zeros, `[batch_size, …]` by name."""
         return {}
 
-    def unroll(
+    def unroll_inputs(
         self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
-    ) -> tuple[ModuleOutput, State]:
+    ) -> tuple[Tensor, State]:
         """Run over sequences; without a memory, over rows of which each is by itself.
 
         Args:
@@ -88,9 +87,9 @@ class PolicyModule(nn.Module, ABC):
                 anything, as nobody looks at them. It saves time.
 
         Returns:
-            Outputs `[L, B, …]`, and the state after the last row.
+            Distribution inputs `[L, B, …]`, and the state after the last row.
         """
-        return self(features), {}
+        return self.dist_inputs(features), {}
 
     def set_noise(self, generator: torch.Generator | None) -> None:
         """Draw new noise for the parameters, or None: act without. For noisy modules only."""
@@ -100,7 +99,30 @@ class PolicyModule(nn.Module, ABC):
         return self.parameters()
 
 
-class ActorCritic(PolicyModule):
+class PolicyValueModule(PolicyModule):
+    """A policy, and state values that only learning looks at."""
+
+    @abstractmethod
+    def value(self, features: Features) -> Tensor:
+        """Return state values, `[...]`."""
+
+    def forward(self, features: Features) -> ModuleOutput:
+        return ModuleOutput(self.dist_inputs(features), self.value(features))
+
+    def unroll(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[ModuleOutput, State]:
+        """Return distribution inputs and values of sequences; see `unroll_inputs`."""
+        return self(features), {}
+
+    def unroll_inputs(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[Tensor, State]:
+        output, after = self.unroll(features, state, is_first, ends_unseen)
+        return output.dist_inputs, after
+
+
+class ActorCritic(PolicyValueModule):
     """Policy and value function, with separate or shared hidden layers and memories."""
 
     _order: Tensor
@@ -161,6 +183,11 @@ class ActorCritic(PolicyModule):
 
     def dist_inputs(self, features: Features) -> Tensor:
         return self.inputs_of(self.encoder(features), features)
+
+    def acting_parameters(self) -> Iterator[nn.Parameter]:
+        for name, parameter in self.named_parameters():
+            if name.partition(".")[0] not in ("value_encoder", "value_head"):
+                yield parameter
 
     def value(self, features: Features) -> Tensor:
         encoder = self.encoder if self._shares_layers else self.value_encoder
@@ -238,6 +265,18 @@ def unroll_row(
     # `shape[0]`, not `len`, which an exported program would fix.
     is_first = torch.zeros(1, part.shape[0], dtype=torch.bool, device=part.device)
     return unroll(sequence, state, is_first)
+
+
+def with_values(module: nn.Module) -> PolicyValueModule:
+    """Return a module that learns state values, as the one that it is.
+
+    Raises:
+        ConfigError: if it is another.
+    """
+    if not isinstance(module, PolicyValueModule):
+        instead = "; its q_values are of actions" if hasattr(module, "q_values") else ""
+        raise ConfigError(f"{type(module).__name__} learns no state values{instead}")
+    return module
 
 
 def check_mask(spec: FeatureSpec, distribution: Distribution) -> None:

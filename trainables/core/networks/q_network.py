@@ -18,7 +18,7 @@ from trainables.core.distributions.base import ILLEGAL, Distribution, legal_acti
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
 from trainables.core.networks.mlp import activation_layer, linear_layer
-from trainables.core.networks.modules import ModuleOutput, PolicyModule, check_mask
+from trainables.core.networks.modules import PolicyModule, check_mask
 from trainables.core.networks.state import State
 from trainables.core.networks.trunk import Trunk, make_trunk
 
@@ -126,28 +126,21 @@ class QNetwork(PolicyModule):
             return q_values
         return q_values.masked_fill(logits[..., 0] == ILLEGAL, ILLEGAL)
 
-    def dist_inputs(self, features: Features) -> Tensor:
+    def q_values(self, features: Features) -> Tensor:
+        """Return Q(s, .), `[..., A]`; `ILLEGAL` of an action that the mask forbids."""
         return self.expected(self.logits(features))
 
-    def value(self, features: Features) -> Tensor:
-        """Return max_a Q(s, a), `[...]`."""
-        return self.dist_inputs(features).amax(-1)
-
-    def forward(self, features: Features) -> ModuleOutput:
-        return self._output(self.logits(features))
+    def dist_inputs(self, features: Features) -> Tensor:
+        return self.q_values(features)
 
     def initial_state(self, batch_size: int) -> State:
         return self.encoder.initial_state(batch_size) if isinstance(self.encoder, Trunk) else {}
 
-    def unroll(
+    def unroll_inputs(
         self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
-    ) -> tuple[ModuleOutput, State]:
+    ) -> tuple[Tensor, State]:
         logits, after = self.unroll_logits(features, state, is_first, ends_unseen)
-        return self._output(logits), after
-
-    def _output(self, logits: Tensor) -> ModuleOutput:
-        q_values = self.expected(logits)
-        return ModuleOutput(q_values, q_values.amax(-1))
+        return self.expected(logits), after
 
     def unroll_logits(
         self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False

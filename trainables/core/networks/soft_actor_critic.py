@@ -161,10 +161,12 @@ class SoftActorCritic(PolicyModule):
         mask = action_mask_of(features)
         return inputs if mask is None else self._distribution.mask(inputs, mask)
 
-    def value(self, features: Features) -> Tensor:
-        """Return the lesser Q: its mean over discrete actions, else that of the policy's mode."""
-        inputs = self.dist_inputs(features)
-        if self.is_discrete:
-            return (inputs.softmax(-1) * self.critic(features).amin(0)).sum(-1)
-        mode = self._distribution.mode(inputs).tanh().reshape(*inputs.shape[:-1], -1)
-        return self.critic(features, mode).amin(0).squeeze(-1)
+    def q_values(self, features: Features, actions: Tensor | None = None) -> Tensor:
+        """Return the values of every Q-function, `[E, B, num_outputs]`; see `QFunctions`.
+
+        Args:
+            features: The features of each row, `[B, …]`.
+            actions: Continuous actions in (-1, 1), `[B, d]`; None if they are discrete.
+        """
+        values: Tensor = self.critic(features, actions)
+        return values

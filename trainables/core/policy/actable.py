@@ -74,4 +74,4 @@ class Actable(Protocol):
         """Act on rows `[N, *shape]`; see `Policy.act`."""
 
     def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
-        """Return what led to actions: at least `action_dist_inputs` and `vf_preds`, `[B, …]`."""
+        """Return what led to actions: at least `action_dist_inputs`, `[B, …]`."""

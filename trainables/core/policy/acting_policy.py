@@ -19,7 +19,7 @@ from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
 from trainables.core.networks.catalog import chosen_module
-from trainables.core.networks.modules import ModuleOutput, PolicyModule, unroll_row
+from trainables.core.networks.modules import PolicyModule, PolicyValueModule, unroll_row
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.connectors.actions import ActionConnector
 from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_connectors
@@ -44,6 +44,18 @@ class Acted(NamedTuple):
     env_actions: Any
     inputs: Tensor
     state: State
+
+
+class PolicyOutput(NamedTuple):
+    """What the networks of a policy say of observations.
+
+    Attributes:
+        dist_inputs: Inputs of the action distribution, `[B, num_inputs]`.
+        values: State values, `[B]`; None of a policy that learns none, as of DQN and SAC.
+    """
+
+    dist_inputs: Tensor
+    values: Tensor | None
 
 
 class ActingPolicy:
@@ -214,8 +226,8 @@ class ActingPolicy:
         features, state, frames = self.observations.features_and_state(obs, state or {})
         module = self.explorer.module(self.module, generator, slots) if explore else self.module
         if self.is_recurrent:
-            output, state = self.one_step(module, features, state)
-            inputs = output.dist_inputs
+            rows, state = unroll_row(module.unroll_inputs, features, state)
+            inputs = rows[0]
         else:
             inputs, state = module.dist_inputs(features), {}
         if explore:
@@ -231,7 +243,7 @@ class ActingPolicy:
 
     def one_step(
         self, module: PolicyModule, features: Features, state: State
-    ) -> tuple[ModuleOutput, State]:
+    ) -> tuple[PolicyOutput, State]:
         """Return what a module says of features `[N, …]`, and its state after them.
 
         Args:
@@ -239,10 +251,15 @@ class ActingPolicy:
             features: The features of N slots at one step.
             state: The memory's state before the step, `[N, …]` by name; {} without a memory.
         """
+        if not isinstance(module, PolicyValueModule):
+            if not self.is_recurrent:
+                return PolicyOutput(module.dist_inputs(features), None), {}
+            inputs, state = unroll_row(module.unroll_inputs, features, state)
+            return PolicyOutput(inputs[0], None), state
         if not self.is_recurrent:
-            return module(features), {}
+            return PolicyOutput(*module(features)), {}
         output, state = unroll_row(module.unroll, features, state)
-        return ModuleOutput(output.dist_inputs[0], output.values[0]), state
+        return PolicyOutput(output.dist_inputs[0], output.values[0]), state
 
     def features(self, obs: Any) -> Features:
         """Return what the module sees of stored observations; see `Observations.features`."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.errors import ConfigError
+from trainables.core.networks.modules import PolicyValueModule, unroll_row
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.actable import SeesObservations
 from trainables.core.policy.acting_policy import Acted, ActingPolicy
@@ -32,8 +33,9 @@ class Computed(NamedTuple):
         actions: Actions for the environment.
         state: The state to be given with the next observations, in the form of the one before:
             by name, or a list of its parts; {} if the policy has none.
-        extra: `action_dist_inputs`, `action_logp` and `vf_preds`; with a `module_to_env_connector`
-            also `module_actions`, what it was given.
+        extra: `action_dist_inputs`, of DQN its action values; `action_logp`; `vf_preds` of a policy
+            that learns state values; with a `module_to_env_connector` also `module_actions`, what
+            it was given.
     """
 
     actions: Any
@@ -77,7 +79,8 @@ class ComputesActions(ActingPolicy):
             input_dict: A batch of samples with `obs`, `state_in_0`, …, `prev_actions` and
                 `prev_rewards`, instead of `obs`, `state`, `prev_action` and `prev_reward`.
             full_fetch: Whether to return the state, too, and a dict with `action_dist_inputs`,
-                `action_logp` and `vf_preds`. Recurrent policies always do.
+                `action_logp` and, if state values are learned, `vf_preds`. Recurrent policies
+                always do.
             explore: Whether to sample actions or to take the most likely ones; None: the default.
             timestep: The number of environment steps so far. Schedules of exploration look at it
                 in `Algorithm.compute_actions`; a policy by itself has no schedule, but the values
@@ -194,27 +197,33 @@ class ComputesActions(ActingPolicy):
         return Computed(env_actions, state_arrays(acted.state), extra)
 
     def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
-        """Return what led to actions: `action_dist_inputs`, `action_logp` and `vf_preds`, `[B, …]`.
+        """Return what led to actions: `action_dist_inputs`, `action_logp`, `vf_preds`, `[B, …]`.
+
+        A policy that learns no state values has no `vf_preds`.
 
         Args:
             rows: The observations that were acted on.
             state: The state before them.
             acted: The result of `act`.
         """
-        return {
+        outputs = {
             "action_dist_inputs": acted.inputs.cpu().numpy(),
             "action_logp": self.distribution.logp(acted.inputs, acted.actions).cpu().numpy(),
-            "vf_preds": self._values(rows, state).cpu().numpy(),
         }
+        if isinstance(self.module, PolicyValueModule):
+            outputs["vf_preds"] = self._values(self.module, rows, state).cpu().numpy()
+        return outputs
 
     @torch.inference_mode()
-    def _values(self, rows: np.ndarray, state: State) -> Tensor:
+    def _values(self, module: PolicyValueModule, rows: np.ndarray, state: State) -> Tensor:
         """Return the values `[B]` of rows with the state before them."""
-        self.module.set_noise(None)
+        module.set_noise(None)
         features, state, _ = self.observations.features_and_state(rows, state)
-        if self.is_recurrent:
-            return self.one_step(self.module, features, state)[0].values
-        return self.module.value(features)
+        if not self.is_recurrent:
+            return module.value(features)
+        output, _ = unroll_row(module.unroll, features, state)
+        values: Tensor = output.values[0]
+        return values
 
     def checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
         """Return a state `[B, …]` as tensors; that of an episode's start if there is none.

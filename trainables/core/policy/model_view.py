@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from trainables.core.data.features import VECTOR, Features, action_mask_of
 from trainables.core.errors import ConfigError
-from trainables.core.networks.modules import unroll_row
+from trainables.core.networks.modules import unroll_row, with_values
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.state import State
 from trainables.core.policy.action_arguments import AnyState, like_given, named_state
@@ -34,7 +34,7 @@ _INSTEAD = {
     "action_space": "is policy.action_space here",
     "model_config": "is policy.options['model'] here",
     "action_model": "is policy.module.actor here",
-    "get_q_values": "is policy.module.critic, with policy.features(rows) and actions here",
+    "get_q_values": "is policy.module.q_values, with policy.features(rows) and actions here",
     "get_action_model_outputs": "is policy.forward(obs).dist_inputs here",
     "custom_loss": "is a learner_class of yours here",
     "import_from_h5": "is policy.set_weights(weights) here",
@@ -107,7 +107,7 @@ class ModelView(LayerView):
     def __init__(self, policy: Policy):
         super().__init__(policy.module, "policy.model", _INSTEAD)
         self._policy = policy
-        self._last: tuple[Tensor, Tensor, Features] | None = None
+        self._last: tuple[Tensor, Tensor | None, Features] | None = None
 
     def __call__(self, given: Any, state: AnyState = None, seq_lens: Any = None) -> Any:
         """Run the networks forward, with gradients.
@@ -143,8 +143,15 @@ class ModelView(LayerView):
         return out, like_given(state, after | frames)
 
     def value_function(self) -> Tensor:
-        """Return state values, or largest action values, `[B]` of the last `model({"obs": …})`."""
-        return self._last_pass()[1]
+        """Return state values `[B]` of the last `model({"obs": …})`.
+
+        Raises:
+            ConfigError: if there was none, or the policy learns none.
+        """
+        with_values(self._module)
+        values = self._last_pass()[1]
+        assert values is not None
+        return values
 
     def last_output(self) -> Tensor:
         """Return the first part of what the last `model({"obs": …})` gave."""
@@ -155,7 +162,7 @@ class ModelView(LayerView):
         """The networks; `.summary()` prints their layers."""
         return LayerView(self._module, "policy.model.base_model")
 
-    def _forward(self, features: Features, state: State) -> tuple[Tensor, Tensor, State]:
+    def _forward(self, features: Features, state: State) -> tuple[Tensor, Tensor | None, State]:
         output, state = self._policy.one_step(self._policy.module, features, state)
         return output.dist_inputs, output.values, state
 
@@ -189,7 +196,7 @@ class ModelView(LayerView):
             return None
         return torch.as_tensor(array, dtype=torch.float32, device=policy.device)
 
-    def _last_pass(self) -> tuple[Tensor, Tensor, Features]:
+    def _last_pass(self) -> tuple[Tensor, Tensor | None, Features]:
         if self._last is None:
             raise ConfigError("there was no forward pass yet: call model({'obs': …}) first")
         return self._last
@@ -253,7 +260,7 @@ class QModelView(ModelView):
             raise ConfigError("there is no state-value head: it needs dueling=True")
         return LayerView(head, "policy.model.state_value_head")
 
-    def _forward(self, features: Features, state: State) -> tuple[Tensor, Tensor, State]:
+    def _forward(self, features: Features, state: State) -> tuple[Tensor, Tensor | None, State]:
         module = self._module
         if module.is_recurrent:
             encoder: Any = module.encoder  # a `Trunk`
@@ -261,8 +268,7 @@ class QModelView(ModelView):
             hidden = rows[0]
         else:
             hidden = module.encoder(features)
-        q_values = module.expected(module.logits_of(hidden, features))
-        return hidden, q_values.amax(-1), state
+        return hidden, None, state
 
     def _features_of(self, hidden: Tensor) -> Features:
         """Return the features that the heads' input was made of, which have the action mask."""

@@ -29,9 +29,9 @@ from trainables.core.checkpoint import (
 )
 from trainables.core.distributions.base import BoundDistribution
 from trainables.core.errors import ConfigError
-from trainables.core.networks.modules import ModuleOutput
+from trainables.core.networks.modules import with_values
 from trainables.core.networks.q_network import QNetwork
-from trainables.core.policy.acting_policy import check_weights
+from trainables.core.policy.acting_policy import PolicyOutput, check_weights
 from trainables.core.policy.compute_actions import ComputesActions
 from trainables.core.policy.model_view import ModelView, QModelView
 from trainables.core.policy.policy_options import trusted_options
@@ -54,8 +54,8 @@ class Policy(ComputesActions):
         return view(self)
 
     @torch.inference_mode()
-    def forward(self, obs: Any) -> ModuleOutput:
-        """Return distribution inputs `[B, …]` and values `[B]` of raw observations.
+    def forward(self, obs: Any) -> PolicyOutput:
+        """Return what the networks say of raw observations.
 
         A recurrent policy begins an episode with each of them.
         """
@@ -67,8 +67,15 @@ class Policy(ComputesActions):
         return self.one_step(self.module, features, state)[0]
 
     def value(self, obs: Any) -> Tensor:
-        """Return the values of raw observations, `[B]`; see `forward`."""
-        return self.forward(obs).values
+        """Return the state values of raw observations, `[B]`; see `forward`.
+
+        Raises:
+            ConfigError: if the policy learns none.
+        """
+        with_values(self.module)
+        values = self.forward(obs).values
+        assert values is not None
+        return values
 
     def dist_class(self, inputs: Tensor, model: Any = None) -> BoundDistribution:
         """Return the action distribution with the given inputs, e.g. those of `forward(obs)`."""

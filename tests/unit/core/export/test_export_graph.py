@@ -152,14 +152,34 @@ def test_a_graph_acts_as_its_policy(tmp_path: Path, name: str) -> None:
         for expected, given in zip(*(side.values() for side in sides), strict=True):
             assert np.asarray(expected).dtype == np.asarray(given).dtype
             np.testing.assert_allclose(given, expected, rtol=tolerance, atol=tolerance)
-        values = [np.asarray(side.extra["vf_preds"]) for side in (first, second)]
-        np.testing.assert_allclose(*values, rtol=tolerance, atol=tolerance)
+        assert set(second.extra) == set(first.extra) - {"action_logp", "module_actions"}
+        assert ("vf_preds" in first.extra) == (name.partition("_")[0] not in ("dqn", "sac"))
+        for said, given in second.extra.items():
+            np.testing.assert_allclose(given, first.extra[said], rtol=tolerance, atol=tolerance)
         if "with_previous" in name:
             remembered["prev_action"] = first.actions
         if name == "clipped_with_previous":
             before["prev_reward"] = float(step)
     assert len(chosen) > 1
     assert policy.action_space.contains(second.actions)
+
+
+def test_graphs_that_gave_a_value_of_their_action_values_still_do(tmp_path: Path) -> None:
+    """Graphs of DQN and SAC that were exported when these named one have it as an output."""
+    export_torch_program(made("dqn"), tmp_path)
+    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+    run = exported._run
+
+    def older(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        outputs = run(inputs)
+        return outputs | {"vf_preds": outputs["action_dist_inputs"].max(-1)}
+
+    (obs,) = obs_of(made("dqn"), 1)
+    new = exported.compute_single_action(obs, full_fetch=True)
+    old = ExportedPolicy(older, exported.description).compute_single_action(obs, full_fetch=True)
+    assert set(old.extra) - set(new.extra) == {"vf_preds"}
+    assert old.extra["vf_preds"] == new.extra["action_dist_inputs"].max()
+    assert old.actions == new.actions
 
 
 def test_batches_of_any_size_and_lists(tmp_path: Path) -> None:
@@ -296,7 +316,8 @@ def test_a_policy_on_another_device_is_exported_from_a_copy() -> None:
         obs = np.stack(obs_of(policy, 9))
         expected, given = (p.compute_actions(obs, explore=False) for p in (policy, twin))
         np.testing.assert_array_equal(given, expected)
-        np.testing.assert_array_equal(twin.value(obs), policy.value(obs))
+        expected, given = (p.forward(obs).dist_inputs for p in (policy, twin))
+        np.testing.assert_array_equal(given, expected)
         assert twin.metadata == policy.metadata
 
 

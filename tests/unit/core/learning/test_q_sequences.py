@@ -159,8 +159,8 @@ def test_the_loss_is_that_of_acting_step_by_step(double_q: bool) -> None:
         is_first = torch.cat([drawn["is_first"], torch.zeros(1, 2, dtype=torch.bool)])
         found = []
         for obs, first in zip(drawn["obs"], is_first, strict=True):
-            output, state = net.unroll(obs[None], state, first[None])
-            found.append(output.dist_inputs[0])
+            q_values, state = net.unroll_inputs(obs[None], state, first[None])
+            found.append(q_values[0])
         return torch.stack(found)
 
     q, q_target = one_by_one(online), one_by_one(target)
@@ -195,7 +195,7 @@ def test_the_gradient_ends_at_the_burn_in() -> None:
     batch = q_sequences(drawn, drawn["obs"], SHAPE, GAMMA)
     b = SHAPE.burn_in
     state = {"h": drawn["state/h"], "c": drawn["state/c"]}
-    _, before = online.unroll(drawn["obs"][:b], state, drawn["is_first"][:b])
+    _, before = online.unroll_inputs(drawn["obs"][:b], state, drawn["is_first"][:b])
     late = {name: part[b:] for name, part in batch.items() if name in ("features", "is_first")}
     states = {f"state/{name}": part.detach() for name, part in before.items()}
     cut = {**batch, **late, **states}

@@ -124,11 +124,12 @@ def test_no_sigma_no_exploration() -> None:
 
 def test_values_are_without_noise_whatever_was_done_before() -> None:
     policy = make_policy()
-    expected = policy.value(OBS)
+    expected = policy.forward(OBS).dist_inputs
     policy.compute_actions(OBS, explore=True)
-    assert torch.equal(policy.value(OBS), expected)
+    assert torch.equal(policy.forward(OBS).dist_inputs, expected)
     policy.compute_actions(OBS, explore=True)
-    assert torch.equal(policy.forward(OBS).values, expected)
+    _, _, extra = policy.compute_actions(OBS, explore=False, full_fetch=True)
+    assert torch.equal(torch.from_numpy(extra["action_dist_inputs"]), expected)
 
 
 def test_online_and_target_network_draw_their_own_noise_for_every_update() -> None:

@@ -22,7 +22,7 @@ from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.errors import ConfigError
-from trainables.core.networks.modules import ActorCritic, PolicyModule
+from trainables.core.networks.modules import ActorCritic, PolicyModule, with_values
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
 from trainables.dqn import DQNOptions, dqn_loss
@@ -62,16 +62,43 @@ def test_networks_of_vectors_are_what_they_were() -> None:
     shared = ActorCritic(
         FeatureSpec(4), DiagGaussian((2,)), {**model, "vf_share_layers": True}, seeded(7)
     )
-    expected: list[tuple[PolicyModule, list[float], float]] = [
-        (actor_critic, [0.0038, -0.0082, -0.0051], 0.1031),
-        (shared, [-0.002, 0.0061, 0, 0], -0.7724),
-        (q_network, [-3.0258, -3.2876, -3.6613], -3.0258),
-        (sac, [0.0072, -0.0016, -0.007, -0.0022], 0.1461),
+    expected: list[tuple[PolicyModule, list[float]]] = [
+        (actor_critic, [0.0038, -0.0082, -0.0051]),
+        (shared, [-0.002, 0.0061, 0, 0]),
+        (q_network, [-3.0258, -3.2876, -3.6613]),
+        (sac, [0.0072, -0.0016, -0.007, -0.0022]),
     ]
-    for module, inputs, value in expected:
-        output = module(x)
-        assert output.dist_inputs.flatten().tolist() == pytest.approx(inputs, abs=6e-5)
-        assert output.values.item() == pytest.approx(value, abs=6e-5)
+    for module, inputs in expected:
+        assert module.dist_inputs(x).flatten().tolist() == pytest.approx(inputs, abs=6e-5)
+    mode = sac.dist_inputs(x)[:2].tanh()
+    values = (actor_critic.value(x), shared.value(x), sac.q_values(x, mode).amin(0))
+    assert [v.item() for v in values] == pytest.approx([0.1031, -0.7724, 0.1461], abs=6e-5)
+
+
+def test_what_acts_is_apart_from_what_is_only_learned_from() -> None:
+    model, x = {"fcnet_hiddens": [5]}, torch.randn(2, 4, generator=seeded())
+    critic = ActorCritic(FeatureSpec(4), Categorical(3), model, seeded())
+    shared = ActorCritic(FeatureSpec(4), DiagGaussian((2,)), {**model, "vf_share_layers": True})
+    q_network = QNetwork(FeatureSpec(4), EpsilonGreedy(3), model, seeded(), dueling=True)
+    sac = SoftActorCritic(FeatureSpec(4), SquashedGaussian((2,)), model, seeded())
+    for module in (critic, shared, q_network, sac):
+        acting = set(module.acting_parameters())
+        module.zero_grad()
+        module.dist_inputs(x).square().sum().backward()
+        moved = {p for p in module.parameters() if p.grad is not None and p.grad.any()}
+        assert moved and moved <= acting, type(module)
+    assert len(list(critic.acting_parameters())) == 4 < len(list(critic.parameters()))
+    assert set(shared.parameters()) - set(shared.acting_parameters()) == {
+        *shared.value_head.parameters()
+    }
+    for network in (q_network, sac):
+        assert torch.equal(network(x), network.dist_inputs(x))
+        with pytest.raises(ConfigError, match=r"learns no state values; its q_values are of act"):
+            with_values(network)
+        with pytest.raises(AttributeError, match="value"):
+            network.value(x)
+    assert torch.equal(q_network.q_values(x), q_network.dist_inputs(x))
+    assert with_values(critic) is critic
 
 
 def test_unroll_without_memory_is_forward() -> None:
@@ -135,19 +162,20 @@ def test_modules_step_by_step_and_in_one_go(
     x, first = features(), torch.rand(LENGTH, BATCH, generator=seeded(2)) < 0.2
     start = module.initial_state(BATCH)
     assert module.is_recurrent and all(len(value) == BATCH for value in start.values())
-    expected, last = module.unroll(x, start, first)
+    unroll = module.unroll if make is ActorCritic else module.unroll_inputs
+    outputs, last = unroll(x, start, first)
+    expected = outputs if make is ActorCritic else [outputs]
     state, rows = start, []
     for t in range(LENGTH):
         row: Features = map_tensors(lambda tensor, t=t: tensor[t : t + 1], x)  # type: ignore[misc]
-        output, state = module.unroll(row, state, first[t : t + 1])
-        rows.append(output)
-    for name, columns in zip(expected._fields, zip(*rows, strict=True), strict=True):
-        torch.testing.assert_close(
-            torch.cat(columns), getattr(expected, name), rtol=1e-5, atol=1e-5
-        )
+        output, state = unroll(row, state, first[t : t + 1])
+        rows.append(output if make is ActorCritic else [output])
+    for whole, columns in zip(expected, zip(*rows, strict=True), strict=True):
+        torch.testing.assert_close(torch.cat(columns), whole, rtol=1e-5, atol=1e-5)
+    assert torch.equal(module.unroll_inputs(x, start, first)[0], expected[0])
     for name, value in last.items():
         assert value.shape == start[name].shape
-    illegal = expected.dist_inputs == ILLEGAL
+    illegal = expected[0] == ILLEGAL
     assert torch.equal(illegal, ~x[ACTION_MASK] & x[ACTION_MASK].any(-1, keepdim=True))
     with pytest.raises(TypeError, match="call unroll"):
         module(x)
@@ -232,7 +260,7 @@ def test_q_of_illegal_actions_is_never_the_greatest(num_atoms: int, dueling: boo
             assert loss.isfinite() and all(v.isfinite().all() for v in metrics.values())
         assert head.bias.grad.isfinite().all()
         assert not head.bias.grad.view(3, num_atoms)[1].any()
-        seen.append((loss.detach(), network.value(x)))
+        seen.append((loss.detach(), network.q_values(x).amax(-1)))
     for low, high in zip(*seen, strict=True):
         torch.testing.assert_close(low, high)
 
@@ -277,7 +305,7 @@ def test_discrete_sac_is_over_the_legal_actions() -> None:
                 assert not gradient[1].any()
                 gradient = gradient[legal]
             torch.testing.assert_close(gradient, other.grad)
-    torch.testing.assert_close(module.value(x), plain.value(vector))
+    torch.testing.assert_close(module.q_values(x)[..., legal], plain.q_values(vector))
 
 
 @pytest.mark.parametrize("make", [ActorCritic, QNetwork, SoftActorCritic])
@@ -305,9 +333,9 @@ def test_soft_actor_critic_on_images() -> None:
         (FeatureSpec(5, {"a/b": image}), x),
     ):
         module = SoftActorCritic(spec, SquashedGaussian((2,)), {}, seeded())
-        assert module.dist_inputs(seen).shape == (BATCH, 4) and module.value(seen).shape == (BATCH,)
+        assert module.dist_inputs(seen).shape == (BATCH, 4)
         actions = actions.detach().requires_grad_()
-        q_values = module.critic(seen, actions)
+        q_values = module.q_values(seen, actions)
         frozen = module.critic(seen, actions, freeze=True)
         assert torch.equal(q_values, frozen) and q_values.shape == (2, BATCH, 1)
         frozen.sum().backward()

@@ -176,7 +176,9 @@ def test_q_values_as_the_documents_get_them(
     q_values, logits, probabilities = model.get_q_value_distributions(model_out)
     expected = policy.forward(OBS.astype(np.float32))
     same(q_values, expected.dist_inputs)
-    same(model.value_function(), expected.values)
+    assert expected.values is None
+    with pytest.raises(ConfigError, match=r"QNetwork learns no state values; its q_values are of"):
+        model.value_function()
     assert logits.shape == probabilities.shape == (1, 3, num_atoms)
     same(probabilities.sum(-1), torch.ones(1, 3))
     same(model.get_q_value_distributions(model_out[0])[0], q_values)
@@ -188,7 +190,7 @@ def test_q_values_as_the_documents_get_them(
     model.state_value_head.summary()
     shown = capsys.readouterr().out
     assert 'Model: "policy.model.q_value_head"' in shown and "state_value_head" in shown
-    same(model(torch.as_tensor(OBS, dtype=torch.float32)).dist_inputs, q_values)
+    same(model(torch.as_tensor(OBS, dtype=torch.float32)), q_values)
 
 
 def test_without_a_second_head_there_are_no_state_values() -> None:
