@@ -18,6 +18,7 @@ from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
 from trainables.runtime.evaluation import remote_group
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.runner import EvaluationActor
+from trainables.runtime.sampling import remote_workers
 from trainables.runtime.sampling.module_slots import ModuleSlots
 
 SEED = np.random.SeedSequence(7)
@@ -63,6 +64,9 @@ class FakeActors:
     @property
     def healthy(self) -> list[int]:
         return [index for index, actor in self._actors.items() if actor is not None]
+
+    def restarts(self, index: int) -> int:
+        return 0
 
     @property
     def starting(self) -> list[int]:
@@ -122,20 +126,26 @@ class FakeActors:
             return Reply(index, method, error=ValueError("a leg came off"))
         return Reply(index, method, getattr(self._actors[index], method)(*arguments))
 
-    def call(self, method: str, *arguments: Any, **how: Any) -> list[Reply]:
-        return [
-            Reply(index, method, error=ActorHung(f"actor {index} gives no sign of life"))
-            if self.moods.get(index) == "hung"
-            else Reply(index, method, getattr(self._actors[index], method)(*arguments))
-            for index in self.healthy
-        ]
+    def call(self, method: str, indices: list[int], timeout_s: float | None) -> list[Reply]:
+        return self.call_each(method, dict.fromkeys(indices, ()), timeout_s)
+
+    def call_each(self, method: str, arguments: Any, timeout_s: float | None) -> list[Reply]:
+        return [self._called(index, method, given) for index, given in arguments.items()]
+
+    def _called(self, index: int, method: str, arguments: Any) -> Reply:
+        if self.moods.get(index) == "hung":
+            return Reply(index, method, error=ActorHung(f"actor {index} gives no sign of life"))
+        try:
+            return Reply(index, method, getattr(self._actors[index], method)(*arguments))
+        except ValueError as error:
+            return Reply(index, method, error=error)
 
 
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the actors of evaluation groups be `FakeActors`, on a `Clock`."""
     monkeypatch.setattr(FakeActors, "moods", {})
-    monkeypatch.setattr(remote_group, "ActorGroup", FakeActors)
-    monkeypatch.setattr(remote_group.ray, "put", lambda value: value)
+    monkeypatch.setattr(remote_workers, "ActorGroup", FakeActors)
+    monkeypatch.setattr(remote_workers.ray, "put", lambda value: value)
     monkeypatch.setattr(remote_group, "time", Clock)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -11,20 +11,18 @@ import numpy as np
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.group import ActorGroup
 from trainables.runtime.evaluation.plan import EvaluationPlan
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.evaluation.runner import EvaluationRunner, Task
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.worker_calls import CallsWorkers
-from trainables.runtime.sampling.workers import LocalWorker
+from trainables.runtime.sampling.worker_group import WorkerGroup
 
 T = TypeVar("T")
 
 _ROUNDS = 1 << 20  # apart from the numbers of parts
 
 
-class EvaluationGroup(CallsWorkers, ABC):
+class EvaluationGroup(WorkerGroup[EvaluationRunner]):
     """All evaluation env runners of an algorithm.
 
     An evaluation is `sync_weights`, `begin` and `collect`; in between, actors play.
@@ -36,13 +34,8 @@ class EvaluationGroup(CallsWorkers, ABC):
         video_folder: Where videos go; None if there are none.
 
     Attributes:
-        local_env_runner: The runner that plays in process; None with actors.
         is_running: Whether an evaluation has begun and is not collected.
-        weights_version: The version of the weights that are evaluated.
-        on_recreated: Called with the indices of actors that were made again.
     """
-
-    local_env_runner: EvaluationRunner | None = None
 
     def __init__(
         self,
@@ -51,16 +44,14 @@ class EvaluationGroup(CallsWorkers, ABC):
         module_slots: ModuleSlots | None = None,
         video_folder: str | None = None,
     ):
-        self._config, self._policies, self._video_folder = config, policies, video_folder
-        self._module_slots = module_slots or ModuleSlots([*policies])
+        super().__init__(config, policies, module_slots)
+        self._video_folder = video_folder
         self._plan = EvaluationPlan.of(config)
         self._played: dict[int, EvaluationResult] = {}
         self._expected_length = float(self._plan.num_timesteps)
         self._num_players = 1  # of the parts that were dealt out last
         self._seed, self._iteration = np.random.SeedSequence(0), 0
         self.is_running = False
-        self.weights_version = 0
-        self.on_recreated: Callable[[list[int]], None] | None = None
 
     # ------------------------------------------------------------------ an evaluation
 
@@ -77,13 +68,8 @@ class EvaluationGroup(CallsWorkers, ABC):
         self._iteration, self._seed, self.weights_version = iteration, seed, version
         self._publish()
 
-    @abstractmethod
     def _abandon(self) -> None:
         """Forget what was begun and not collected, as when training raised."""
-
-    @abstractmethod
-    def _publish(self) -> None:
-        """Let each play with the policies' present states."""
 
     def begin(self, *, beside_training: bool = True) -> None:
         """Ask the actors to play; without actors, `collect` plays.
@@ -146,59 +132,9 @@ class EvaluationGroup(CallsWorkers, ABC):
             self._plan, self._seed, self._video_folder = before
         return EvaluationResult.joined(results) if results else None
 
-    # ------------------------------------------------------------------ the runners
-
-    @property
-    @abstractmethod
-    def num_env_runners(self) -> int:
-        """Number of actors, healthy or not."""
-
-    @abstractmethod
     def metrics(self) -> dict[str, float]:
         """Return how the actors are; nothing without actors."""
-
-    @abstractmethod
-    def probe(self) -> list[int]:
-        """Ask idle actors for a sign of life; return those that failed."""
-
-    @abstractmethod
-    def restore(self) -> list[int]:
-        """Make failed actors again, and wait for them; see `FaultTolerantActors.restore`."""
-
-    @abstractmethod
-    def foreach_env_runner(
-        self,
-        function: Callable[[EvaluationRunner], T],
-        local_env_runner: bool = True,
-        env_runner_ids: Iterable[int] | None = None,
-        timeout_s: float | None = None,
-    ) -> list[T]:
-        """Apply a function to every healthy runner, which has the weights that are evaluated.
-
-        Args:
-            function: Sent to the actors, so it must be serialisable by Ray.
-            local_env_runner: Whether the in-process one takes part.
-            env_runner_ids: The actors that are asked, from 1. None: all.
-            timeout_s: How long each may take, seconds; None: as long as it takes.
-
-        Returns:
-            Results in order of the runners' indices.
-        """
-
-    def local_worker(self) -> EvaluationRunner | LocalWorker:
-        """Return the trial's own worker: the in-process runner, with actors their master copy."""
-        if self.local_env_runner is not None:
-            return self.local_env_runner
-        return LocalWorker(self._config, self._policies, self.weights_version)
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End the actors."""
-
-    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
-        """Stop, but for actor processes that fit another config; these are returned."""
-        self.stop()
-        return None
+        return {}
 
 
 class LocalEvaluationGroup(EvaluationGroup):
@@ -219,45 +155,15 @@ class LocalEvaluationGroup(EvaluationGroup):
         video_folder: str | None = None,
     ):
         super().__init__(config, policies, module_slots, video_folder)
-        self._runner = EvaluationRunner(config, policies, module_slots=self._module_slots)
-        self.local_env_runner = self._runner
-
-    def _abandon(self) -> None:
-        """Nothing plays between calls."""
-
-    def _publish(self) -> None:
-        self._runner.weights_version = self.weights_version  # it shares the policies
+        self._runner = self.local_env_runner = EvaluationRunner(
+            config, policies, module_slots=self._module_slots
+        )
 
     def _play_missing(self) -> None:
         # One at a time: of a number of timesteps nothing more is played than counts.
         while parts := self._plan.missing(self._played, self._expected_length)[:1]:
             task = Task(0, self._seed, self._iteration, self._video_folder, tuple(parts))
             self._played |= self._runner.play(task)
-
-    @property
-    def num_env_runners(self) -> int:
-        return 0
-
-    def metrics(self) -> dict[str, float]:
-        return {}
-
-    def probe(self) -> list[int]:
-        return []
-
-    def restore(self) -> list[int]:
-        return []
-
-    def foreach_env_runner(
-        self,
-        function: Callable[[EvaluationRunner], T],
-        local_env_runner: bool = True,
-        env_runner_ids: Iterable[int] | None = None,
-        timeout_s: float | None = None,
-    ) -> list[T]:
-        return [function(self._runner)] if local_env_runner else []
-
-    def stop(self) -> None:
-        """End nothing: environments are closed where an evaluation ends."""
 
 
 def _left(duration_fn: Callable[[int], int], results: list[EvaluationResult], unit: str) -> int:

@@ -7,24 +7,19 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import ray
-
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.bundles import EVALUATION_ENV_RUNNERS, Bundles
-from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
+from trainables.runtime.actors.bundles import EVALUATION_ENV_RUNNERS
 from trainables.runtime.actors.group import ActorGroup, ActorHung, Reply
-from trainables.runtime.actors.process import ActorOptions
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.plan import warn_of_idle_actors
 from trainables.runtime.evaluation.runner import EvaluationActor, EvaluationRunner, Task
 from trainables.runtime.sampling.module_slots import ModuleSlots
+from trainables.runtime.sampling.remote_workers import RemoteWorkers
 
 logger = logging.getLogger("trainables")
 
 T = TypeVar("T")
-
-ROLE = "evaluation env runner"
 
 _TOO_FEW_EPISODES = (
     "the result is of what others have played. Make sure that episodes end (a time limit), raise "
@@ -40,11 +35,10 @@ _TOO_FEW_STEPS = (
 _GRACE_S = 5.0
 
 
-class RemoteEvaluationGroup(EvaluationGroup):
-    """Evaluation env runners in actors, each with copies of the learner's policies.
+class RemoteEvaluationGroup(RemoteWorkers[EvaluationRunner], EvaluationGroup):
+    """Evaluation env runners in actors.
 
-    Parts are dealt out among those that are healthy. One that fails is handled as the
-    `fault_tolerance` settings say, and others play its parts.
+    Parts are dealt out among those that are healthy; others play those of one that fails.
 
     Args:
         config: The algorithm's config.
@@ -56,6 +50,9 @@ class RemoteEvaluationGroup(EvaluationGroup):
     Attributes:
         num_timeouts: How often an actor had not played its episodes in time.
     """
+
+    _role = EVALUATION_ENV_RUNNERS
+    _num_threads = 2  # the second can end what the first plays
 
     def __init__(
         self,
@@ -70,24 +67,7 @@ class RemoteEvaluationGroup(EvaluationGroup):
         self.num_timeouts = 0
         self._task_number = 0  # higher with every deal
         self._is_beside = False
-        self._published: Any = None
-        if existing is None:
-            self._group = ActorGroup(
-                EvaluationActor,
-                config.evaluation_num_env_runners,
-                self._build_arguments,
-                role=ROLE,
-                options=_options(config),
-                first_bundle=Bundles(config).first_index(EVALUATION_ENV_RUNNERS),
-                build_timeout_s=config.env_runner_restore_timeout_s,
-            )
-        else:
-            self._group = existing
-            existing.rebuild(self._build_arguments)
-        faults = FaultTolerance.of(config, ROLE, "play")
-        self._actors = FaultTolerantActors(
-            self._group, faults, config.env_runner_health_probe_timeout_s, self._welcome
-        )
+        self._start(EvaluationActor, "play", existing)
         self._is_new = True  # they are built while training begins
 
     def _build_arguments(self, index: int, num_restarts: int) -> tuple[Any, ...]:
@@ -97,8 +77,7 @@ class RemoteEvaluationGroup(EvaluationGroup):
     # ------------------------------------------------------------------ an evaluation
 
     def _publish(self) -> None:
-        states = {m: policy.get_state() for m, policy in self._policies.items()}
-        self._published = ray.put(states)  # one object for all actors
+        super()._publish()
         if self._config.restart_failed_env_runners:
             self._actors.restore(wait=False)
             self._actors.wait_until_built(0.0)  # only looks at those that are starting
@@ -127,7 +106,7 @@ class RemoteEvaluationGroup(EvaluationGroup):
                     endless,
                     cuts_off=plan.is_endless and plan.cuts_off and self._is_beside,
                 )
-                self._group.submit(index, "play", task, self._published, self.weights_version)
+                self._group.submit(index, "play", task, *self._weights_for(index))
 
     def _play_missing(self) -> None:
         """Wait until all is played, or nobody is left, or time is up."""
@@ -197,9 +176,14 @@ class RemoteEvaluationGroup(EvaluationGroup):
         replies: list[Reply] = []
         while self._playing and time.monotonic() < until:
             replies += self._group.ready(max(0.0, until - time.monotonic()))
-        hangs = "hangs in a step of its environment"
         return replies + [
-            Reply(index, "play", error=ActorHung(f"{ROLE} {index} {hangs}"))
+            Reply(
+                index,
+                "play",
+                error=ActorHung(
+                    f"evaluation env runner {index} hangs in a step of its environment"
+                ),
+            )
             for index in self._playing
         ]
 
@@ -216,26 +200,14 @@ class RemoteEvaluationGroup(EvaluationGroup):
             self._is_new = False
         self._actors.check_left()
 
-    def _welcome(self, indices: list[int]) -> None:
-        """Tell of the actors that have come to life again; an evaluation brings its weights."""
-        if self.on_recreated is not None:
-            self.on_recreated(indices)
-
-    @property
-    def num_env_runners(self) -> int:
-        return len(self._group)
+    def _weights_for(self, index: int) -> tuple[int, Any]:
+        return self.weights_version, self._published  # of two requests either may come first
 
     def metrics(self) -> dict[str, float]:
         return {
             "num_healthy_workers": len(self._group.healthy),
             "num_timeouts": self.num_timeouts,
         }
-
-    def probe(self) -> list[int]:
-        return self._actors.probe()
-
-    def restore(self) -> list[int]:
-        return self._actors.restore()
 
     def foreach_env_runner(
         self,
@@ -245,40 +217,11 @@ class RemoteEvaluationGroup(EvaluationGroup):
         timeout_s: float | None = None,
     ) -> list[T]:
         self._wait_until_built()
-        healthy = self._group.healthy
-        wanted = set(healthy if env_runner_ids is None else env_runner_ids)
-        replies = self._group.call(
-            "call",
-            function,
-            self._published,
-            self.weights_version,
-            indices=[index for index in healthy if index in wanted],
-            timeout_s=timeout_s,
-        )
-        return [reply.value for reply in self._actors.answered(replies)]
-
-    def stop(self) -> None:
-        self._group.stop()
+        return super().foreach_env_runner(function, local_env_runner, env_runner_ids, timeout_s)
 
     def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
-        if _processes(config) != _processes(self._config):
-            self.stop()
-            return None
-        for reply in self._ended():  # a fault of the trial before is none of the next
-            if reply.error is not None:
-                self._group.kill(reply.index)
-        return self._group
-
-
-def _options(config: AlgorithmConfig) -> ActorOptions:
-    """Return what an actor is started with: a second thread can end what the first plays."""
-    return Bundles(config).options(EVALUATION_ENV_RUNNERS, num_threads=2)
-
-
-def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:
-    """Return what an actor's process was started for; actors are kept only if it stays the same."""
-    return (
-        config.evaluation_num_env_runners,
-        _options(config),
-        config.env_runner_restore_timeout_s,
-    )
+        if self._processes(config) == self._processes(self._config):
+            for reply in self._ended():  # a fault of the trial before is none of the next
+                if reply.error is not None:
+                    self._group.kill(reply.index)
+        return super().handed_over(config)

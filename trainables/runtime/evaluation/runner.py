@@ -135,7 +135,7 @@ class EvaluationRunner(Worker):
                     break
                 shows = part.number == 0 and task.video_folder is not None
                 if self.env is None or made_for != (part.num_slots, shows):
-                    self._close_env()
+                    self.stop()
                     made_for = (part.num_slots, shows)
                     self.env = self._make_env(part.num_slots, task, shows)
                 result = play_episodes(
@@ -163,10 +163,11 @@ class EvaluationRunner(Worker):
                 if cut_off is not None and cut_off():
                     break
         finally:
-            self._close_env()
+            self.stop()
         return played
 
-    def _close_env(self) -> None:
+    def stop(self) -> None:
+        """Close the environments."""
         env, self.env = self.env, None
         if env is not None:
             env.close()
@@ -219,7 +220,7 @@ class EvaluationActor:
         """Return this runner's index."""
         return self.runner.worker_index
 
-    def play(self, task: Task, states: States, version: int) -> Played:
+    def play(self, task: Task, version: int, states: States) -> Played:
         """Take over the weights, then play."""
         # Here, because the number is each thread's own.
         config = self.runner.config
@@ -235,8 +236,8 @@ class EvaluationActor:
     def call(
         self,
         function: Callable[[EvaluationRunner], T],
-        states: States | None,
         version: int,
+        states: States | None,
     ) -> T:
         """Take over the weights, if there are any yet, and apply a function to the runner."""
         if states is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from abc import abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, TypeVar
@@ -17,13 +17,11 @@ from trainables.core.data.batch import Rollout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.group import ActorGroup
 from trainables.runtime.envs.slot_tasks import TaskFunction
 from trainables.runtime.sampling.env_runner import EnvRunner, Episodes, SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
-from trainables.runtime.sampling.worker_calls import CallsWorkers
-from trainables.runtime.sampling.workers import LocalWorker
+from trainables.runtime.sampling.worker_group import WorkerGroup
 
 T = TypeVar("T")
 
@@ -54,8 +52,8 @@ class Sample:
         return fetched
 
 
-class EnvRunnerGroup(CallsWorkers, ABC):
-    """All env runners of an algorithm behind one `sample`. Indices of actors begin at 1.
+class EnvRunnerGroup(WorkerGroup[EnvRunner]):
+    """All env runners of an algorithm behind one `sample`.
 
     Args:
         config: The algorithm's config.
@@ -63,15 +61,8 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         module_slots: Which module acts in which slot; None: the only one in all.
 
     Attributes:
-        local_env_runner: The in-process env runner, whose index is 0; None with actors.
-        weights_version: The version of the learner's weights, counted by `sync_weights`.
         tasks: The tasks of the slots of each env runner, in order of their index.
-        on_recreated: Called with the indices of env runners that were made again.
-        push_policies: Called when the weights of `local_worker()` are set: learners elsewhere
-            take them over.
     """
-
-    local_env_runner: EnvRunner | None = None
 
     def __init__(
         self,
@@ -79,14 +70,10 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         policies: dict[str, Policy],
         module_slots: ModuleSlots | None = None,
     ):
-        self._config, self._policies = config, policies
-        self._module_slots = module_slots or ModuleSlots()
-        self.weights_version = 0
+        super().__init__(config, policies, module_slots)
         self.tasks: list[list[Any]] = []
         # Of the samples since `sync_weights`, by module id.
         self._moments: list[dict[str, RunningMoments]] = []
-        self.on_recreated: Callable[[list[int]], None] | None = None
-        self.push_policies: Callable[[], None] | None = None
 
     # ------------------------------------------------------------------ sampling
 
@@ -171,45 +158,6 @@ class EnvRunnerGroup(CallsWorkers, ABC):
         self._moments = []
         self._publish()
 
-    @abstractmethod
-    def _publish(self) -> None:
-        """Let each have the policies' present states when it begins with what it is asked next."""
-
-    # ------------------------------------------------------------------ health
-
-    @property
-    @abstractmethod
-    def _healthy(self) -> list[int]:
-        """The indices of those that can be asked."""
-
-    @property
-    @abstractmethod
-    def _restarts(self) -> list[int]:
-        """How often each actor was made again, in this run and in those it goes on with."""
-
-    @property
-    def num_env_runners(self) -> int:
-        """Number of actors, healthy or not."""
-        return len(self._restarts)
-
-    @property
-    def num_healthy_env_runners(self) -> int:
-        """Number of actors that can be asked."""
-        return sum(index > 0 for index in self._healthy)
-
-    @property
-    def num_restarts(self) -> int:
-        """How often an env runner was made again, in this run and in those it goes on with."""
-        return sum(self._restarts)
-
-    @abstractmethod
-    def probe(self) -> list[int]:
-        """Ask idle env runners for a sign of life; return those that failed."""
-
-    @abstractmethod
-    def restore(self, *, wait: bool = True) -> list[int]:
-        """Make failed env runners again, see `FaultTolerantActors.restore`."""
-
     # ------------------------------------------------------------------ tasks
 
     def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> None:
@@ -231,63 +179,9 @@ class EnvRunnerGroup(CallsWorkers, ABC):
                 timeout_s=timeout_s,
             )
 
-    # ------------------------------------------------------------------ access
-
-    def foreach_env_runner(
-        self,
-        function: Callable[[EnvRunner], T],
-        local_env_runner: bool = True,
-        env_runner_ids: Iterable[int] | None = None,
-        timeout_s: float | None = None,
-    ) -> list[T]:
-        """Apply a function to every healthy env runner; return results in order of their index.
-
-        Each has the learner's present weights by then. What the function raises is raised here;
-        one that dies or does not answer is a failure, and its result is missing.
-
-        Args:
-            function: Sent to the actors, so it must be serialisable by Ray.
-            local_env_runner: Whether the in-process one takes part.
-            env_runner_ids: The indices of those that are asked, from 1; 0 is the in-process one.
-                None: all.
-            timeout_s: How long each may take, seconds; None: as long as it takes.
-        """
-        wanted = set(self._healthy if env_runner_ids is None else env_runner_ids)
-        if not local_env_runner:
-            wanted.discard(0)
-        return self._foreach(function, [i for i in self._healthy if i in wanted], timeout_s)
-
-    def foreach_env_runner_with_id(
-        self,
-        function: Callable[[int, EnvRunner], T],
-        local_env_runner: bool = True,
-        env_runner_ids: Iterable[int] | None = None,
-        timeout_s: float | None = None,
-    ) -> list[T]:
-        """Do as `foreach_env_runner`; the function also gets the runner's index."""
-        return self.foreach_env_runner(
-            lambda runner: function(runner.worker_index, runner),
-            local_env_runner,
-            env_runner_ids,
-            timeout_s,
-        )
-
-    @abstractmethod
-    def _foreach(
-        self, function: Callable[[EnvRunner], T], indices: list[int], timeout_s: float | None
-    ) -> list[T]:
-        """Return the results of a function, see `foreach_env_runner`."""
-
-    @abstractmethod
     def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
         """Return the results of a function, one of each env runner; None of those that failed."""
-
-    def local_worker(self) -> EnvRunner | LocalWorker:
-        """Return the trial's own worker: the in-process env runner, or the actors' master copy."""
-        if self.local_env_runner is not None:
-            self.local_env_runner.push_policies = self.push_policies
-            return self.local_env_runner
-        return LocalWorker(self._config, self._policies, self.weights_version, self.push_policies)
+        return [*self._foreach(function, self._healthy, None)]
 
     # ------------------------------------------------------------------ state
 
@@ -326,15 +220,6 @@ class EnvRunnerGroup(CallsWorkers, ABC):
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Start new episodes on new random streams; what is under way is dropped."""
 
-    @abstractmethod
-    def stop(self) -> None:
-        """Close environments and end the actors."""
-
-    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
-        """Stop, but for actor processes that fit another config; these are returned."""
-        self.stop()
-        return None
-
 
 class LocalEnvRunnerGroup(EnvRunnerGroup):
     """An env runner in this process, which acts with the learner's own policies.
@@ -357,14 +242,9 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
     ):
         super().__init__(config, policies, module_slots)
         self._fragment_length = config.get_rollout_fragment_length(0)
-        self.local_env_runner = make_env_runner(
+        self._runner = self.local_env_runner = make_env_runner(
             config, policies, env, child_seed(seed, 0), module_slots=self._module_slots
         )
-
-    @property
-    def _runner(self) -> EnvRunner:
-        assert self.local_env_runner is not None
-        return self.local_env_runner
 
     def _sample_each(self) -> list[Sample]:
         rollouts, episodes = self._runner.sample(self._fragment_length)
@@ -376,31 +256,6 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
     def ready_samples(self, timeout_s: float | None = None) -> list[Sample]:
         return self._sample_each()
 
-    def _publish(self) -> None:
-        self._runner.weights_version = self.weights_version  # it shares the policies
-
-    @property
-    def _healthy(self) -> list[int]:
-        return [] if self.local_env_runner is None else [0]
-
-    @property
-    def _restarts(self) -> list[int]:
-        return []
-
-    def probe(self) -> list[int]:
-        return []
-
-    def restore(self, *, wait: bool = True) -> list[int]:
-        return []
-
-    def _foreach(
-        self, function: Callable[[EnvRunner], T], indices: list[int], timeout_s: float | None
-    ) -> list[T]:
-        return [function(self._runner) for _ in indices]
-
-    def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
-        return [function(self._runner)]
-
     def _set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
         if len(states) != 1 or states[0] is None:
             return False
@@ -409,11 +264,6 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         self._runner.reseed(child_seed(seed, 0))
-
-    def stop(self) -> None:
-        if self.local_env_runner is not None:
-            self.local_env_runner.stop()
-            self.local_env_runner = None
 
 
 def _state_of(moments: RunningMoments | None) -> dict[str, Any] | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample
 
 T = TypeVar("T")
@@ -33,36 +31,8 @@ class NoEnvRunners(EnvRunnerGroup):
     def ready_samples(self, timeout_s: float | None = None) -> list[Sample]:
         raise RuntimeError(_NOTHING_TO_SAMPLE)
 
-    def _publish(self) -> None:
-        """Tell nobody."""
-
-    @property
-    def _healthy(self) -> list[int]:
-        return []
-
-    @property
-    def _restarts(self) -> list[int]:
-        return []
-
-    def probe(self) -> list[int]:
-        return []
-
-    def restore(self, *, wait: bool = True) -> list[int]:
-        return []
-
-    def _foreach(
-        self, function: Callable[[EnvRunner], T], indices: list[int], timeout_s: float | None
-    ) -> list[T]:
-        return []
-
-    def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
-        return []
-
     def _set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
         return True  # no episode is under way
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Draw nothing."""
-
-    def stop(self) -> None:
-        """End nothing."""

@@ -8,27 +8,24 @@ from operator import methodcaller
 from typing import Any, TypeVar
 
 import numpy as np
-import ray
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import of_env_runner
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.bundles import ENV_RUNNERS, Bundles
-from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
-from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
+from trainables.runtime.actors.bundles import ENV_RUNNERS
+from trainables.runtime.actors.group import ActorGroup, Reply
 from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample, child_seed, tasks_of
 from trainables.runtime.sampling.module_slots import ModuleSlots
+from trainables.runtime.sampling.remote_workers import RemoteWorkers
 
 T = TypeVar("T")
-
-ROLE = "env runner"
 
 _RESTART = 1 << 20  # apart from the numbers of the streams that an env runner has itself
 
 
-class RemoteEnvRunnerGroup(EnvRunnerGroup):
+class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
     """Env runners in actors, each with copies of the learner's policies.
 
     One that fails (dies, does not answer within `sample_timeout_s`, or has an environment that
@@ -44,6 +41,8 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
         existing: Actors of another config whose processes fit this one.
         module_slots: Which module acts in which slot; None: the only one in all.
     """
+
+    _role = ENV_RUNNERS
 
     def __init__(
         self,
@@ -61,25 +60,9 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
             index: config.get_rollout_fragment_length(index)
             for index in range(1, config.num_env_runners + 1)
         }
-        self._publish()
-        if existing is None:
-            self._group = ActorGroup(
-                EnvRunnerActor,
-                config.num_env_runners,
-                self._build_arguments,
-                role=ROLE,
-                options=Bundles(config).options(ENV_RUNNERS),
-                first_bundle=Bundles(config).first_index(ENV_RUNNERS),
-                build_timeout_s=config.env_runner_restore_timeout_s,
-            )
-        else:
-            self._group = existing
-            existing.rebuild(self._build_arguments)
-        faults = FaultTolerance.of(config, ROLE, "sample")
-        self._actors = FaultTolerantActors(
-            self._group, faults, config.env_runner_health_probe_timeout_s, self._welcome
-        )
+        self._start(EnvRunnerActor, "sample", existing)
         try:
+            self._publish()
             self._actors.begin(for_all=config.validate_env_runners_after_construction)
         except BaseException:
             self.stop()  # else the actors would keep their resources for ever
@@ -96,27 +79,16 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
     # ------------------------------------------------------------------ health
 
     @property
-    def _healthy(self) -> list[int]:
-        return self._group.healthy
-
-    @property
     def _restarts(self) -> list[int]:
-        indices = range(1, len(self._group) + 1)
-        return [self._restarts_before.get(i, 0) + self._group.restarts(i) for i in indices]
-
-    def probe(self) -> list[int]:
-        return self._actors.probe()
-
-    def restore(self, *, wait: bool = True) -> list[int]:
-        return self._actors.restore(wait=wait)
+        own = super()._restarts
+        return [self._restarts_before.get(i, 0) + n for i, n in enumerate(own, start=1)]
 
     def _welcome(self, indices: list[int]) -> None:
         """Bring env runners that were made again up to date, and tell of them."""
         if self.tasks:  # they may have changed since it was begun
             own = {i: methodcaller("set_tasks", tasks_of(self.tasks, i)) for i in indices}
             self._call_each(own)
-        if self.on_recreated is not None:
-            self.on_recreated(indices)
+        super()._welcome(indices)
 
     # ------------------------------------------------------------------ sampling
 
@@ -165,48 +137,16 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
             exploration = {m: of_env_runner(v, index, total) for m, v in exploration.items()}
         return (self._fragment_lengths[index], exploration, *self._weights_for(index))
 
-    # ------------------------------------------------------------------ weights
-
-    def _publish(self) -> None:
-        """Put the policies' states into the object store, once for all actors."""
-        if not ray.is_initialized():
-            ray.init(include_dashboard=False)
-        self._published = ray.put({m: p.get_state() for m, p in self._policies.items()})
-        self._has_published: dict[int, int] = {}  # actors that were sent it, and which process
-
-    def _weights_for(self, index: int) -> tuple[int, Any]:
-        """Return what a request brings: the version, and states if the actor has another one."""
-        process = self._group.restarts(index)
-        if self._has_published.get(index) == process:
-            return self.weights_version, None
-        self._has_published[index] = process
-        return self.weights_version, self._published
-
     # ------------------------------------------------------------------ functions
 
     def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
         found = self._call_each(dict.fromkeys(self._group.healthy, function))
         return [found.get(index) for index in range(1, len(self._group) + 1)]
 
-    def _foreach(
-        self, function: Callable[[EnvRunner], T], indices: list[int], timeout_s: float | None
-    ) -> list[T]:
-        replies = self._call(dict.fromkeys(indices, function), timeout_s)
-        for reply in replies:
-            if reply.error is not None and not isinstance(reply.error, ActorFailure):
-                raise reply.error
-        return [reply.value for reply in self._actors.answered(replies)]
-
     def _call_each(self, functions: Mapping[int, Callable[[EnvRunner], T]]) -> dict[int, T]:
         """Return results of functions by the index of the actor, without those that failed."""
         replies = self._call(functions, self._config.sample_timeout_s)
         return {reply.index: reply.value for reply in self._actors.answered(replies)}
-
-    def _call(
-        self, functions: Mapping[int, Callable[[EnvRunner], Any]], timeout_s: float | None
-    ) -> list[Reply]:
-        arguments = {i: (function, *self._weights_for(i)) for i, function in functions.items()}
-        return self._group.call_each("call", arguments, timeout_s=timeout_s)
 
     # ------------------------------------------------------------------ state
 
@@ -242,18 +182,3 @@ class RemoteEnvRunnerGroup(EnvRunnerGroup):
         self._group.forget()
         healthy = self._group.healthy
         self._call_each({i: methodcaller("reseed", child_seed(seed, i)) for i in healthy})
-
-    def stop(self) -> None:
-        self._group.stop()
-
-    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
-        if _processes(config) == _processes(self._config):
-            return self._group
-        self.stop()
-        return None
-
-
-def _processes(config: AlgorithmConfig) -> tuple[Any, ...]:
-    """Return what an actor's process was started for; actors are kept only if it stays the same."""
-    options = Bundles(config).options(ENV_RUNNERS)
-    return config.num_env_runners, options, config.env_runner_restore_timeout_s

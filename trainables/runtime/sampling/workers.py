@@ -107,6 +107,9 @@ class Worker:
             self.policies[module_id].set_state(state)
         self.weights_version = version
 
+    def stop(self) -> None:
+        """Close the environments, if there are any."""
+
     def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
         """Apply a function to the environment of each slot; see `each_env`.
 

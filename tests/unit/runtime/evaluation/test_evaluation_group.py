@@ -304,6 +304,21 @@ def test_functions_reach_every_runner_with_the_weights(policy: Policy) -> None:
     assert local.foreach_worker(lambda runner: runner.policy is policy) == [True]
 
 
+def test_what_a_function_raises_is_raised_and_no_fault_of_the_actor(policy: Policy) -> None:
+    def raises(runner: EvaluationRunner) -> None:
+        raise ValueError(f"not in {runner.worker_index}")
+
+    for number in (0, 2):
+        group = group_of(policy, evaluation_num_env_runners=number)
+        group.sync_weights(1, 3, SEED)
+        with pytest.raises(ValueError, match=f"not in {min(1, number)}"):
+            group.foreach_env_runner(raises)
+        assert group.num_healthy_env_runners == group.num_env_runners == number
+        pairs = group.foreach_env_runner_with_id(lambda index, r: (index, r.weights_version))
+        assert pairs == ([(1, 3), (2, 3)] if number else [(0, 3)])
+    assert group.foreach_env_runner(lambda r: r.worker_index, env_runner_ids=[2, 7]) == [2]
+
+
 def test_idle_actors_are_named(policy: Policy, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "trainables"):
         group_of(policy)

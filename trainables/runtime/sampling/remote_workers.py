@@ -1,0 +1,135 @@
+"""`RemoteWorkers`: a group of workers in actors inside the trial's placement group."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import ray
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.runtime.actors.bundles import Bundles
+from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
+from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
+from trainables.runtime.actors.process import ActorOptions
+from trainables.runtime.sampling.worker_group import R, WorkerGroup
+
+T = TypeVar("T")
+
+
+class RemoteWorkers(WorkerGroup[R]):
+    """The part of a group that is about its actors, each with copies of the learner's policies.
+
+    The class of the actors has methods `build`, `ping`, and `call(function, version, states)`.
+    One that fails (dies, does not answer in time, or has an environment that raises) is handled as
+    the `fault_tolerance` settings say.
+    """
+
+    _role: ClassVar[str]  # of `Bundles`
+    _num_threads: ClassVar[int] = 1  # methods that an actor runs at the same time
+
+    def _start(self, actor_class: type, work: str, existing: ActorGroup | None) -> None:
+        """Start the actors; they are built by and by.
+
+        Args:
+            actor_class: The class of the actors.
+            work: The method that is their work.
+            existing: Actors of another config whose processes fit this one.
+        """
+        config, bundles = self._config, Bundles(self._config)
+        role = bundles.roles[self._role]
+        if existing is None:
+            self._group = ActorGroup(
+                actor_class,
+                role.count,
+                self._build_arguments,
+                role=role.title,
+                options=bundles.options(self._role, self._num_threads),
+                first_bundle=bundles.first_index(self._role),
+                build_timeout_s=config.env_runner_restore_timeout_s,
+            )
+        else:
+            self._group = existing
+            existing.rebuild(self._build_arguments)
+        faults = FaultTolerance.of(config, role.title, work)
+        self._actors = FaultTolerantActors(
+            self._group, faults, config.env_runner_health_probe_timeout_s, self._welcome
+        )
+        self._published: Any = None
+        self._has_published: dict[int, int] = {}  # actors that were sent it, and which process
+
+    @abstractmethod
+    def _build_arguments(self, index: int, num_restarts: int) -> tuple[Any, ...]:
+        """Return the arguments of an actor's `build`."""
+
+    # ------------------------------------------------------------------ health
+
+    @property
+    def _healthy(self) -> list[int]:
+        return self._group.healthy
+
+    @property
+    def _restarts(self) -> list[int]:
+        return [self._group.restarts(index) for index in range(1, len(self._group) + 1)]
+
+    def probe(self) -> list[int]:
+        return self._actors.probe()
+
+    def restore(self, *, wait: bool = True) -> list[int]:
+        return self._actors.restore(wait=wait)
+
+    def _welcome(self, indices: list[int]) -> None:
+        """Tell of the actors that have come to life again."""
+        if self.on_recreated is not None:
+            self.on_recreated(indices)
+
+    # ------------------------------------------------------------------ weights
+
+    def _publish(self) -> None:
+        """Put the policies' states into the object store, once for all actors."""
+        self._published = ray.put({m: p.get_state() for m, p in self._policies.items()})
+        self._has_published = {}
+
+    def _weights_for(self, index: int) -> tuple[int, Any]:
+        """Return what a request brings: the version, and states if the actor has another one."""
+        process = self._group.restarts(index)
+        if self._has_published.get(index) == process:
+            return self.weights_version, None
+        self._has_published[index] = process
+        return self.weights_version, self._published
+
+    # ------------------------------------------------------------------ functions
+
+    def _foreach(
+        self, function: Callable[[R], T], indices: list[int], timeout_s: float | None
+    ) -> list[T]:
+        replies = self._call(dict.fromkeys(indices, function), timeout_s)
+        for reply in replies:
+            if reply.error is not None and not isinstance(reply.error, ActorFailure):
+                raise reply.error
+        return [reply.value for reply in self._actors.answered(replies)]
+
+    def _call(
+        self, functions: Mapping[int, Callable[[R], Any]], timeout_s: float | None
+    ) -> list[Reply]:
+        arguments = {i: (function, *self._weights_for(i)) for i, function in functions.items()}
+        return self._group.call_each("call", arguments, timeout_s=timeout_s)
+
+    # ------------------------------------------------------------------ the end
+
+    def stop(self) -> None:
+        self._group.stop()
+
+    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
+        if self._processes(config) == self._processes(self._config):
+            return self._group
+        self.stop()
+        return None
+
+    @classmethod
+    def _processes(cls, config: AlgorithmConfig) -> tuple[int, ActorOptions, float]:
+        """Return what actors' processes are started for: they are kept if it stays the same."""
+        bundles = Bundles(config)
+        options = bundles.options(cls._role, cls._num_threads)
+        return bundles.roles[cls._role].count, options, config.env_runner_restore_timeout_s
