@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from cloning import NUM_ROWS, SMALL, Cloning, CloningConfig
+from page_blocks import block_with
 
 from trainables import PPO, Algorithm, Policy
 from trainables.core.errors import ConfigError
@@ -160,3 +163,19 @@ def test_a_loss_that_diverges_is_named() -> None:
         words = re.escape(" steps that it has learned from; a lower lr")
         with pytest.raises(RuntimeError, match=f"training diverged: {LOSS} = .*{words}"):
             algo.train()
+
+
+def test_the_guides_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = block_with("trainables/guides/your_own.md", "class Cloning(Algorithm)")
+    (tmp_path / "my_cloning.py").write_text(module, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    mine: Any = importlib.import_module("my_cloning")
+    obs = np.random.default_rng(0).normal(size=(512, 4)).astype(np.float32)
+    np.savez(tmp_path / "choices.npz", obs=obs, actions=(obs[:, 2] > 0).astype(np.int64))
+    config = mine.CloningConfig(mine.Cloning, choices=str(tmp_path / "choices.npz"), lr=1e-2)
+    config.evaluation(evaluation_interval=1, **CARTPOLE)
+    with config.build() as algo:
+        results = [algo.train() for _ in range(5)]
+    assert results[-1][LOSS] < 0.2 < results[0][LOSS]
+    assert results[-1]["evaluation/episode_return_mean"] > 30  # it pushes where the pole falls
+    del sys.modules["my_cloning"]
