@@ -266,7 +266,7 @@ class OffPolicy(Algorithm):
 
     def set_exploration(self) -> dict[str, float]:
         """Set what exploring means now, by the environment steps so far; metrics to report."""
-        values = self.exploration_at(self.num_env_steps_sampled)
+        values = self.exploration_at(self.num_env_steps)
         for policy in self.policies.values():
             policy.set_exploration(**values)
         shown = self.get_policy().exploration
@@ -326,7 +326,8 @@ class OffPolicy(Algorithm):
 
     def state_besides_policies(self) -> dict[str, Any]:
         state = super().state_besides_policies()
-        if self.config.store_buffer_in_checkpoints:
+        # What does not grow is no part of it: its state says where its draws are.
+        if self.config.store_buffer_in_checkpoints or not self.config.needs_env:
             state["replay"] = self.experience.get_state()
         return state
 

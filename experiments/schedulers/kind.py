@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from experiments.spec.no_env import trains_in_env
 from experiments.spec.pairs import why_not
 from experiments.spec.schema import SweepSpec
 from experiments.spec.section import Section, kind_of
@@ -181,7 +182,7 @@ def _require_stored_buffer(
     """A paused trial goes on from a checkpoint: with an empty replay buffer it learns nothing."""
     config_class = getattr(trainable, "config_class", None)
     settings = config_class.settings() if config_class is not None else {}
-    if _BUFFER not in settings:
+    if _BUFFER not in settings or not trains_in_env(spec.config, trainable):
         return
     stored = spec.config.get(_BUFFER, settings[_BUFFER].default)
     if not stored or _BUFFER in space.keys:

@@ -11,9 +11,9 @@ from analysis.names import ITERATION
 from analysis.results.store_files import why_no_tracking_uri
 from experiments.spec.merging import deep_merge
 from experiments.spec.metrics import canonical_metric
+from experiments.spec.no_env import check_reported, trains_in_env
 from experiments.spec.references import writes_secret
 from experiments.spec.schema import SweepSpec
-from experiments.sweep.no_env import check_reported, trains_in_env
 from search_spaces.conditions import check_conditions, look_up, settings_of
 from search_spaces.documents import Document, KeyPath, SpecError
 from search_spaces.domains import is_domain

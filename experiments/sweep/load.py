@@ -20,6 +20,7 @@ from experiments.spec.compose import compose
 from experiments.spec.files import find_spec, is_python_file
 from experiments.spec.legacy.spec import from_legacy, is_legacy
 from experiments.spec.matrix import KEY, expand_matrix
+from experiments.spec.no_env import settle_defaults, trains_in_env
 from experiments.spec.overrides import apply_overrides
 from experiments.spec.paths import settle_paths
 from experiments.spec.references import (
@@ -55,7 +56,6 @@ from experiments.sweep.config_checks import (
     take_grids_from_config,
 )
 from experiments.sweep.env_checks import check_env
-from experiments.sweep.no_env import settle_defaults, trains_in_env
 from experiments.sweep.trainable_checks import check_final, check_seeds, settle_trainable
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace

@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from cloning import NUM_ROWS, SMALL, Cloning, CloningConfig
+from fixed_source import OfflineConfig, OfflineDQN
 from page_blocks import block_with
 
 from trainables import PPO, Algorithm, Policy
@@ -119,6 +120,19 @@ def test_what_concerns_sampling_is_refused(name: str, value: Any) -> None:
         CloningConfig(**SMALL, **{name: value}).validate()
     evaluated = {**CARTPOLE["evaluation_config"], "num_envs_per_env_runner": 2}
     CloningConfig(**SMALL, evaluation_config=evaluated).validate()  # evaluations have their own
+
+
+def test_where_draws_are_is_always_in_checkpoints_of_a_fixed_source(tmp_path: Path) -> None:
+    given = {"train_batch_size_per_learner": 8, **CARTPOLE}
+    with pytest.raises(ConfigError, match="store_buffer_in_checkpoints = True has no effect with"):
+        OfflineConfig(store_buffer_in_checkpoints=True).validate()
+    with OfflineDQN(config=given) as algo:
+        algo.train()
+        expected = algo.experience["default_policy"].get_state()
+        saved = algo.save(str(tmp_path / "a"))
+        for _ in range(6):  # as a scheduler that pauses trials: nothing is to be filled again
+            algo.restore(saved)
+        assert algo.experience["default_policy"].get_state() == expected
 
 
 def test_one_that_samples_still_needs_an_environment() -> None:

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any, ClassVar, Literal
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.reference.defaults import refuse_given
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.config.resolved import CompileOptions, Resolved, SequenceShape, exact
 from trainables.core.config.settings import Settings, setting
@@ -128,6 +129,12 @@ class OffPolicyConfig(AlgorithmConfig):
 
     def validate(self) -> None:
         super().validate()
+        if not self.needs_env:
+            refuse_given(
+                self,
+                "store_buffer_in_checkpoints",
+                "what it learns from, which does not grow: checkpoints hold where its draws are",
+            )
         capacity = self.resolve().replay.capacity
         needed = (self.get_rollout_fragment_length() + 1) * self.num_slots
         if capacity < needed:

@@ -65,3 +65,17 @@ def test_an_evaluation_without_an_environment_is_refused_and_a_wrong_one_named()
         spec_of({**EVALUATED, "evaluation_config": {"env": "CartPole-v9"}})
     with pytest.raises(SpecError, match=r"config\.env: env 'CartPole-v9' is unknown"):
         spec_of({"env": "CartPole-v9", "evaluation_interval": 1})
+
+
+def test_a_scheduler_that_pauses_needs_no_stored_buffer() -> None:
+    """Checkpoints of a source that does not grow say where its draws are."""
+    data = {
+        "name": "x",
+        "trainable": "fixed_source:OfflineDQN",
+        "config": EVALUATED,
+        "search_space": {"lr": {"uniform": [1e-4, 1e-3]}},
+        "num_samples": 4,
+        "stop": {TRAINED: 1000},
+        "scheduler": {"algorithm": "pbt", "mutations": ["lr"]},
+    }
+    assert make_spec(data).scheduler.time_attr == TRAINED  # type: ignore[union-attr]
