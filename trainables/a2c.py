@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
@@ -19,6 +20,7 @@ from trainables.core.learning.advantages import (
     explained_by_values,
     with_advantages,
 )
+from trainables.core.learning.coefficients import Coefficient, is_off
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput, PolicyModule
@@ -178,15 +180,20 @@ def a2c_update(
 
 def make_loss(policy: Policy, coefficients: A2CCoefficients) -> LossFn:
     """Return `a2c_loss` of a policy's module and a batch."""
-    distribution = policy.distribution
-    return lambda module, batch: a2c_loss(*unrolled(module, batch), distribution, coefficients)
+    return partial(_loss, distribution=policy.distribution, coefficients=coefficients)
+
+
+def _loss(
+    module: PolicyModule, batch: Batch, distribution: Distribution, coefficients: A2CCoefficients
+) -> tuple[Tensor, Metrics]:
+    return a2c_loss(*unrolled(module, batch), distribution, coefficients)
 
 
 class A2CCoefficients(NamedTuple):
     """The numbers in the loss of one iteration."""
 
-    value: float
-    entropy: float
+    value: Coefficient
+    entropy: Coefficient
 
 
 def a2c_loss(
@@ -211,9 +218,9 @@ def a2c_loss(
     value_loss = (output.values - batch["value_targets"]).square().mean()
     mean_entropy = entropy.mean()
     loss = policy_loss
-    if coefficients.entropy:  # else no gradient flows through it
+    if not is_off(coefficients.entropy):  # else no gradient flows through it
         loss = loss - coefficients.entropy * mean_entropy
-    if coefficients.value:
+    if not is_off(coefficients.value):
         loss = loss + coefficients.value * value_loss
     return loss, {
         "total_loss": loss.detach(),

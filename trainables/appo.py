@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,9 +19,9 @@ from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import all_rows, explained_by_values
 from trainables.core.learning.fragments import all_steps, fragments_per_step
-from trainables.core.learning.impact import APPOCoefficients, appo_loss, impact_batch
+from trainables.core.learning.impact import APPOCoefficients, impact_batch, minibatch_loss
 from trainables.core.learning.learner import LossFn
-from trainables.core.learning.minibatches import consecutive_ids, unrolled
+from trainables.core.learning.minibatches import consecutive_ids
 from trainables.core.learning.ranks import Ranks
 from trainables.core.learning.returns import Estimation, standard_deviation
 from trainables.core.networks.modules import PolicyModule, with_values
@@ -356,8 +357,7 @@ def diagnostics(
 
 def make_loss(policy: Policy, coefficients: APPOCoefficients) -> LossFn:
     """Return `appo_loss` of a policy's module and a batch."""
-    distribution = policy.distribution
-    return lambda module, batch: appo_loss(*unrolled(module, batch), distribution, coefficients)
+    return partial(minibatch_loss, distribution=policy.distribution, coefficients=coefficients)
 
 
 if TYPE_CHECKING:

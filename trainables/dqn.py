@@ -332,7 +332,6 @@ class DQN(OffPolicy):
         return {
             "groups": {"q": module.parameters()},
             "targets": {"q": module},
-            "compile": config.resolve().compile,
         }
 
     @classmethod

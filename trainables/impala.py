@@ -5,38 +5,35 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from trainables.algorithm import Algorithm
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.reference.defaults import is_default
 from trainables.core.config.settings import setting
-from trainables.core.data.batch import Batch, Rollout
-from trainables.core.distributions.base import Distribution
+from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import (
     all_steps,
     fragment_batch,
     fragments_per_step,
-    unrolled_fragments,
 )
-from trainables.core.learning.learner import LossFn, Metrics, Reduction
+from trainables.core.learning.impala_loss import MOMENTS, IMPALACoefficients, fragments_loss
 from trainables.core.learning.minibatches import consecutive_ids
-from trainables.core.learning.returns import MAX_LOG_RHO, Estimation, explained_by_moments, moments
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.learning.returns import Estimation, explained_by_moments
+from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import ASYNCHRONOUS, HALF_VALUE_LOSS, Reported, learned
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 
-# What `vf_explained_var` is made of, see `moments`; not reported.
-_MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_square")
 _HOW_PROCESSES_WAIT = "it is how processes wait for each other, not how they learn"
 
 
@@ -410,87 +407,17 @@ def impala_update(
         batch = fragment_batch(rollout, policy)
         metrics = learner.update(
             batch,
-            _loss_fn(policy, coefficients),
+            partial(fragments_loss, distribution=policy.distribution, coefficients=coefficients),
             num_epochs=config.num_epochs,
             minibatch_size=fragments_per_step(config, rollout, worker.ranks),
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
             ids=consecutive_ids(len(batch["valid"]), worker.ranks),
             reduction=coefficients.reduction,
         )
-        metrics["vf_explained_var"] = explained_by_moments(
-            *(metrics.pop(name) for name in _MOMENTS)
-        )
+        metrics["vf_explained_var"] = explained_by_moments(*(metrics.pop(name) for name in MOMENTS))
         results[module_id] = {**metrics, "num_env_steps_trained": all_steps(rollout, worker.ranks)}
         results[module_id] |= worker.part_metrics(module_id)
     return results
-
-
-def _loss_fn(policy: Policy, coefficients: IMPALACoefficients) -> LossFn:
-    distribution = policy.distribution
-    return lambda module, batch: impala_loss(
-        *unrolled_fragments(module, batch), distribution, coefficients
-    )
-
-
-class IMPALACoefficients(NamedTuple):
-    """The numbers in the loss of one update."""
-
-    estimation: Estimation
-    value: float
-    entropy: float
-    reduction: Reduction
-
-
-def impala_loss(
-    output: ModuleOutput,
-    batch: Batch,
-    distribution: Distribution,
-    coefficients: IMPALACoefficients,
-) -> tuple[Tensor, Metrics]:
-    """Policy gradient, value loss and entropy bonus (section 4.2).
-
-    Args:
-        output: Of the module on the fragments: `dist_inputs [T+1, N, ...]`, `values [T+1, N]`.
-        batch: actions, logp, rewards, terminated, continues, valid, `[T, N, ...]`.
-        distribution: Of the actions.
-        coefficients: How advantages are estimated, and weights.
-
-    Returns:
-        The scalar loss, and detached scalars to report: means over rows whatever the loss is.
-    """
-    shape = batch["valid"].shape
-    rows = batch["valid"].flatten().nonzero().squeeze(1)
-
-    def at_rows(column: Tensor) -> Tensor:
-        return column.flatten(0, 1).index_select(0, rows)
-
-    # Only of valid rows: of the others even an action's probability may be no number.
-    dist_inputs, actions = at_rows(output.dist_inputs[:-1]), at_rows(batch["actions"])
-    logp, entropy = distribution.logp_and_entropy(dist_inputs, actions)
-    log_rhos = logp.detach() - at_rows(batch["logp"])
-    by_row = log_rhos.new_zeros(shape.numel()).index_copy(0, rows, log_rhos).view(shape)
-    estimates = coefficients.estimation(by_row, output.values, batch)
-    targets, advantages = at_rows(estimates.targets), at_rows(estimates.advantages)
-    values = at_rows(output.values[:-1])
-    count = max(1, len(rows))  # a learner's part of a batch may have none
-
-    policy_loss = -(logp * advantages).sum() / count
-    value_loss = 0.5 * (values - targets).square().sum() / count
-    mean_entropy = entropy.sum() / count
-    loss = policy_loss + coefficients.value * value_loss
-    if coefficients.entropy:  # else no gradient flows through it
-        loss = loss - coefficients.entropy * mean_entropy
-    return loss * len(rows) if coefficients.reduction == "sum" else loss, {
-        "total_loss": loss.detach(),
-        "policy_loss": policy_loss.detach(),
-        "vf_loss": value_loss.detach(),
-        "entropy": mean_entropy.detach(),
-        "mean_rho": log_rhos.clamp_max(MAX_LOG_RHO).exp().sum() / count,
-        # A variance of parts is no mean of theirs, but of all rows it follows from such means.
-        **dict(
-            zip(_MOMENTS, (*moments(targets), *moments(targets - values.detach())), strict=True)
-        ),
-    }
 
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
@@ -20,10 +21,11 @@ from trainables.core.learning.advantages import (
     explained_by_values,
     with_advantages,
 )
+from trainables.core.learning.coefficients import Coefficient, clipped, is_off
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
-from trainables.core.networks.modules import ModuleOutput, with_values
+from trainables.core.networks.modules import ModuleOutput, PolicyModule, with_values
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     ADVANTAGE_STD,
@@ -181,8 +183,8 @@ class PPO(Algorithm):
         metrics: dict[str, float] = {}
         for module_id, result in results.items():
             used = coefficients[module_id]
-            kl = {"curr_kl_coeff": used.kl} if self.config.use_kl_loss else {}
-            found = {**result, **kl, "curr_lr": lr, "curr_entropy_coeff": used.entropy}
+            kl = {"curr_kl_coeff": float(used.kl)} if self.config.use_kl_loss else {}
+            found = {**result, **kl, "curr_lr": lr, "curr_entropy_coeff": float(used.entropy)}
             metrics |= {f"learner/{module_id}/{name}": value for name, value in found.items()}
         return metrics
 
@@ -248,8 +250,13 @@ def ppo_update(
 
 def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
     """Return `ppo_loss` of a policy's module and a batch."""
-    distribution = policy.distribution
-    return lambda module, batch: ppo_loss(*unrolled(module, batch), distribution, coefficients)
+    return partial(_loss, distribution=policy.distribution, coefficients=coefficients)
+
+
+def _loss(
+    module: PolicyModule, batch: Batch, distribution: Distribution, coefficients: PPOCoefficients
+) -> tuple[Tensor, Metrics]:
+    return ppo_loss(*unrolled(module, batch), distribution, coefficients)
 
 
 def diagnostics(
@@ -268,11 +275,11 @@ def diagnostics(
 class PPOCoefficients(NamedTuple):
     """The numbers in the loss of one iteration."""
 
-    clip: float
-    entropy: float
-    kl: float
-    value: float
-    value_clip: float | None
+    clip: Coefficient
+    entropy: Coefficient
+    kl: Coefficient
+    value: Coefficient
+    value_clip: Coefficient | None
 
 
 def ppo_loss(
@@ -296,24 +303,24 @@ def ppo_loss(
     advantages = batch["advantages"]
     log_ratio = logp - batch["logp"]
     ratio = log_ratio.exp()
-    clipped = ratio.clamp(1 - coefficients.clip, 1 + coefficients.clip)
-    policy_loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+    bounded = clipped(ratio, coefficients.clip)
+    policy_loss = -torch.minimum(ratio * advantages, bounded * advantages).mean()
     mean_entropy = entropy.mean()
     loss = policy_loss
-    if coefficients.entropy:  # else no gradient flows through it
+    if not is_off(coefficients.entropy):  # else no gradient flows through it
         loss = loss - coefficients.entropy * mean_entropy
 
     value_error = (output.values - batch["value_targets"]).square()
     if coefficients.value_clip is not None:
         value_error = value_error.clamp_max(coefficients.value_clip)
     value_loss = value_error.mean()
-    if coefficients.value:
+    if not is_off(coefficients.value):
         loss = loss + coefficients.value * value_loss
 
     with torch.no_grad():
         # E[(r - 1) - log r] >= 0 estimates KL(old || new) with little variance (Schulman, 2020).
         approx_kl = ((ratio - 1) - log_ratio).mean()
-        clip_fraction = (clipped != ratio).float().mean()
+        clip_fraction = (bounded != ratio).float().mean()
     metrics = {
         "policy_loss": policy_loss.detach(),
         "vf_loss": value_loss.detach(),

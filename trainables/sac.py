@@ -278,7 +278,6 @@ class SAC(OffPolicy):
             },
             "targets": {"critic": module.critic},
             "undecayed": ("alpha",),
-            "compile": config.resolve().compile,
         }
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:

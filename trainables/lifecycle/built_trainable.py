@@ -261,6 +261,8 @@ class BuiltTrainable(FolderTrainable):
             module: Of a policy of that process.
         """
         resolved, options = config.resolve(), cls.learner_options(config, module)
+        if resolved.compile is not None:
+            options = {"compile": resolved.compile, **options}
         return learner_type(config.learner_class)(
             module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options
         )

@@ -20,15 +20,12 @@ from trainables.core.learning.fragments import (
     fragments_per_step,
     unrolled_fragments,
 )
+from trainables.core.learning.impala_loss import IMPALACoefficients, impala_loss
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.learning.returns import Estimation, gae, vtrace
 from trainables.core.networks.modules import ModuleOutput
 from trainables.core.policy.policy import Policy
-from trainables.impala import (
-    IMPALACoefficients,
-    impala_loss,
-    impala_update,
-)
+from trainables.impala import impala_update
 from trainables.runtime.learners.actor import shares
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.sampling.env_runner import Episodes

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainables.core.config.entries import entries
-from trainables.core.config.reporting import ReportingSettings
+from trainables.core.config.framework import FrameworkSettings
 from trainables.core.config.settings import CODE, setting
 from trainables.core.errors import ConfigError
 
 
 @dataclass(kw_only=True)
-class CallbackSettings(ReportingSettings):
+class CallbackSettings(FrameworkSettings):
     """Settings of callbacks: a class whose methods are called, or a function for one hook."""
 
     callbacks_class: str | type | list[Any] | None = setting(

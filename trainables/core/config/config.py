@@ -1,9 +1,9 @@
 """`AlgorithmConfig`: the settings that all algorithms share.
 
 An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own settings with
-`setting`. Sections of settings are in `environment`, `sampling`, `training`, `reporting` and
-`callbacks`, names of the reference in `older_names`, fluent methods and what a config can do as a
-dict in `sections`.
+`setting`. Sections of settings are in `environment`, `sampling`, `training`, `reporting`,
+`framework` and `callbacks`, names of the reference in `older_names`, fluent methods and what a
+config can do as a dict in `sections`.
 """
 
 from __future__ import annotations
@@ -169,6 +169,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             "num_frames": self._num_frames,
             "reward_bound": self._reward_bound,
             "state_stride": model.max_seq_len if model.memory else 0,
+            "compile": self.compile_options(bool(model.memory)),
         }
 
     def validate_train_batch_size_vs_rollout_fragment_length(self) -> None:

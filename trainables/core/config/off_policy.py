@@ -10,11 +10,9 @@ from typing import Any, ClassVar, Literal
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.reference.defaults import refuse_given
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.resolved import CompileOptions, Resolved, SequenceShape, exact
+from trainables.core.config.resolved import Resolved, SequenceShape, exact
 from trainables.core.config.settings import Settings, setting
 from trainables.core.errors import ConfigError
-
-_COMPILER = "a compiler that would be started"
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,6 @@ class ResolvedOffPolicy(Resolved):
         sequence_length: Rows that a memory is trained on in one piece; 0 without one.
         sequences: What is drawn from the buffer instead of rows if the networks have a memory.
         num_sequences: Sequences of one gradient step, over all learners.
-        compile: What the `torch_compile_learner` settings say; None: losses are not compiled.
     """
 
     replay: ReplayBufferConfig
@@ -35,7 +32,6 @@ class ResolvedOffPolicy(Resolved):
     sequence_length: int
     sequences: SequenceShape | None
     num_sequences: int
-    compile: CompileOptions | None
 
 
 @dataclass(kw_only=True)
@@ -97,18 +93,6 @@ class OffPolicyConfig(AlgorithmConfig):
         "environment steps between target updates; 0: after every gradient step",
         ge=0,
     )
-    torch_compile_learner: bool = setting(
-        False,
-        "framework",
-        "compile the loss with torch.compile (needs a C++ compiler)",
-        risk=_COMPILER,
-    )
-    torch_compile_learner_dynamo_backend: str = setting(
-        "inductor", "framework", "backend of torch.compile", risk=_COMPILER
-    )
-    torch_compile_learner_dynamo_mode: str | None = setting(
-        None, "framework", "mode of torch.compile, e.g. 'max-autotune'", risk=_COMPILER
-    )
     # What differs from the base class by default.
     train_batch_size_per_learner: int = setting(
         256, "training", "transitions of one gradient step", ge=1
@@ -164,11 +148,6 @@ class OffPolicyConfig(AlgorithmConfig):
                 "(model): priorities are kept of single rows, and sequences are drawn uniformly; "
                 "allowed: 'ReplayBuffer'"
             )
-        if self.torch_compile_learner:
-            raise ConfigError(
-                "torch_compile_learner = True is not possible with a memory (model): its sequences "
-                "are cut where episodes end, so every batch would be another program"
-            )
         stride, capacity = resolved.sequence_length, replay.capacity
         needed = shape.num_rows + stride
         rows = capacity // self.num_slots // stride * stride
@@ -186,10 +165,6 @@ class OffPolicyConfig(AlgorithmConfig):
         values = super().resolved_values()
         length = values["state_stride"]
         low, high = self._n_steps()
-        backend, mode = (
-            self.torch_compile_learner_dynamo_backend,
-            self.torch_compile_learner_dynamo_mode,
-        )
         return {
             **values,
             "state_stride": int(length > 0),  # the buffer keeps those that it needs
@@ -199,7 +174,6 @@ class OffPolicyConfig(AlgorithmConfig):
             "sequences": self.sequence_shape(length, high),
             "num_sequences": max(1, self.train_batch_size_per_learner // max(1, length))
             * max(1, self.num_learners),
-            "compile": CompileOptions(backend, mode) if self.torch_compile_learner else None,
         }
 
     def sequence_shape(self, length: int, n_step: int) -> SequenceShape | None:

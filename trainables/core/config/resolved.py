@@ -11,6 +11,14 @@ from trainables.core.config.model import ModelConfig, OptimizerConfig
 
 
 @dataclass(frozen=True)
+class CompileOptions:
+    """How `torch.compile` compiles a loss: its backend and mode."""
+
+    backend: str = "inductor"
+    mode: str | None = None
+
+
+@dataclass(frozen=True)
 class Resolved:
     """What the settings of a config mean together, typed; see `AlgorithmConfig.resolve`.
 
@@ -27,6 +35,7 @@ class Resolved:
         num_frames: How many observations a policy sees as one.
         reward_bound: What the learner sees of a reward, see `clip_rewards`.
         state_stride: Rows from one stored recurrent state to the next; 0 without a memory.
+        compile: What the `torch_compile_learner` settings say; None: losses are not compiled.
     """
 
     model: ModelConfig
@@ -37,14 +46,7 @@ class Resolved:
     num_frames: int
     reward_bound: bool | float | list[float]
     state_stride: int
-
-
-@dataclass(frozen=True)
-class CompileOptions:
-    """How `torch.compile` compiles a loss: its backend and mode."""
-
-    backend: str = "inductor"
-    mode: str | None = None
+    compile: CompileOptions | None
 
 
 class SequenceShape(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from trainables.core.data.batch import HOST, Batch, Rollout, tree_columns
 from trainables.core.data.features import map_tensors
 from trainables.core.distributions.base import Distribution
+from trainables.core.learning.coefficients import Coefficient, clipped, is_off, log
 from trainables.core.learning.fragments import (
     fragment_batch,
     states_of,
@@ -19,7 +20,7 @@ from trainables.core.learning.fragments import (
     unrolled_fragments,
 )
 from trainables.core.learning.learner import Metrics
-from trainables.core.learning.minibatches import sequence_batch
+from trainables.core.learning.minibatches import sequence_batch, unrolled
 from trainables.core.learning.returns import MAX_LOG_RHO, Estimation
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule, with_values
 from trainables.core.policy.policy import Policy
@@ -36,11 +37,11 @@ class APPOCoefficients(NamedTuple):
         kl: Weight of the KL penalty.
     """
 
-    clip: float
-    target_worker_clipping: float
-    value: float
-    entropy: float
-    kl: float
+    clip: Coefficient
+    target_worker_clipping: Coefficient
+    value: Coefficient
+    entropy: Coefficient
+    kl: Coefficient
 
 
 @torch.no_grad()
@@ -131,17 +132,18 @@ def appo_loss(
     logp, entropy = distribution.logp_and_entropy(output.dist_inputs, batch["actions"])
     bound = coefficients.target_worker_clipping
     ratio = surrogate_ratio(logp, batch["logp"], batch["target_logp"], bound)
-    clipped = ratio.clamp(1 - coefficients.clip, 1 + coefficients.clip)
+    bounded = clipped(ratio, coefficients.clip)
     advantages = batch["advantages"]
-    policy_loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+    policy_loss = -torch.minimum(ratio * advantages, bounded * advantages).mean()
     value_loss = 0.5 * (output.values - batch["value_targets"]).square().mean()
     mean_entropy = entropy.mean()
-    with torch.set_grad_enabled(coefficients.kl > 0):
+    has_kl = not is_off(coefficients.kl)
+    with nullcontext() if has_kl else torch.no_grad():
         mean_kl = distribution.kl(batch["target_inputs"], output.dist_inputs).mean()
     loss = policy_loss + coefficients.value * value_loss
-    if coefficients.entropy:  # else no gradient flows through it
+    if not is_off(coefficients.entropy):  # else no gradient flows through it
         loss = loss - coefficients.entropy * mean_entropy
-    if coefficients.kl > 0:
+    if has_kl:
         loss = loss + coefficients.kl * mean_kl
     log_rhos = (batch["target_logp"] - batch["logp"]).clamp_max(MAX_LOG_RHO)
     return loss, {
@@ -151,15 +153,27 @@ def appo_loss(
         "entropy": mean_entropy.detach(),
         "mean_kl": mean_kl.detach(),
         "mean_rho": log_rhos.exp().mean(),
-        "clip_fraction": (clipped != ratio).float().mean(),
+        "clip_fraction": (bounded != ratio).float().mean(),
     }
 
 
-def surrogate_ratio(logp: Tensor, worker_logp: Tensor, target_logp: Tensor, bound: float) -> Tensor:
+def minibatch_loss(
+    module: PolicyModule,
+    batch: Batch,
+    distribution: Distribution,
+    coefficients: APPOCoefficients,
+) -> tuple[Tensor, Metrics]:
+    """Return `appo_loss` of a module and a minibatch of `impact_batch`."""
+    return appo_loss(*unrolled(module, batch), distribution, coefficients)
+
+
+def surrogate_ratio(
+    logp: Tensor, worker_logp: Tensor, target_logp: Tensor, bound: Coefficient
+) -> Tensor:
     """Return `min(pi_worker / pi_target, rho) * pi / pi_worker` of section 3.1, `[B]`.
 
     That is pi / pi_target unless the policy that sampled found the action much more likely than
     the target network does, i.e. by more than the factor `bound`, rho.
     """
-    correction = (worker_logp - target_logp).clamp_max(math.log(bound))
+    correction = (worker_logp - target_logp).clamp_max(log(bound))
     return (correction + logp - worker_logp).exp()

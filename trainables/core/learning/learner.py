@@ -15,6 +15,7 @@ from trainables.core.config.reference.uncalled_hooks import LEARNER, refuse_unca
 from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
+from trainables.core.learning.compiled_losses import CompiledLosses
 from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.flat_parameters import (
     TargetNetwork,
@@ -122,11 +123,7 @@ class Learner:
             )
         self.optimizers = {name: one.optimizer for name, one in self._steppings.items()}
         self._microbatch_size = microbatch_size
-        self._compile, self._compiled = compile, dict[Any, Any]()
-        if compile is not None:
-            # Compiled code is kept by where it stands in the source: the trials that a process
-            # has run before would use up the number of its versions.
-            torch.compiler.reset()
+        self._compiled = None if compile is None else CompiledLosses(compile)
 
     def make_optimizer(
         self, groups: list[dict[str, Any]], settings: OptimizerConfig
@@ -233,7 +230,9 @@ class Learner:
         self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None, reduction: Reduction
     ) -> Metrics:
         """Add a loss's gradient; returns what it reports, times the share."""
-        loss, metrics = self._compiled_loss(loss_fn)(self.module, batch)
+        if self._compiled is not None:
+            loss_fn = self._compiled(loss_fn)
+        loss, metrics = loss_fn(self.module, batch)
         if share is not None:
             weight = torch.as_tensor(share > 0 if reduction == "sum" else share, dtype=loss.dtype)
             loss = loss * weight
@@ -320,14 +319,6 @@ class Learner:
         """Move a target network towards its group's parameters."""
         self.targets[name].update(self.groups[name], tau)
 
-    def _compiled_loss(self, loss_fn: LossFn) -> LossFn:
-        """Return the loss, compiled when it is used first."""
-        if self._compile is None:
-            return loss_fn
-        if loss_fn not in self._compiled:
-            self._compiled[loss_fn] = _compiled(loss_fn, self._compile)
-        return self._compiled[loss_fn]
-
     def get_state(self) -> dict[str, Any]:
         """Return what the optimisers have learned, and the targets. Rates are settings."""
         state: dict[str, Any] = {name: one.get_state() for name, one in self._steppings.items()}
@@ -377,32 +368,3 @@ def learner_type(given: Any) -> type[Learner]:
         )
     refuse_uncalled(found, LEARNER)
     return found
-
-
-def _compiled(loss_fn: LossFn, options: CompileOptions) -> LossFn:
-    """Return a loss compiled by `torch.compile`, whose failures name the setting.
-
-    Raises:
-        ConfigError: if PyTorch cannot compile here, at once or when it is called first.
-    """
-    # Here, since they cost more than a second of every start.
-    from torch._dynamo.exc import TorchDynamoException
-    from torch._inductor.exc import InductorError
-
-    try:
-        compiled = torch.compile(loss_fn, backend=options.backend, mode=options.mode)
-    except RuntimeError as error:
-        raise _cannot_compile(error) from None
-
-    def call(module: Any, batch: Batch) -> tuple[Tensor, Metrics]:
-        try:
-            return compiled(module, batch)
-        except (TorchDynamoException, InductorError) as error:
-            raise _cannot_compile(error) from None
-
-    return call
-
-
-def _cannot_compile(error: Exception) -> ConfigError:
-    reason = str(error).strip().partition("\n")[0]
-    return ConfigError(f"torch_compile_learner = True: PyTorch cannot compile here: {reason}")

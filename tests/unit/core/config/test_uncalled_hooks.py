@@ -100,9 +100,10 @@ def test_so_is_a_policy_that_an_algorithm_makes() -> None:
         postprocess_trajectory = nothing
 
     class WithOldPolicy(PPO):
-        def _make_policy(self, *args: Any) -> Policy:
-            made = super()._make_policy(*args)
-            made.__class__ = OldPolicy
+        def _make_policies(self, *args: Any) -> dict[str, Policy]:
+            made = super()._make_policies(*args)
+            for policy in made.values():
+                policy.__class__ = OldPolicy
             return made
 
     with pytest.raises(ConfigError, match=r"postprocess_trajectory is never .* learner_connector="):

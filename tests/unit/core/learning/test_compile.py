@@ -1,13 +1,16 @@
 """`torch_compile_learner`: the same training, and errors that name the setting."""
 
+import shutil
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from small_runs import settings_of
+from torch._dynamo.utils import counters
 
 from trainables.core.errors import ConfigError
-from trainables.registry import get_algorithm
+from trainables.registry import algorithm_names, get_algorithm
 
 
 def weights_after(name: str, **more: Any) -> dict[str, np.ndarray]:
@@ -16,7 +19,7 @@ def weights_after(name: str, **more: Any) -> dict[str, np.ndarray]:
         return algo.get_weights()["default_policy"]
 
 
-@pytest.mark.parametrize("name", ["DQN", "SAC"])
+@pytest.mark.parametrize("name", algorithm_names())
 def test_a_compiled_loss_is_the_same_loss(name: str) -> None:
     """Captured and run as a graph; which code is made of it is the backend's business."""
     plain = weights_after(name)
@@ -27,6 +30,33 @@ def test_a_compiled_loss_is_the_same_loss(name: str) -> None:
         np.testing.assert_allclose(compiled[key], value, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["A2C", "APPO", "PPO"])
+def test_a_loss_whose_numbers_change_is_compiled_once(name: str) -> None:
+    """The first time for the numbers as they are, the second for any; then never again."""
+    torch._dynamo.reset()
+    settings = settings_of(
+        name,
+        "CartPole-v1",
+        entropy_coeff=[[0, 0.01], [20_000, 0.0]],
+        torch_compile_learner=True,
+        torch_compile_learner_dynamo_backend="aot_eager",
+    )
+    with get_algorithm(name)(config=settings) as algo:
+        for _ in range(2):
+            algo.train()
+        before = counters["stats"]["unique_graphs"]
+        for _ in range(3):
+            algo.train()
+        assert counters["stats"]["unique_graphs"] == before > 0
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_inductor_compiles_a_loss() -> None:
+    plain, compiled = weights_after("PPO"), weights_after("PPO", torch_compile_learner=True)
+    for key, value in plain.items():
+        np.testing.assert_allclose(compiled[key], value, rtol=1e-2, atol=1e-4)
+
+
 def test_an_unknown_backend_names_the_setting() -> None:
     with pytest.raises(ConfigError, match=r"torch_compile_learner.*inductr"):
         weights_after(
@@ -34,6 +64,9 @@ def test_an_unknown_backend_names_the_setting() -> None:
         )
 
 
-def test_other_algorithms_do_not_ignore_it() -> None:
-    with pytest.raises(ConfigError, match="torch_compile_learner"):
-        weights_after("PPO", torch_compile_learner=True)
+@pytest.mark.parametrize("name", ["A2C", "APPO", "DQN", "IMPALA", "PPO"])
+def test_sequences_are_not_compiled(name: str) -> None:
+    config = get_algorithm(name).config_class(env="CartPole-v1", model={"use_lstm": True})
+    config.validate()
+    with pytest.raises(ConfigError, match=r"torch_compile_learner = True .* memory"):
+        config.framework(torch_compile_learner=True).validate()

@@ -233,12 +233,6 @@ PLANNED: dict[str, Planned] = {
     **_planned("checkpointing", MULTI_AGENT, "checkpoint_trainable_policies_only"),
     **_planned(
         "framework",
-        "torch.compile with other algorithms than DQN and SAC",
-        "torch_compile_learner torch_compile_learner_dynamo_mode "
-        "torch_compile_learner_dynamo_backend",
-    ),
-    **_planned(
-        "framework",
         "torch.compile beyond the learner's loss",
         "torch_compile_learner_what_to_compile "
         "torch_compile_worker torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode",

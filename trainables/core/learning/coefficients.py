@@ -1,0 +1,29 @@
+"""Coefficients of losses: numbers, or tensors where several trials learn in one batch."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+Coefficient = float | Tensor
+"""A number in a loss; as a tensor `[]` it may differ between members that `vmap` lifts it over."""
+
+
+def is_off(weight: Coefficient) -> bool:
+    """Tell whether a term of a loss is left out, so that no gradient flows through it.
+
+    Only a number says so: what a tensor holds may differ between members, and would be waited for.
+    """
+    return not isinstance(weight, Tensor) and weight == 0
+
+
+def clipped(ratio: Tensor, clip: Coefficient) -> Tensor:
+    """Return probability ratios within `[1 - clip, 1 + clip]`."""
+    return ratio.clamp(1 - clip, 1 + clip)  # type: ignore[arg-type]  # both are of one kind
+
+
+def log(number: Coefficient) -> Coefficient:
+    """Return the natural logarithm."""
+    return torch.log(number) if isinstance(number, Tensor) else math.log(number)
