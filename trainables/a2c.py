@@ -23,7 +23,7 @@ from trainables.core.learning.advantages import (
 from trainables.core.learning.coefficients import Coefficient, is_off
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import num_items, unrolled
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.modules import ModuleOutput, PolicyModule, PolicyValueModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     ADVANTAGE_STD,
@@ -184,7 +184,10 @@ def make_loss(policy: Policy, coefficients: A2CCoefficients) -> LossFn:
 
 
 def _loss(
-    module: PolicyModule, batch: Batch, distribution: Distribution, coefficients: A2CCoefficients
+    module: PolicyValueModule,
+    batch: Batch,
+    distribution: Distribution,
+    coefficients: A2CCoefficients,
 ) -> tuple[Tensor, Metrics]:
     return a2c_loss(*unrolled(module, batch), distribution, coefficients)
 

@@ -25,7 +25,7 @@ from trainables.core.learning.coefficients import Coefficient, clipped, is_off
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
-from trainables.core.networks.modules import ModuleOutput, PolicyModule, with_values
+from trainables.core.networks.modules import ModuleOutput, PolicyValueModule, with_values
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     ADVANTAGE_STD,
@@ -254,7 +254,10 @@ def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
 
 
 def _loss(
-    module: PolicyModule, batch: Batch, distribution: Distribution, coefficients: PPOCoefficients
+    module: PolicyValueModule,
+    batch: Batch,
+    distribution: Distribution,
+    coefficients: PPOCoefficients,
 ) -> tuple[Tensor, Metrics]:
     return ppo_loss(*unrolled(module, batch), distribution, coefficients)
 

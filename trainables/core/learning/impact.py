@@ -158,7 +158,7 @@ def appo_loss(
 
 
 def minibatch_loss(
-    module: PolicyModule,
+    module: PolicyValueModule,
     batch: Batch,
     distribution: Distribution,
     coefficients: APPOCoefficients,

@@ -12,7 +12,7 @@ from trainables.core.learning.coefficients import Coefficient, is_off
 from trainables.core.learning.fragments import unrolled_fragments
 from trainables.core.learning.learner import Metrics, Reduction
 from trainables.core.learning.returns import MAX_LOG_RHO, Estimation, moments
-from trainables.core.networks.modules import ModuleOutput, PolicyModule
+from trainables.core.networks.modules import ModuleOutput, PolicyValueModule
 
 MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_square")
 """What `vf_explained_var` is made of, see `moments`; not reported."""
@@ -78,7 +78,7 @@ def impala_loss(
 
 
 def fragments_loss(
-    module: PolicyModule,
+    module: PolicyValueModule,
     batch: Batch,
     distribution: Distribution,
     coefficients: IMPALACoefficients,
