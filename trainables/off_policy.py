@@ -155,7 +155,7 @@ class OffPolicy(Algorithm):
             policy.observations.layout,
             policy.distribution.action_shape,
             policy.distribution.action_dtype,
-            self.config.num_slots,
+            self.module_slots.num_slots(self.config, module_id),
             seed,
             policy.observations.num_frames,
             self._state_layout(policy),
@@ -269,8 +269,13 @@ class OffPolicy(Algorithm):
         values = self.exploration_at(self.num_env_steps)
         for policy in self.policies.values():
             policy.set_exploration(**values)
-        shown = self.get_policy().exploration
-        return {f"exploration/{n}": float(shown[n]) for n in ("scale", "stddev") if n in shown}
+        is_alone = len(self.policies) == 1
+        return {
+            f"exploration/{name}" if is_alone else f"exploration/{module_id}/{name}": float(value)
+            for module_id, policy in self.policies.items()
+            for name, value in policy.exploration.items()
+            if name in ("scale", "stddev")
+        }
 
     def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
         values: dict[str, Any] = {"uniform": self.explores_uniformly(num_env_steps)}

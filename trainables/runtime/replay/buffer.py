@@ -121,20 +121,26 @@ class ReplayBuffer:
         for first in range(0, length, most):
             self.add(_rows(rollout, first, min(first + most, length)))
 
-    def add_column(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    def add_column(
+        self, name: str, shape: tuple[int, ...], dtype: torch.dtype, *, of_last: bool = False
+    ) -> None:
         """Keep another value of each row: 0 until `update` writes it; samples carry it.
 
         Args:
             name: A name that is not yet a column's.
             shape: The shape of one row's value.
             dtype: The dtype of the values.
+            of_last: Whether the last observations of episodes have values, too, e.g. what a model
+                predicts from them: `update` writes to their rows as it does to valid ones.
         """
         if name in (*self._ring.columns, *_SAMPLE_COLUMNS):
             raise ValueError(f"the replay buffer has a column {name!r} already")
-        self._ring.add_column(name, shape, _numpy_dtype(dtype))
+        self._ring.add_column(name, shape, _numpy_dtype(dtype), of_last=of_last)
 
     def update(self, ids: Tensor, columns: Batch) -> None:
         """Write values of rows back. Rows that are not valid by now are left alone.
+
+        In a column that was added for them, too, last observations of episodes have values as well.
 
         Args:
             ids: Rows, as a sample gave them, of any shape.
@@ -148,8 +154,10 @@ class ReplayBuffer:
             if name == "priorities" and self._priorities is not None:
                 self._priorities.update(rows, new.reshape(-1), valid)
             elif name in self._ring.extra:
-                column = self._ring.columns[name]
-                column[rows[valid]] = new.reshape(len(rows), *column.shape[1:])[valid]
+                column, kept = self._ring.columns[name], valid
+                if name in self._ring.of_last:
+                    kept = valid | self._ring.is_last(rows)
+                column[rows[kept]] = new.reshape(len(rows), *column.shape[1:])[kept]
             else:
                 known = [*self._ring.extra, *(["priorities"] if self._priorities else [])]
                 raise ValueError(f"{name!r} cannot be written to this replay buffer, but: {known}")
@@ -243,8 +251,10 @@ class ReplayBuffer:
         """Draw runs of consecutive rows, each of one slot.
 
         Episodes end and begin inside of them: `is_first` says where a state is reset, `valid` what
-        to train on. A sequence may begin amid an episode, with the state that was kept there; in a
-        buffer without states what came before it is not looked at.
+        to train a policy on, `is_last` which rows are no steps but hold the last observation of an
+        episode, for what learns from observations (rewards, continuation). A sequence may begin
+        amid an episode, with the state that was kept there; in a buffer without states what came
+        before it is not looked at.
 
         Args:
             batch_size: Sequences B. All starts are equally likely: every row, or those that a state
@@ -255,8 +265,8 @@ class ReplayBuffer:
 
         Returns:
             Columns `[L, B, ...]` on the CPU: ids, actions, rewards, terminated, truncated, valid,
-            is_first, n_steps (asked for), and what `add_column` has made; obs, `[L+1, B, ...]`, as
-            in `sample`; and the states before the first rows, `[B, ...]`, by
+            is_first, is_last, n_steps (asked for), and what `add_column` has made; obs,
+            `[L+1, B, ...]`, as in `sample`; and the states before the first rows, `[B, ...]`, by
             `tree_of(batch, "state")`.
 
         Raises:
@@ -278,6 +288,7 @@ class ReplayBuffer:
         rows = ring.next(slots, oldest + drawn * stride + np.arange(length + 1)[:, None])
         ids = rows[:-1]
         columns = {name: column.take(ids, axis=0) for name, column in ring.columns.items()}
+        columns["is_last"] = ring.is_last(ids)
         low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
         fixed = np.full(ids.shape, high)
         columns["n_steps"] = fixed if low == high else self._rng.integers(low, high + 1, ids.shape)
@@ -375,7 +386,9 @@ def _described(states: StateLayout | None) -> str:
     return f"{fields}, one of {states.stride} rows"
 
 
-_SAMPLE_COLUMNS = ("ids", "obs", "next_obs", "discounts", "n_steps", "weights", "priorities")
+_SAMPLE_COLUMNS = (
+    *("ids", "obs", "next_obs", "discounts", "n_steps", "weights", "priorities", "is_last"),
+)
 
 
 def _rows(rollout: Rollout, first: int, last: int) -> Rollout:

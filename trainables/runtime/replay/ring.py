@@ -74,6 +74,7 @@ class Ring:
             "is_first": ((), flag),
         }
         self.extra: tuple[str, ...] = ()  # columns that no rollout fills
+        self.of_last: tuple[str, ...] = ()  # those of them that last observations have values in
         self._layout, self._storage, self._state_layout = layout, storage, states
         self.clear()
 
@@ -89,14 +90,19 @@ class Ring:
         }
         self._valid = self.columns["valid"]
         self._runs_on = np.zeros(self.num_rows, bool)
+        # By slot, whether an episode ended in the row before the oldest one, which is gone.
+        self._ended_before = np.zeros(self.num_slots, bool)
         self._position = 0  # where the next rollout is written unless it takes the sentinel's place
         self.filled = self.num_steps = self.num_added = 0
 
-    def add_column(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        """Keep another column, 0 in new rows."""
+    def add_column(
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype, *, of_last: bool = False
+    ) -> None:
+        """Keep another column, 0 in new rows; `of_last`: also of last observations."""
         self.layout[name] = (tuple(shape), dtype)
         self.columns[name] = np.zeros((self.num_rows, *shape), dtype)
         self.extra += (name,)
+        self.of_last += (name,) * of_last
 
     @property
     def nbytes(self) -> int:
@@ -128,6 +134,8 @@ class Ring:
 
         if self.states is not None:
             self.states.write(start, rollout)
+        if self.filled == self.num_positions or start + length >= self.num_positions:
+            self._ended_before = self._ended(self._span(start + length, 1))
         overwritten = 0
         for rows, times in self._spans(start, length + 1):
             overwritten += int(np.count_nonzero(self._valid[rows]))
@@ -153,6 +161,11 @@ class Ring:
         both = self._valid.take(rows) & self._valid.take(self.next(rows))
         self._runs_on[rows] = both & ~done
 
+    def _ended(self, rows: slice | np.ndarray) -> np.ndarray:
+        """Return where the action of a row ended its episode."""
+        columns = self.columns
+        return self._valid[rows] & (columns["terminated"][rows] | columns["truncated"][rows])
+
     def _span(self, position: int, length: int) -> slice:
         """Return the rows of positions that do not wrap."""
         first = position % self.num_positions * self.num_slots
@@ -170,6 +183,17 @@ class Ring:
     def next(self, rows: np.ndarray, steps: int | np.ndarray = 1) -> np.ndarray:
         """Return the rows that follow in time, `steps` later."""
         return (rows + steps * self.num_slots) % self.num_rows
+
+    def is_last(self, rows: np.ndarray) -> np.ndarray:
+        """Return which rows hold the last observation of an episode.
+
+        Nobody acted there, so they are not valid. What an environment showed last that was replaced
+        amid an episode is no such observation.
+        """
+        ended = self._ended(self.next(rows, -1))
+        positions, slots = np.divmod(rows, self.num_slots)
+        ended |= (positions == self.oldest) & self._ended_before[slots]
+        return ended & ~self._valid[rows]
 
     def observations(self, rows: np.ndarray) -> np.ndarray:
         """Return observations of rows `[...]`; with frame stacking the last k, `[..., k, *shape]`.
@@ -234,6 +258,7 @@ class Ring:
             "obs": self.obs.get_state(rows),
             "states": self.states and self.states.get_state(self.filled),
             "columns": {name: column[:rows].copy() for name, column in self.columns.items()},
+            "ended_before": self._ended_before.copy(),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -246,6 +271,8 @@ class Ring:
             column[: len(state["columns"][name])] = state["columns"][name]
         self._mark_runs(np.arange(self.num_rows))
         self._position, self.filled = int(state["position"]), int(state["filled"])
+        if "ended_before" in state:  # not in older ones
+            self._ended_before = np.array(state["ended_before"], bool)
         self.num_steps, self.num_added = int(self._valid.sum()), int(state["num_added"])
 
 
