@@ -178,19 +178,10 @@ class EnvRunner(Worker):
     def _fragment(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
         """Step every slot `num_steps` times: rollouts `[T, N]`, and the episodes that ended."""
         columns, episodes = self._begin_columns(num_steps), Episodes()
-        act, step, observe, hooks = (
-            self._acting.act,
-            self.env.step,
-            self._acting.observe,
-            self._hooks,
-        )
-        for t in range(num_steps):
-            actions = act(self._resets_next, self._lengths)
-            obs, columns.rewards[t], columns.terminated[t], columns.truncated[t], infos = step(
-                actions
-            )
-            rewards, valid = columns.rewards[t], columns.valid[t]
-            terminated, truncated = columns.terminated[t], columns.truncated[t]
+        acting, hooks = self._acting, self._hooks
+        for rewards, terminated, truncated, valid in columns.rows():
+            actions = acting.act(self._resets_next, self._lengths)
+            obs, rewards[:], terminated[:], truncated[:], infos = self.env.step(actions)
             np.logical_not(self._resets_next, out=valid)
             if RESTARTS in infos:
                 self._drop_episodes(valid, infos[RESTARTS] > 0)
@@ -198,7 +189,7 @@ class EnvRunner(Worker):
             rewards[is_first] = 0.0  # nobody acted, whatever an environment gives
             check_rewards(rewards, self._lengths, self._place)
             self._lengths += valid
-            observe(obs, rewards, is_first, self._lengths)
+            acting.observe(obs, rewards, is_first, self._lengths)
             self._track_episodes(rewards, terminated | truncated, episodes)
             if hooks is not None:
                 hooks.act(actions)
@@ -259,7 +250,7 @@ class EnvRunner(Worker):
 
     def _track_episodes(self, rewards: np.ndarray, done: np.ndarray, episodes: Episodes) -> None:
         self._returns += rewards
-        if done.any():
+        if np.count_nonzero(done):  # faster than `any`, of as few
             ended = done & (self._lengths > 0)  # else an environment that was over when it reset
             episodes.returns += self._returns[ended].tolist()
             episodes.lengths += self._lengths[ended].tolist()

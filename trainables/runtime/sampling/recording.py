@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ class StepColumns:
         self.rewards = np.empty(shape, np.float32)
         self.terminated, self.truncated = np.empty(shape, bool), np.empty(shape, bool)
         self.valid = np.empty(shape, bool)
+
+    def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return views of the rows: rewards, terminated, truncated and valid, each `[N]`."""
+        return zip(self.rewards, self.terminated, self.truncated, self.valid, strict=True)
 
 
 class _Columns:
