@@ -69,3 +69,8 @@ def test_a_resumed_run_goes_on_to_the_bit(settings: dict[str, Any], tmp_path: Pa
 def test_a_module_that_acts_nowhere_would_never_learn() -> None:
     with pytest.raises(ConfigError, match="the module 'large' acts in none of 1 slots"):
         two_policies(num_envs_per_env_runner=1)
+
+
+def test_modules_have_a_memory_together_or_not_at_all() -> None:
+    with pytest.raises(ConfigError, match="the module 'small' and the setting model differ"):
+        two_policies(model={"use_lstm": True})

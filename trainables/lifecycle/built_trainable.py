@@ -185,7 +185,7 @@ class BuiltTrainable(FolderTrainable):
     def _make_policies(self, spaces: Spaces, seed: np.random.SeedSequence) -> dict[str, Policy]:
         module_ids = self.module_slots.module_ids
         seeds = [seed] if len(module_ids) == 1 else seed.spawn(len(module_ids))
-        return {
+        policies = {
             module_id: building.make_policy(
                 self.config,
                 spaces,
@@ -196,6 +196,15 @@ class BuiltTrainable(FolderTrainable):
             )
             for module_id, own_seed in zip(module_ids, seeds, strict=True)
         }
+        has_memory = bool(self.config.resolve().state_stride)
+        for module_id, policy in policies.items():
+            if policy.is_recurrent != has_memory:  # what is learned from is cut into sequences
+                raise ConfigError(
+                    f"the module {module_id!r} and the setting model differ in whether there is a "
+                    "memory (use_lstm, use_gru, use_attention); allowed: all modules have one, or "
+                    "none has"
+                )
+        return policies
 
     @property
     def module_slots(self) -> ModuleSlots:
