@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ray import tune
 from small_runs import settings_of
+from two_policies import two_policies
 
 from trainables import PPO
 
@@ -55,6 +56,21 @@ def test_actors_play_the_episodes_that_the_trials_process_would() -> None:
     while any(os.path.exists(f"/proc/{pid}") for pid in pids):  # else they would leak
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_actors_play_all_modules_beside_training() -> None:
+    names = ("episode_return_mean", "num_env_steps", "num_episodes")
+
+    def played(**settings: Any) -> list[list[float]]:
+        with two_policies(evaluation_duration=7, **settings) as algo:
+            results = [algo.train() for _ in range(3)]
+        return [[result[f"evaluation/{name}"] for name in names] for result in results]
+
+    of_actors = {"evaluation_num_env_runners": 2, "num_cpus_per_env_runner": 0.5}
+    between = played()
+    assert played(**of_actors) == between
+    beside = played(**of_actors, evaluation_parallel_to_training=True)
+    assert beside[1:] == between[:-1]  # the weights that an iteration begins with
 
 
 def test_beside_training_until_it_is_done() -> None:

@@ -167,7 +167,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.config",
         "trainables.core.trust",
         "trainables.runtime.actors",
-        "trainables.runtime.devices",
         "trainables.core.policy",
         "trainables.runtime.envs",
         "trainables.runtime.callbacks",

@@ -31,7 +31,7 @@ from trainables.runtime.evaluation.watch import Outcome, PlayedStep, Watch
 from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sampling.acting import SlotActor
 from trainables.runtime.sampling.endless import LONGEST_EVALUATED, EvaluationWatch
-from trainables.runtime.sampling.module_slots import ModuleSlots, SlotsOf, join_slots
+from trainables.runtime.sampling.module_slots import ModuleSlots, SlotsOf, join_slots, module_seeds
 from trainables.runtime.sampling.row_checks import Place, check_rewards
 from trainables.runtime.sampling.slot_actors import together
 
@@ -298,11 +298,8 @@ def _actors(
         ConfigError: if the environment does not fit a policy.
     """
     for module_id in slots_of:
-        policy = policies[module_id]
-        _check_spaces(policy, env.single_observation_space, env.single_action_space)
-    if len(slots_of) == 1:
-        return {m: SlotActor(policies[m], env.num_envs, place, seed, explore) for m in slots_of}
-    seeds = dict(zip(policies, seed.spawn(len(policies)), strict=True))
+        _check_spaces(policies[module_id], env.single_observation_space, env.single_action_space)
+    seeds = module_seeds(slots_of, seed)
     return {
         m: SlotActor(policies[m], len(slots), place._replace(slots=slots), seeds[m], explore)
         for m, slots in slots_of.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,18 +15,16 @@ from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.callbacks.callbacks import CallbackSet
-from trainables.runtime.devices import runner_device
 from trainables.runtime.envs.make import evaluation_options, make_vector_env
 from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.sampling.endless import longest_evaluated
 from trainables.runtime.sampling.module_slots import ModuleSlots
+from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies
 from trainables.runtime.sampling.workers import Worker
 
 T = TypeVar("T")
-
-States = dict[str, dict[str, Any]]  # of policies, by module id
 
 
 @dataclass(frozen=True)
@@ -194,31 +192,24 @@ class EvaluationRunner(Worker):
         )
 
 
-class EvaluationActor:
-    """An `EvaluationRunner` in a process of its own. Made empty, so that it can be built again.
+class EvaluationActor(WorkerActor[EvaluationRunner]):
+    """An `EvaluationRunner` in a process of its own.
 
     It has two threads: one plays while the other one may tell it to finish.
     """
 
-    runner: EvaluationRunner
-
     def build(
         self,
         config: AlgorithmConfig,
-        recipes: dict[str, dict[str, Any]],
+        recipes: Recipes,
         worker_index: int,
         module_slots: ModuleSlots,
     ) -> None:
         """(Re)build the runner."""
         set_log_level(config.log_level)
-        device = runner_device(config)
-        policies = {m: Policy(**recipe, device=device) for m, recipe in recipes.items()}
+        policies = made_policies(config, recipes)
         self.runner = EvaluationRunner(config, policies, worker_index, module_slots)
         logger.info("evaluation env runner %d is there", worker_index)
-
-    def ping(self) -> int:
-        """Return this runner's index."""
-        return self.runner.worker_index
 
     def play(self, task: Task, version: int, states: States) -> Played:
         """Take over the weights, then play."""
@@ -226,20 +217,9 @@ class EvaluationActor:
         config = self.runner.config
         variables = config.extra_python_environs_for_worker
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_env_runner))
-        self.runner.set_policy_states(states, version)
+        self._take_over(version, states)
         return Played(task.number, self.runner.play(task))
 
     def finish(self, number: int, at_once: bool) -> None:
         """End a task."""
         self.runner.finish(number, at_once)
-
-    def call(
-        self,
-        function: Callable[[EvaluationRunner], T],
-        version: int,
-        states: States | None,
-    ) -> T:
-        """Take over the weights, if there are any yet, and apply a function to the runner."""
-        if states is not None:
-            self.runner.set_policy_states(states, version)
-        return function(self.runner)

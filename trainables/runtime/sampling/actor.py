@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,18 +11,13 @@ import torch
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
-from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
-from trainables.runtime.devices import runner_device
 from trainables.runtime.envs.make import env_name, make_vector_env, training_options
 from trainables.runtime.envs.slot_tasks import set_tasks
 from trainables.runtime.sampling.env_runner import EnvRunner, SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
-
-T = TypeVar("T")
-
-States = dict[str, dict[str, Any]]  # of policies, by module id
+from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class RunnerPlan:
     """
 
     config: AlgorithmConfig
-    recipes: dict[str, dict[str, Any]]
+    recipes: Recipes
     module_slots: ModuleSlots
     seed: np.random.SeedSequence
     index: int
@@ -49,13 +43,8 @@ class RunnerPlan:
     tasks: list[Any] | None = None
 
 
-class EnvRunnerActor:
-    """An `EnvRunner` in a process of its own. Made empty, so that it can be built again.
-
-    Requests bring the policies' states where the env runner has not seen that version.
-    """
-
-    runner: EnvRunner
+class EnvRunnerActor(WorkerActor[EnvRunner]):
+    """An `EnvRunner` in a process of its own."""
 
     def build(self, plan: RunnerPlan) -> None:
         """(Re)build the env runner."""
@@ -75,19 +64,9 @@ class EnvRunnerActor:
         )
         if plan.tasks is not None:
             set_tasks(env, plan.tasks)  # its first episodes are of these tasks already
-        device = runner_device(config)
-        policies = {m: Policy(**recipe, device=device) for m, recipe in plan.recipes.items()}
+        policies = made_policies(config, plan.recipes)
         self.runner = make_env_runner(config, policies, env, plan.seed, index, plan.module_slots)
         logger.info("env runner %d: %d slots of %r", index, env.num_envs, env_name(config.env))
-
-    def ping(self) -> int:
-        """Return this env runner's index."""
-        return self.runner.ping()
-
-    def call(self, function: Callable[[EnvRunner], T], version: int, states: States | None) -> T:
-        """Apply a function to the env runner."""
-        self._take_over(version, states)
-        return function(self.runner)
 
     def sample(
         self,
@@ -103,7 +82,3 @@ class EnvRunnerActor:
             self.runner.policies[module_id].set_exploration(**values)
         rollouts, episodes = self.runner.sample(num_steps)
         return self.runner.report(rollouts, episodes), rollouts
-
-    def _take_over(self, version: int, states: States | None) -> None:
-        if states is not None:
-            self.runner.set_policy_states(states, version)

@@ -22,7 +22,7 @@ from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
-from trainables.runtime.sampling.module_slots import ModuleSlots
+from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
 from trainables.runtime.sampling.recording import SlotRecorder, StepColumns
 from trainables.runtime.sampling.row_checks import Place, check_rewards
 from trainables.runtime.sampling.slot_actors import together
@@ -104,7 +104,7 @@ class EnvRunner(Worker):
         self._num_restarts = 0  # those counted so far
         env_seed, action_seed = seed.spawn(2)
         self._slots = (module_slots or ModuleSlots()).of(worker_index, self.num_envs)
-        seeds = self._module_seeds(action_seed)
+        seeds = module_seeds(self._slots, action_seed)
         self.recorders = {
             m: SlotRecorder(
                 config,
@@ -129,16 +129,10 @@ class EnvRunner(Worker):
         )
         self._begin(env_seed)
 
-    def _module_seeds(self, seed: np.random.SeedSequence) -> dict[str, np.random.SeedSequence]:
-        """Return the seed of each module's exploration; a module that is alone has this one."""
-        if len(self._slots) == 1:
-            return dict.fromkeys(self._slots, seed)
-        return dict(zip(self._slots, seed.spawn(len(self._slots)), strict=True))
-
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Start new episodes and exploration on the random streams of `seed`."""
         env_seed, action_seed = seed.spawn(2)
-        seeds = self._module_seeds(action_seed)
+        seeds = module_seeds(self._slots, action_seed)
         for m, recorder in self.recorders.items():
             recorder.reseed(seeds[m])
         self._begin(env_seed)

@@ -79,6 +79,15 @@ class ModuleSlots:
                 )
 
 
+def module_seeds(
+    slots_of: SlotsOf, seed: np.random.SeedSequence
+) -> dict[str, np.random.SeedSequence]:
+    """Return the seed of each module's exploration; a module that is alone has this one."""
+    if len(slots_of) == 1:
+        return dict.fromkeys(slots_of, seed)
+    return dict(zip(slots_of, seed.spawn(len(slots_of)), strict=True))
+
+
 def of_slots(batch: Any, slots: np.ndarray) -> Any:
     """Return a batch's rows of some slots.
 

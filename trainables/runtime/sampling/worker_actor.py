@@ -1,0 +1,51 @@
+"""`WorkerActor`: a worker in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.policy.policy import Policy
+from trainables.runtime.devices import runner_device
+from trainables.runtime.sampling.workers import Worker
+
+R = TypeVar("R", bound=Worker)
+T = TypeVar("T")
+
+Recipes = Mapping[str, dict[str, Any]]
+"""The arguments of policies, by module id."""
+
+States = dict[str, dict[str, Any]]
+"""The states of policies, by module id."""
+
+
+class WorkerActor(Generic[R]):
+    """A worker in a process of its own. Made empty, so that it can be built again.
+
+    Requests bring the policies' states where the worker may have others.
+
+    Attributes:
+        runner: The worker, once the actor is built.
+    """
+
+    runner: R
+
+    def ping(self) -> int:
+        """Return the worker's index; it answers when the worker is built."""
+        return self.runner.worker_index
+
+    def call(self, function: Callable[[R], T], version: int, states: States | None) -> T:
+        """Apply a function to the worker."""
+        self._take_over(version, states)
+        return function(self.runner)
+
+    def _take_over(self, version: int, states: States | None) -> None:
+        if states is not None:
+            self.runner.set_policy_states(states, version)
+
+
+def made_policies(config: AlgorithmConfig, recipes: Recipes) -> dict[str, Policy]:
+    """Return the policies of a worker in an actor, on its device, by module id."""
+    device = runner_device(config)
+    return {m: Policy(**recipe, device=device) for m, recipe in recipes.items()}
