@@ -319,6 +319,7 @@ class IMPALA(Algorithm):
             value=self.config.vf_loss_coeff,
             entropy=self.scheduled(self.config.entropy_coeff),
             reduction="sum" if self.config.loss_reduction == "sum" else "mean",
+            masked=self.config.torch_compile_learner,
         )
 
     def _results(self) -> dict[str, dict[str, float]]:

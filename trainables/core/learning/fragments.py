@@ -57,6 +57,66 @@ def unrolled_fragments(module: PolicyValueModule, batch: Batch) -> tuple[ModuleO
     return output, time_major_rows(batch)
 
 
+class SelectedRows:
+    """The valid rows of fragments by themselves, `[M, ...]`.
+
+    Args:
+        valid: `[T, N]`.
+
+    Attributes:
+        count: How many there are.
+        divisor: The same, but at least 1: a learner's part of a batch may have none.
+    """
+
+    def __init__(self, valid: Tensor):
+        self._shape, self._rows = valid.shape, valid.flatten().nonzero().squeeze(1)
+        self.count = len(self._rows)
+        self.divisor = max(1, self.count)
+
+    def take(self, column: Tensor) -> Tensor:
+        """Return the rows of a column `[T, N, ...]`."""
+        return column.flatten(0, 1).index_select(0, self._rows)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Return values of the rows where they stand, `[T, N]`, and zeros elsewhere."""
+        empty = values.new_zeros(self._shape.numel())
+        return empty.index_copy(0, self._rows, values).view(self._shape)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum of values of the rows."""
+        return values.sum()
+
+
+class MaskedRows:
+    """As `SelectedRows`, but all rows of fragments, `[T * N, ...]`; those not valid are zeros.
+
+    Args:
+        valid: `[T, N]`.
+
+    Attributes:
+        count: How many are valid, a tensor.
+        divisor: The same, but at least 1.
+    """
+
+    def __init__(self, valid: Tensor):
+        self._shape, self._invalid = valid.shape, ~valid.flatten()
+        self.count = valid.sum()
+        self.divisor = self.count.clamp_min(1)
+
+    def take(self, column: Tensor) -> Tensor:
+        """Return the rows of a column `[T, N, ...]`."""
+        rows = column.flatten(0, 1)
+        return rows.masked_fill(self._invalid.view(-1, *[1] * (rows.dim() - 1)), 0)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Return values of the rows where they stand, `[T, N]`, and zeros elsewhere."""
+        return values.masked_fill(self._invalid, 0).view(self._shape)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum of values of the valid rows."""
+        return values.masked_fill(self._invalid, 0).sum()
+
+
 def states_of(batch: Batch) -> dict[str, Tensor]:
     """Return the states before fragments' first rows, `[N, ...]` by name; {} without a memory."""
     states = tree_of(batch, "state")

@@ -9,7 +9,7 @@ from torch import Tensor
 from trainables.core.data.batch import Batch
 from trainables.core.distributions.base import Distribution
 from trainables.core.learning.coefficients import Coefficient, is_off
-from trainables.core.learning.fragments import unrolled_fragments
+from trainables.core.learning.fragments import MaskedRows, SelectedRows, unrolled_fragments
 from trainables.core.learning.learner import Metrics, Reduction
 from trainables.core.learning.returns import MAX_LOG_RHO, Estimation, moments
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule
@@ -19,12 +19,22 @@ MOMENTS = ("targets_mean", "targets_square", "residuals_mean", "residuals_square
 
 
 class IMPALACoefficients(NamedTuple):
-    """The numbers in the loss of one update."""
+    """The numbers in the loss of one update.
+
+    Attributes:
+        estimation: How advantages are estimated.
+        value: Weight of the value loss, half the squared error.
+        entropy: Weight of the entropy bonus.
+        reduction: Whether the loss is a mean over rows, or a sum.
+        masked: Whether rows that are not valid are masked instead of left out. Shapes then depend
+            on no data, as compilers like it and `vmap` needs it; sums are rounded otherwise.
+    """
 
     estimation: Estimation
     value: Coefficient
     entropy: Coefficient
     reduction: Reduction
+    masked: bool = False
 
 
 def impala_loss(
@@ -44,36 +54,31 @@ def impala_loss(
     Returns:
         The scalar loss, and detached scalars to report: means over rows whatever the loss is.
     """
-    shape = batch["valid"].shape
-    rows = batch["valid"].flatten().nonzero().squeeze(1)
-
-    def at_rows(column: Tensor) -> Tensor:
-        return column.flatten(0, 1).index_select(0, rows)
-
+    rows = MaskedRows(batch["valid"]) if coefficients.masked else SelectedRows(batch["valid"])
     # Only of valid rows: of the others even an action's probability may be no number.
-    dist_inputs, actions = at_rows(output.dist_inputs[:-1]), at_rows(batch["actions"])
+    dist_inputs, actions = rows.take(output.dist_inputs[:-1]), rows.take(batch["actions"])
     logp, entropy = distribution.logp_and_entropy(dist_inputs, actions)
-    log_rhos = logp.detach() - at_rows(batch["logp"])
-    by_row = log_rhos.new_zeros(shape.numel()).index_copy(0, rows, log_rhos).view(shape)
-    estimates = coefficients.estimation(by_row, output.values, batch)
-    targets, advantages = at_rows(estimates.targets), at_rows(estimates.advantages)
-    values = at_rows(output.values[:-1])
-    count = max(1, len(rows))  # a learner's part of a batch may have none
+    log_rhos = logp.detach() - rows.take(batch["logp"])
+    estimates = coefficients.estimation(rows.spread(log_rhos), output.values, batch)
+    targets, advantages = rows.take(estimates.targets), rows.take(estimates.advantages)
+    values = rows.take(output.values[:-1])
+    count = rows.divisor
 
-    policy_loss = -(logp * advantages).sum() / count
-    value_loss = 0.5 * (values - targets).square().sum() / count
-    mean_entropy = entropy.sum() / count
+    policy_loss = -rows.sum(logp * advantages) / count
+    value_loss = 0.5 * rows.sum((values - targets).square()) / count
+    mean_entropy = rows.sum(entropy) / count
     loss = policy_loss + coefficients.value * value_loss
     if not is_off(coefficients.entropy):  # else no gradient flows through it
         loss = loss - coefficients.entropy * mean_entropy
-    return loss * len(rows) if coefficients.reduction == "sum" else loss, {
+    found = (*moments(targets, count), *moments(targets - values.detach(), count))
+    return loss * rows.count if coefficients.reduction == "sum" else loss, {
         "total_loss": loss.detach(),
         "policy_loss": policy_loss.detach(),
         "vf_loss": value_loss.detach(),
         "entropy": mean_entropy.detach(),
-        "mean_rho": log_rhos.clamp_max(MAX_LOG_RHO).exp().sum() / count,
+        "mean_rho": rows.sum(log_rhos.clamp_max(MAX_LOG_RHO).exp()) / count,
         # A variance of parts is no mean of theirs, but of all rows it follows from such means.
-        **dict(zip(MOMENTS, (*moments(targets), *moments(targets - values.detach())), strict=True)),
+        **dict(zip(MOMENTS, found, strict=True)),
     }
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from trainables.core.data.batch import Batch
+from trainables.core.learning.coefficients import Coefficient
 
 _C_BAR = 1.0  # bound of the traces: the paper's
 MAX_LOG_RHO = 20.0
@@ -20,8 +21,8 @@ def gae(
     next_values: Tensor,
     terminated: Tensor,
     continues: Tensor,
-    gamma: float,
-    lambda_: float,
+    gamma: Coefficient,
+    lambda_: Coefficient,
 ) -> Tensor:
     """Generalised advantage estimates (Schulman et al., 2016, eq. 16).
 
@@ -63,7 +64,7 @@ def lambda_return(
     next_values: Tensor,
     discounts: Tensor,
     continues: Tensor,
-    lambda_: float | Tensor,
+    lambda_: Coefficient,
 ) -> Tensor:
     """Lambda-returns (Sutton and Barto, 2018, ch. 12; DreamerV2, Hafner et al., 2021, eq. 4).
 
@@ -118,11 +119,11 @@ def vtrace(
     next_values: Tensor,
     terminated: Tensor,
     continues: Tensor,
-    gamma: float,
-    lambda_: float = 1.0,
-    rho_bar: float | None = 1.0,
-    c_bar: float | None = 1.0,
-    pg_rho_bar: float | None = 1.0,
+    gamma: Coefficient,
+    lambda_: Coefficient = 1.0,
+    rho_bar: Coefficient | None = 1.0,
+    c_bar: Coefficient | None = 1.0,
+    pg_rho_bar: Coefficient | None = 1.0,
 ) -> VTrace:
     """V-trace targets and advantages (Espeholt et al., 2018, arXiv 1802.01561, eq. 1, section 4.2).
 
@@ -183,11 +184,11 @@ class Estimation(NamedTuple):
         pg_rho_bar: Bound of rho in the policy gradient; None: unbounded.
     """
 
-    gamma: float
-    lambda_: float
+    gamma: Coefficient
+    lambda_: Coefficient
     vtrace: bool
-    rho_bar: float | None
-    pg_rho_bar: float | None
+    rho_bar: Coefficient | None
+    pg_rho_bar: Coefficient | None
 
     def __call__(self, log_rhos: Tensor, values: Tensor, rows: Batch) -> VTrace:
         """Return value targets and advantages `[T, N]`, without gradients.
@@ -206,7 +207,7 @@ class Estimation(NamedTuple):
         return VTrace(values[:-1] + advantages, advantages)
 
 
-def _at_most(bound: float | None, rhos: Tensor) -> Tensor:
+def _at_most(bound: Coefficient | None, rhos: Tensor) -> Tensor:
     return rhos if bound is None else rhos.clamp_max(bound)
 
 
@@ -215,7 +216,7 @@ def discounted_returns(
     next_values: Tensor,
     terminated: Tensor,
     continues: Tensor,
-    gamma: float,
+    gamma: Coefficient,
 ) -> Tensor:
     """Discounted sums of rewards, bootstrapped where an episode is cut but not terminated.
 
@@ -240,14 +241,42 @@ def discounted_returns(
 def _discounted_sums(terms: Tensor, decays: Tensor) -> Tensor:
     """Compute `S[t] = terms[t] + decays[t] * S[t+1]` backwards in time with `S[T] = 0`.
 
-    The recursion runs in numpy on the CPU: T small steps there cost a tenth of what as many torch
-    calls cost, and on a GPU they would be T kernel launches.
+    Without gradients. Members that `vmap` lifts it over are further columns.
     """
-    sums = terms.detach().cpu().numpy().copy()
-    steps = decays.detach().cpu().numpy()
-    for t in range(len(sums) - 2, -1, -1):
-        sums[t] += steps[t] * sums[t + 1]
-    return torch.from_numpy(sums).to(terms.device)
+    sums: Tensor = _DiscountedSums.apply(terms.detach(), decays.detach())
+    return sums
+
+
+class _DiscountedSums(torch.autograd.Function):
+    """The recursion in numpy on the CPU.
+
+    T small steps there cost a tenth of what as many torch calls cost, and on a GPU they would be T
+    kernel launches. `vmap` cannot see into it, and is told.
+    """
+
+    @staticmethod
+    def forward(terms: Tensor, decays: Tensor) -> Tensor:
+        sums = terms.cpu().numpy().copy()
+        steps = decays.cpu().numpy()
+        for t in range(len(sums) - 2, -1, -1):
+            sums[t] += steps[t] * sums[t + 1]
+        return torch.from_numpy(sums).to(terms.device)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, int | None], terms: Tensor, decays: Tensor
+    ) -> tuple[Tensor, int]:
+        """Return the sums of all members, whose axis is the last one."""
+        size = info.batch_size
+        columns = [
+            part.unsqueeze(-1).expand(*part.shape, size) if dim is None else part.movedim(dim, -1)
+            for part, dim in zip((terms, decays), in_dims, strict=True)
+        ]
+        return _DiscountedSums.apply(*columns), terms.dim() - (in_dims[0] is not None)
 
 
 def explained_variance(predictions: Tensor, targets: Tensor) -> Tensor:
@@ -259,9 +288,14 @@ def explained_variance(predictions: Tensor, targets: Tensor) -> Tensor:
     return torch.where(variance > 0, 1 - residual / variance, torch.zeros_like(variance))
 
 
-def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return means of rows `[M]` and of their squares, float64 scalars; 0 of none."""
-    count = max(1, len(rows))
+def moments(rows: Tensor, count: int | Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return means of rows `[M]` and of their squares, float64 scalars; 0 of none.
+
+    Args:
+        rows: The rows.
+        count: How many they are, at least 1, if others are there as zeros.
+    """
+    count = max(1, len(rows)) if count is None else count
     rows = rows.double()  # a variance is a small difference of the two
     return rows.sum() / count, rows.square().sum() / count
 
