@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from analysis.errors import ResultsError
 
@@ -41,6 +42,15 @@ _LABELS = {
 def metric_label(metric: str) -> str:
     """Say a metric in words; by its name, where there are none."""
     return _LABELS.get(metric, metric)
+
+
+def environment_of(config: Mapping[str, Any]) -> Any:
+    """Return what a trial is played in: `env`, or that of evaluations where training has none."""
+    env = config.get("env")
+    evaluated = config.get("evaluation_config")
+    if env is None and isinstance(evaluated, Mapping):
+        return evaluated.get("env")
+    return env
 
 
 def sign_of(mode: str) -> float:

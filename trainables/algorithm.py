@@ -40,6 +40,7 @@ class Algorithm(Checkpointing):
     A subclass sets `config_class`, declares `reported_metrics` and writes `training_step`. It may
     override
 
+    - `spaces`: what its policies see and do, where no environment says it;
     - `module_options`: what its policies are made of;
     - `learner_options`: groups of parameters with optimisers of their own, and target networks;
     - `set_up_learning`: what else it needs to learn, e.g. room for experience;
@@ -58,7 +59,8 @@ class Algorithm(Checkpointing):
     Attributes:
         config: The settings in use, read-only.
         policies: By module id.
-        env_runners: The actors that sample, or this process.
+        env_runners: The actors that sample, or this process; none where training steps no
+            environment, as `needs_env` of its config says.
         eval_env_runner_group: Plays evaluations, in process or over actors.
         evaluation: Evaluates, and has the latest evaluation.
         learners: Train, see `LearnerGroup.run`.

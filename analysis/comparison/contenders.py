@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from analysis.names import environment_of
 from analysis.results.records import Sweep, TrialRecord
 from analysis.results.rows import ResultsError
 from analysis.results.sources import load_sweeps
@@ -52,7 +53,8 @@ def tasks_of(sweep: Sweep) -> dict[str, list[TrialRecord]]:
     """Return the trials on each environment; those of a trainable that names none are on `""`."""
     tasks: dict[str, list[TrialRecord]] = {}
     for trial in sweep.trials:
-        tasks.setdefault(str(trial.config.get("env", "")), []).append(trial)
+        env = environment_of(trial.config)
+        tasks.setdefault("" if env is None else str(env), []).append(trial)
     return tasks
 
 

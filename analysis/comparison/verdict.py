@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.comparison.pairs import MIN_RUNS, MIN_RUNS_OF_TASKS, MIN_SCORES
 from analysis.comparison.samples import HELD_OUT, TRIALS, Sample
 from analysis.comparison.shared_budget import Samples, Task
-from analysis.names import ENV_STEPS, ITERATION, SECONDS
+from analysis.names import ENV_STEPS, ITERATION, SECONDS, TRAINED
 from analysis.statistics import ENOUGH_SEEDS, interval_caution
 
 if TYPE_CHECKING:
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 Pair = Mapping[str, Any]
 
-UNITS_OF = {ENV_STEPS: "environment steps", SECONDS: "seconds of training"}
+UNITS_OF = {
+    ENV_STEPS: "environment steps",
+    TRAINED: "steps trained on",
+    SECONDS: "seconds of training",
+}
 _COARSE = 0.2
 """Reports further apart than this part of the budget are worth a word."""
 _SHORT = 0.8

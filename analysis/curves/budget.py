@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.curves.run_curves import RunCurve, run_curves
-from analysis.names import ENV_STEPS, ITERATION, SECONDS, sign_of
+from analysis.names import ENV_STEPS, ITERATION, SECONDS, TRAINED, sign_of
 from analysis.results.load import load_sweep
 from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
@@ -19,8 +19,8 @@ from analysis.statistics.censored import Reached, reached_summary
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
 
-BUDGETS = (ENV_STEPS, SECONDS, ITERATION)
-"""What a budget may be counted in: environment steps, seconds, iterations."""
+BUDGETS = (ENV_STEPS, TRAINED, SECONDS, ITERATION)
+"""What a budget may be counted in: environment steps, steps trained on, seconds, iterations."""
 _ROUNDING = 1e-9
 
 Run = tuple[RunCurve, bool]

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.names import SECONDS, finite, metric_label
+from analysis.names import SECONDS, environment_of, finite, metric_label
 from analysis.numbers import count, duration, listed, number, share, steps
 from analysis.overview.groups import Group, ended_badly, groups
 from analysis.overview.overview import ReportData
@@ -63,8 +63,8 @@ def _what(data: ReportData) -> str:
     trials = count(len(data.sweep.trials), "trial")
     trainable = data.spec.get("trainable")
     of = f" of {trainable}" if trainable else ""
-    config = data.spec.get("config") or {}
-    on = f" on {config['env']}" if isinstance(config.get("env"), str) else ""
+    env = environment_of(data.spec.get("config") or {})
+    on = f" on {env}" if isinstance(env, str) else ""
     search, scheduler = data.search["algorithm"], data.scheduler["algorithm"]
     how = [SEARCH_FAMILIES[search].words if search in SEARCH_FAMILIES else search]
     if scheduler != "fifo":

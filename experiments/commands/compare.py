@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from analysis.names import ENV_STEPS
+from analysis.names import ENV_STEPS, TRAINED
 from analysis.numbers import cell
 from experiments.commands import shell
 from experiments.errors import ExperimentError, SpecError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from analysis import Comparison
+    from analysis.results.records import Sweep
 
 
 FORMS = ("table", "markdown", "json")
@@ -41,8 +42,12 @@ def compare(
         float | None, typer.Option(help="By default the largest that all runs reached.")
     ] = None,
     by: Annotated[
-        str, typer.Option(help="What a budget counts: a metric such as time_total_s.")
-    ] = ENV_STEPS,
+        str | None,
+        typer.Option(
+            help="What a budget counts: a metric such as time_total_s; by default environment "
+            "steps, or steps trained on where nobody samples."
+        ),
+    ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Also: the budget at which runs reach this value.")
     ] = None,
@@ -66,7 +71,7 @@ def compare(
         metric=metric,
         mode=mode,
         budget=budget,
-        x=canonical_metric(by),
+        by=by,
         threshold=threshold,
         unit=unit,
         reference=reference or (),
@@ -81,6 +86,7 @@ def compare_folders(
     *,
     metric: str | None = None,
     mode: str | None = None,
+    by: str | None = None,
     reference: Sequence[str] = (),
     **options: Any,
 ) -> Comparison:
@@ -90,19 +96,28 @@ def compare_folders(
         folders: Folders of sweeps, or of several sweeps, each as FOLDER or LABEL=FOLDER.
         metric: The metric to compare; by default the objective that all of the sweeps have.
         mode: "max" or "min"; by default the objective's.
+        by: What a budget counts; None: steps.
         reference: Scores that count as 0 and as 1, as ENV=LOW,HIGH.
         options: Further ones of `analysis.compare`.
     """
     from analysis.comparison.comparison import compare
     from analysis.comparison.contenders import contenders
-    from experiments.spec.metrics import canonical_metric
 
     given = contenders(list(folders))
     if metric is None or mode is None:
         objective = _objective([sweep.path for sweeps in given.values() for sweep in sweeps])
         metric, mode = metric or objective[0], mode or objective[1]
     scores = dict(map(_reference, reference)) or None
-    return compare(given, canonical_metric(metric), mode, reference=scores, **options)
+    x = _counted_by([sweep for sweeps in given.values() for sweep in sweeps])
+    x = x if by is None else canonical_metric(by)
+    return compare(given, canonical_metric(metric), mode, x=x, reference=scores, **options)
+
+
+def _counted_by(sweeps: Sequence[Sweep]) -> str:
+    """Return what counts the steps of all sweeps: those trained on where some sample nothing."""
+    frames = [trial.frame for sweep in sweeps for trial in sweep.trials if len(trial.frame)]
+    samples = all(ENV_STEPS in frame for frame in frames)
+    return ENV_STEPS if samples or not all(TRAINED in frame for frame in frames) else TRAINED
 
 
 def check_files(form: str, files: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.names import ENV_STEPS
+from analysis.names import ENV_STEPS, environment_of
 from experiments.cluster.ray_watch import closed_without_ray
 from experiments.cluster.session import local_node, ray_session, sweep_environment
 from experiments.errors import MachineFailed
@@ -168,7 +168,7 @@ def _was_begun(matrix: Matrix, name: str) -> bool:
 
 
 def _empty_row(spec: SweepSpec) -> Row:
-    return Row(env=str(spec.config.get("env", "")))
+    return Row(env=str(environment_of(spec.config) or ""))
 
 
 def _fill(row: Row, outcome: Outcome, spec: SweepSpec) -> None:

@@ -86,5 +86,9 @@ def mapping(text: str, option: str) -> dict[str, Any]:
 
 
 def _name(algo: str, env: object) -> str:
-    environment = "".join(c if c.isalnum() or c in "_-" else "-" for c in str(env)).strip("-")
-    return f"{algo}_{environment}_{datetime.now():%Y-%m-%d_%H-%M-%S}".replace(":", "-")
+    parts = [algo, *([] if env is None else [_plain(str(env))])]
+    return "_".join([*parts, f"{datetime.now():%Y-%m-%d_%H-%M-%S}"]).replace(":", "-")
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "_-" else "-" for c in text).strip("-")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from analysis.names import environment_of
 from experiments.tracking.names import as_text
 
 if TYPE_CHECKING:
@@ -21,12 +22,16 @@ _CONTEXT = "mlflow.data.context"
 def environment_dataset(config: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what identifies the environment of a config, or None if it names none.
 
+    Where training steps none it is that of evaluations.
+
     Keys: `environment`, `version` (of a gymnasium id: the `1` of `CartPole-v1`), `env_config`, and
     the version of each package that brings the environment.
     """
-    env = config.get("env")
+    env = environment_of(config)
     if env is None:
         return None
+    if config.get("env") is None:  # that of evaluations
+        config = config["evaluation_config"]
     name = as_text(env)
     found: dict[str, Any] = {"environment": name}
     version = _VERSION.search(name)

@@ -65,11 +65,13 @@ def test_a_sweep_is_judged_by_evaluations_and_reported(tmp_path: Path) -> None:
     text = shown.file.getvalue()  # type: ignore[attr-defined]
     assert RETURN in text and "env steps" not in text and "Best policy" in text
     words = words_of(outcome)
+    assert "trials of cloning:Cloning on CartPole-v1" in words
     assert "up to 2,048 steps trained on each" in words and "Trained steps" in words
     assert "nvironment steps" not in words
     assert evaluate_folder(outcome.folder, episodes=3).environment == "CartPole-v1"
     mlflow.set_tracking_uri(made.tracking_uri)
     runs: Any = mlflow.search_runs(experiment_names=["tunescape"])
+    assert runs["params.evaluation_config/env"].dropna().unique().tolist() == ["CartPole-v1"]
     assert f"metrics.{RETURN}" in runs and "metrics.episode_return_mean" not in runs
 
 
@@ -80,6 +82,17 @@ def test_a_population_goes_on_from_its_donors_and_a_sweep_resumes(tmp_path: Path
     assert outcome.succeeded and not outcome.failures
     assert all(t.last(TRAINED) == 8 * NUM_ROWS for t in load_sweep(outcome.folder).trials)
     assert resume_sweep(outcome.folder).succeeded
+
+
+def test_learners_and_evaluations_in_actors() -> None:
+    actors = {"evaluation_num_env_runners": 1, "evaluation_parallel_to_training": True}
+    losses = []
+    for settings in ({}, {"num_learners": 1, **actors}):
+        with Cloning(config={"seed": 3, **SMALL, **EVALUATED, **settings}) as algo:
+            results = [algo.train() for _ in range(2)]
+        losses.append(results[-1]["learner/default_policy/policy_loss"])
+        assert results[-1]["evaluation/num_episodes"] == 2
+    assert losses[0] == losses[1]
 
 
 def test_plain_tune_with_seeds(tmp_path: Path) -> None:

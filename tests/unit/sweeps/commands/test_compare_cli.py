@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from analysis_sweeps import make_runs
+from analysis_sweeps import make_runs, make_sweep
 
 from experiments import cli
+from experiments.commands.compare import compare_folders
 
 Capture = pytest.CaptureFixture[str]
 
@@ -124,3 +126,27 @@ def test_reference_scores(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: C
     assert tunescape(monkeypatch, "compare", "good", "poor", *given) == 0
     output = capsys.readouterr().out
     assert "0.205 [" in output and "by the given scores" in output
+
+
+def test_sweeps_without_an_environment_are_compared_where_they_are_evaluated(
+    tmp_path: Path,
+) -> None:
+    """By steps that were trained on: nobody samples any."""
+    metric, steps = "evaluation/episode_return_mean", "num_env_steps_trained_lifetime"
+    config = {"evaluation_config": {"env": "CartPole-v1"}}
+    folders = []
+    for name, best in (("slow", 20.0), ("fast", 90.0)):
+        trials = {}
+        for seed in range(4):
+            rows: list[dict[str, Any]] = [
+                {"training_iteration": i, steps: 50 * i, "time_total_s": i, metric: best * i + seed}
+                for i in (1, 2)
+            ]
+            trials[f"{name}{seed}"] = {"rows": rows, "config": {**config, "seed": seed}}
+        folders.append(str(make_sweep(tmp_path, trials, name)))
+    judged: dict[str, Any] = {"metric": metric, "mode": "max"}
+    found = compare_folders(folders, **judged)
+    assert (found.x, found.budget) == (steps, 100)
+    assert list(found.tasks["task"]) == ["CartPole-v1"]
+    found = compare_folders(folders, by="training_iteration", **judged)
+    assert (found.x, found.budget) == ("training_iteration", 2)
