@@ -42,6 +42,25 @@ def policy_folder(checkpoint: str | os.PathLike[str], module_id: str = "default_
     return Path(checkpoint) / POLICIES / module_id
 
 
+def only_policy_folder(checkpoint: Path) -> Path:
+    """Return the policy folder inside the folder of a checkpoint that holds one policy.
+
+    Raises:
+        CheckpointError: if it holds several, naming them.
+    """
+    folder = policy_folder(checkpoint)
+    if os.path.lexists(folder):
+        return folder
+    found = sorted(path.parent for path in (checkpoint / POLICIES).glob("*/policy.json"))
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise CheckpointError(
+            f"checkpoint {checkpoint} holds several policies ({names}): give the folder of one, "
+            f"e.g. {found[0]}"
+        )
+    return found[0] if found else folder  # a damaged one, which loading names
+
+
 def save_state(folder: Path, name: str, state: dict[str, Any], others: Iterable[Path] = ()) -> None:
     """Write a tree of dicts, lists, numbers, strings, arrays and tensors as one state.
 

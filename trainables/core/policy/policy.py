@@ -24,7 +24,7 @@ from trainables.core.checkpoint import (
     check_whole,
     load_state,
     local_folder,
-    policy_folder,
+    only_policy_folder,
     save_state,
 )
 from trainables.core.distributions.base import BoundDistribution
@@ -175,7 +175,7 @@ class Policy(ComputesActions):
             os.path.lexists(path / name) for name in (f"{_FILE}.json", CHECKPOINT_FILE)
         )
         if is_checkpoint and not is_policy:
-            path = policy_folder(path)
+            path = only_policy_folder(path)
         check_whole(path)
         state = load_state(path, _FILE)
         what = f"policy {path}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +12,7 @@ import pytest
 from evaluation_cases import SEED, SMALL, config_of, evaluated, evaluation_of, without_ray
 
 from trainables import PPO, Callbacks
+from trainables.core.checkpoint import CheckpointError, policy_folder
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.building import make_evaluation
@@ -217,3 +220,16 @@ def test_beside_training_modules_play_with_the_weights_that_the_iteration_begins
     assert played() == between
     beside = played(evaluation_num_env_runners=2, evaluation_parallel_to_training=True)
     assert beside[1:] == between[:-1]
+
+
+def test_a_checkpoint_of_several_policies_is_loaded_by_the_folder_of_one(tmp_path: Path) -> None:
+    with ByParity(config_of(**SMALL)) as algo:
+        algo.save(str(tmp_path))
+        weights = algo.get_weights()
+    with pytest.raises(CheckpointError, match=r"several policies \(even, odd\): .*policies/even$"):
+        Policy.load(tmp_path)
+    for module_id in ("even", "odd"):
+        loaded = Policy.load(policy_folder(tmp_path, module_id))
+        np.testing.assert_equal(loaded.get_weights(), weights[module_id])
+    shutil.rmtree(policy_folder(tmp_path, "odd"))
+    np.testing.assert_equal(Policy.load(tmp_path).get_weights(), weights["even"])
