@@ -111,7 +111,7 @@ def make_policy(
         "explore": config.explore,
         "exploration": resolved.exploration,
     }
-    return Policy(
+    policy = Policy(
         spaces.observation,
         spaces.action,
         **{**given, **options},
@@ -119,6 +119,9 @@ def make_policy(
         device=learner_device(config),
         weights=weights,
     )
+    if resolved.compile_acting is not None:
+        policy.compile_acting(resolved.compile_acting)
+    return policy
 
 
 def make_learners(

@@ -170,6 +170,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             "reward_bound": self._reward_bound,
             "state_stride": model.max_seq_len if model.memory else 0,
             "compile": self.compile_options(bool(model.memory)),
+            "compile_acting": self.acting_compile_options(bool(model.memory)),
         }
 
     def validate_train_batch_size_vs_rollout_fragment_length(self) -> None:

@@ -29,6 +29,36 @@ class FrameworkSettings(ReportingSettings):
         None, "framework", "mode of torch.compile, e.g. 'max-autotune'", risk=_COMPILER
     )
 
+    torch_compile_worker: bool = setting(
+        False,
+        "framework",
+        "compile what acts in env runners and evaluation with torch.compile (needs a C++ compiler)",
+        risk=_COMPILER,
+    )
+    torch_compile_worker_dynamo_backend: str = setting(
+        "inductor", "framework", "backend of torch.compile for what acts", risk=_COMPILER
+    )
+    torch_compile_worker_dynamo_mode: str | None = setting(
+        None, "framework", "mode of torch.compile for what acts", risk=_COMPILER
+    )
+
+    def acting_compile_options(self, has_memory: bool) -> CompileOptions | None:
+        """Return how what acts is compiled; None: it is not.
+
+        Raises:
+            ConfigError: if it is asked of networks with a memory.
+        """
+        if not self.torch_compile_worker:
+            return None
+        if has_memory:
+            raise ConfigError(
+                "torch_compile_worker = True is not possible with a memory (model): it looks where "
+                "episodes begin, which no compiled program can, and its pieces take longer"
+            )
+        return CompileOptions(
+            self.torch_compile_worker_dynamo_backend, self.torch_compile_worker_dynamo_mode
+        )
+
     def compile_options(self, has_memory: bool) -> CompileOptions | None:
         """Return how losses are compiled; None: they are not.
 

@@ -12,7 +12,7 @@ from trainables.core.config.model import ModelConfig, OptimizerConfig
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How `torch.compile` compiles a loss: its backend and mode."""
+    """How `torch.compile` compiles: its backend and mode."""
 
     backend: str = "inductor"
     mode: str | None = None
@@ -36,6 +36,7 @@ class Resolved:
         reward_bound: What the learner sees of a reward, see `clip_rewards`.
         state_stride: Rows from one stored recurrent state to the next; 0 without a memory.
         compile: What the `torch_compile_learner` settings say; None: losses are not compiled.
+        compile_acting: What the `torch_compile_worker` settings say; None: what acts is not.
     """
 
     model: ModelConfig
@@ -47,6 +48,7 @@ class Resolved:
     reward_bound: bool | float | list[float]
     state_stride: int
     compile: CompileOptions | None
+    compile_acting: CompileOptions | None
 
 
 class SequenceShape(NamedTuple):

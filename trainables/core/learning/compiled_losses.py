@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from trainables.core.compiled import compiled
 from trainables.core.config.resolved import CompileOptions
-from trainables.core.errors import ConfigError
 
 
 class CompiledLosses:
@@ -37,34 +37,5 @@ class CompiledLosses:
 
     def _of(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if function not in self._compiled:
-            self._compiled[function] = _compiled(function, self._options)
+            self._compiled[function] = compiled(function, self._options, "torch_compile_learner")
         return self._compiled[function]
-
-
-def _compiled(function: Callable[..., Any], options: CompileOptions) -> Callable[..., Any]:
-    """Return a function compiled by `torch.compile`, whose failures name the setting.
-
-    Raises:
-        ConfigError: if PyTorch cannot compile here, at once or when it is called first.
-    """
-    # Here, since they cost more than a second of every start.
-    from torch._dynamo.exc import TorchDynamoException
-    from torch._inductor.exc import InductorError
-
-    try:
-        compiled = torch.compile(function, backend=options.backend, mode=options.mode)
-    except RuntimeError as error:
-        raise _cannot_compile(error) from None
-
-    def call(*args: Any, **keywords: Any) -> Any:
-        try:
-            return compiled(*args, **keywords)
-        except (TorchDynamoException, InductorError) as error:
-            raise _cannot_compile(error) from None
-
-    return call
-
-
-def _cannot_compile(error: Exception) -> ConfigError:
-    reason = str(error).strip().partition("\n")[0]
-    return ConfigError(f"torch_compile_learner = True: PyTorch cannot compile here: {reason}")

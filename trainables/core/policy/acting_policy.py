@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.core.compiled import compiled
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import ModelConfig
+from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.features import Features
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
@@ -178,6 +180,7 @@ class ActingPolicy:
         self.has_state = self.is_recurrent or self.observations.frames is not None
         self.explorer = make_explorer(exploration_settings, self.distribution, self.is_recurrent)
         self.exploration: dict[str, Any] = self.explorer.initial_values()
+        self._dist_inputs = _dist_inputs
         self._generator = torch.Generator(self.device)
         _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)
 
@@ -229,12 +232,25 @@ class ActingPolicy:
             rows, state = unroll_row(module.unroll_inputs, features, state)
             inputs = rows[0]
         else:
-            inputs, state = module.dist_inputs(features), {}
+            inputs, state = self._dist_inputs(module, features), {}
         if explore:
             actions = self.explorer.act(inputs, generator, slots)
         else:
             actions = self.distribution.mode(inputs)
         return Acted(actions, self.for_env(actions), inputs, state | frames)
+
+    def compile_acting(self, options: CompileOptions) -> None:
+        """Compile what acts, if it has no memory, when it acts first: `torch_compile_worker`.
+
+        Args:
+            options: Backend and mode.
+
+        Raises:
+            ConfigError: if PyTorch does not know the backend.
+        """
+        # See `CompiledLosses`: trials that a process has run before leave no room.
+        torch.compiler.reset()
+        self._dist_inputs = compiled(_dist_inputs, options, "torch_compile_worker")
 
     def for_env(self, actions: Tensor) -> Any:
         """Return what the environment is given of stored actions `[N, …]`."""
@@ -291,6 +307,11 @@ class ActingPolicy:
         finally:
             self.set_exploration(**before)
             self.exploration = known
+
+
+def _dist_inputs(module: PolicyModule, features: Features) -> Tensor:
+    """Return what acts says of features `[N, …]`; a function, so that it can be compiled."""
+    return module.dist_inputs(features)
 
 
 def check_weights(own: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:

@@ -47,5 +47,9 @@ class WorkerActor(Generic[R]):
 
 def made_policies(config: AlgorithmConfig, recipes: Recipes) -> dict[str, Policy]:
     """Return the policies of a worker in an actor, on its device, by module id."""
-    device = runner_device(config)
-    return {m: Policy(**recipe, device=device) for m, recipe in recipes.items()}
+    device, options = runner_device(config), config.resolve().compile_acting
+    policies = {m: Policy(**recipe, device=device) for m, recipe in recipes.items()}
+    if options is not None:
+        for policy in policies.values():
+            policy.compile_acting(options)
+    return policies

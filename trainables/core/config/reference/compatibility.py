@@ -144,6 +144,9 @@ CONSTANTS: dict[str, Constant] = {
         False,
         "results are flat numbers, which every logger takes; on_episode_end can write the others",
     ),
+    "torch_compile_learner_what_to_compile": Constant(
+        "framework", "forward_train", "the loss is compiled; the optimiser's step is fused anyway"
+    ),
     "enable_rl_module_and_learner": Constant("api_stack", True, "there is one API stack"),
     "enable_env_runner_and_connector_v2": Constant("api_stack", True, "there is one API stack"),
     "_enable_learner_api": Constant("training", True, "a Learner does every update"),
@@ -231,12 +234,6 @@ PLANNED: dict[str, Planned] = {
         "policy_states_are_swappable multiagent _per_module_overrides",
     ),
     **_planned("checkpointing", MULTI_AGENT, "checkpoint_trainable_policies_only"),
-    **_planned(
-        "framework",
-        "torch.compile beyond the learner's loss",
-        "torch_compile_learner_what_to_compile "
-        "torch_compile_worker torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode",
-    ),
 }
 
 # Settings of `.training()` that only algorithms have which are not there yet.
