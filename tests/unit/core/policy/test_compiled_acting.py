@@ -82,26 +82,6 @@ def test_training_and_evaluation_go_as_they_do_without(name: str) -> None:
     assert runs[0][1] == runs[1][1]
 
 
-def test_env_runners_and_evaluations_in_actors_compile_it(ray_session: Any) -> None:
-    settings = settings_of(
-        "PPO", "CartPole-v1", **COMPILED, num_env_runners=1, evaluation_num_env_runners=1
-    )
-
-    def graphs_of(runner: Any) -> int:
-        from torch._dynamo.utils import counters as theirs
-
-        return int(theirs["stats"]["unique_graphs"])
-
-    before = num_graphs()
-    with get_algorithm("PPO")(config=settings) as algo:
-        algo.train()
-        algo.evaluate()
-        assert algo.env_runners.foreach_env_runner(graphs_of, local_env_runner=False) == [1]
-        (graphs,) = algo.evaluation.group.foreach_env_runner(graphs_of)
-        assert graphs == 1
-    assert num_graphs() == before  # nothing acted here
-
-
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_inductor_compiles_what_acts() -> None:
     plain, compiled = (Policy(VECTOR, Discrete(3), seed=0) for _ in range(2))
