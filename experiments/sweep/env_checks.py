@@ -27,7 +27,9 @@ import numpy as np
 
 from experiments.activity import doing, undisturbed
 from experiments.errors import SpecWarning
+from experiments.spec.no_env import trains_in_env
 from experiments.spec.schema import SweepSpec
+from experiments.spec.trainable import resolve_trainable
 from search_spaces.conditions import look_up
 from search_spaces.documents import Document, KeyPath
 from search_spaces.parameter import Parameter
@@ -42,24 +44,20 @@ _EVALUATION = ("config", "evaluation_config")
 _NOT_FORKED = ("jax", "tensorflow")
 
 
-def check_env(
-    document: Document, spec: SweepSpec, space: SearchSpace, *, is_needed: bool = True
-) -> None:
+def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
     """Try every environment that trials may get, unless they run on another machine.
 
-    One that works with some of the searched settings only is a warning.
-
-    Args:
-        document: The document that the spec was read from.
-        spec: The sweep.
-        space: Its search space.
-        is_needed: Whether training steps one; else none need be given.
+    One that works with some of the searched settings only is a warning. Where training steps none,
+    none need be given.
 
     Raises:
         SpecError: An environment does not work; the message names it and what is wrong.
     """
     is_given = spec.config.get("env") is not None
-    if is_needed and not is_given and not any(p.path == ("env",) for p in space.parameters):
+    is_searched = any(p.path == ("env",) for p in space.parameters)
+    if not (is_given or is_searched) and trains_in_env(
+        spec.config, resolve_trainable(spec.trainable)
+    ):
         raise document.error(
             ("config",), f"config.env is missing: {spec.trainable} needs an environment"
         )

@@ -209,8 +209,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     rename_metrics(document, trainable)
     spec = validate(document)
     spec._references = references
-    in_env = trains_in_env(spec.config, trainable)
-    if not in_env:
+    if not trains_in_env(spec.config, trainable):
         settle_defaults(document, spec)
     trainable = settle_trainable(document, spec, trainable)
     check_pair(document, spec)
@@ -222,7 +221,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     check_final(document, spec, space, trainable)
     if config_class is not None:
         if "env" in config_class.settings():
-            check_env(document, spec, space, is_needed=in_env)
+            check_env(document, spec, space)
         check_together(document, spec, space, config_class)
     settle_paths(spec)
     return spec
