@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import ray
 import torch
-from curious_ppo import CuriousPPO
+from curious import CuriousDQN, CuriousPPO
 from page_blocks import block_with
 from safetensors.torch import load_file
 
-from trainables import PPO, PPOConfig
+from trainables import DQN, PPO, DQNConfig, PPOConfig
 from trainables.core.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ def make_config(num_learners: int = 0) -> dict[str, Any]:
     return config.learners(num_learners=num_learners).debugging(seed=5).to_dict()
 
 
-def weights(algo: PPO) -> np.ndarray:
+def weights(algo: PPO | DQN) -> np.ndarray:
     return np.concatenate([w.ravel() for w in algo.get_weights()["default_policy"].values()])
 
 
@@ -60,6 +60,23 @@ def test_two_learners_give_the_bonus_that_one_gives() -> None:
             for _ in range(3):
                 assert not any("novelty" in name for name in without.train())
             assert not np.allclose(weights(without), weights(own), atol=1e-3)
+
+
+def test_drawn_batches_get_the_bonus_in_process_and_on_two_learners() -> None:
+    def make(kind: type[DQN], num_learners: int) -> DQN:
+        config = DQNConfig(env="CartPole-v1", seed=5, num_learners=num_learners, lr=1e-3)
+        config.training(train_batch_size_per_learner=32 // max(1, num_learners))
+        config.training(num_steps_sampled_before_learning_starts=100, model={"fcnet_hiddens": [8]})
+        return kind(config.reporting(min_sample_timesteps_per_iteration=300).to_dict())
+
+    with make(CuriousDQN, 0) as own, make(CuriousDQN, 2) as two, make(DQN, 0) as without:
+        expected, result = own.train(), two.train()
+        for name in ("novelty/loss", "novelty/grad_norm", "qf_loss"):
+            key = f"learner/default_policy/{name}"
+            assert result[key] == pytest.approx(expected[key], rel=1e-3), name
+        np.testing.assert_allclose(weights(two), weights(own), atol=1e-4)
+        without.train()
+        assert not np.allclose(weights(without), weights(own), atol=1e-3)
 
 
 @pytest.mark.parametrize("num_learners", [0, 2])

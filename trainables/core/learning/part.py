@@ -29,7 +29,8 @@ class LearnerPart:
         learner: Trains them; it may have several optimisers, and targets.
 
     Attributes:
-        metrics: Numbers of the latest call, reported as `learner/<module id>/<part>/<name>`.
+        metrics: Numbers of the latest call, of the rows of all ranks; they are reported as
+            `learner/<module id>/<part>/<name>`.
         generator: Random stream of the process that learns, the same on all ranks.
     """
 
@@ -76,6 +77,25 @@ class LearnerPart:
         batch = {name: column[valid] for name, column in columns.items()}
         ids = row_ids(valid, ranks) if ranks.size > 1 else None
         return self.learner.update(batch, loss_fn, generator=self.generator, ids=ids, **options)
+
+    def step(
+        self, batch: Batch, loss_fn: LossFn, share: Tensor | float | None = None
+    ) -> dict[str, Tensor]:
+        """Take one gradient step on a drawn batch, over all ranks.
+
+        Args:
+            batch: Columns `[B, …]`.
+            loss_fn: The loss, a mean over rows.
+            share: As `on_batch` is given it.
+
+        Returns:
+            Means of what the loss reports.
+        """
+        metrics = self.learner.update_step(batch, loss_fn, share)
+        if share is None:
+            return metrics
+        means = self.learner.ranks.sum(torch.stack(list(metrics.values())))
+        return dict(zip(metrics, means.unbind(), strict=True))
 
     def get_state(self) -> dict[str, Any]:
         """Return all weights, and what the optimisers have learned."""

@@ -1,4 +1,4 @@
-"""PPO with a bonus of a second network for what is new to it (Burda et al., 2018, in small)."""
+"""PPO and DQN with a bonus of a second network for what is new (Burda et al., 2018, in small)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainables import PPO
+from trainables import DQN, PPO
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.learning.learner import Learner, Metrics
 from trainables.core.learning.part import LearnerPart, Parts
@@ -38,6 +38,14 @@ class Novelty(LearnerPart):
         self.metrics = {**found, "bonus_mean": every.mean()}
         return replace(rollout, rewards=rollout.rewards + bonus.numpy())
 
+    def on_batch(self, batch: Batch, share: Tensor | float | None = None) -> Batch:
+        with torch.no_grad():
+            aims = self.random(batch["next_features"])
+            bonus = (self.learned(batch["next_features"]) - aims).square().mean(-1)
+        columns = {"features": batch["next_features"], "aims": aims}
+        self.metrics = self.step(columns, self.loss, share)
+        return {**batch, "rewards": batch["rewards"] + bonus}
+
     @staticmethod
     def loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Metrics]:
         loss = (network(batch["features"]) - batch["aims"]).square().mean()
@@ -46,6 +54,14 @@ class Novelty(LearnerPart):
 
 class CuriousPPO(PPO):
     """PPO whose learner has the part."""
+
+    @classmethod
+    def make_learner_parts(cls, config: Any, policy: Policy) -> Parts:
+        return {"novelty": Novelty(policy)}
+
+
+class CuriousDQN(DQN):
+    """DQN whose learner has the part."""
 
     @classmethod
     def make_learner_parts(cls, config: Any, policy: Policy) -> Parts:
