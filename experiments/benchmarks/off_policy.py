@@ -257,6 +257,7 @@ def parser(
     tasks: Sequence[str],
     *,
     compiles: bool = False,
+    learners: bool = False,
     actors: bool = False,
     evaluates: bool = False,
 ) -> argparse.ArgumentParser:
@@ -275,6 +276,8 @@ def parser(
             command.add_argument("--slots", type=int, default=1, help="environments in step")
         if compiles:
             command.add_argument("--compile", action="store_true", help="torch_compile_learner")
+        if learners:
+            command.add_argument("--learners", type=int, default=0, help="learner actors")
         if evaluates:
             command.add_argument("--evaluate", action="store_true", help="beside the training")
         if actors:

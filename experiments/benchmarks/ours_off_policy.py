@@ -3,6 +3,7 @@
 The last line it prints is one JSON object::
 
     python ours_off_policy.py sac throughput --steps 3000
+    python ours_off_policy.py dqn throughput --slots 8 --learners 2  # which share the batch
 """
 
 from __future__ import annotations
@@ -128,11 +129,15 @@ def curve(env_id: str, steps: int, seed: int) -> Result:
 def main() -> None:
     """Runs the task that the command line names and prints its result."""
     algorithms = ["dqn", "sac"]
-    args = off_policy.parser(__doc__, algorithms, off_policy.TASKS, compiles=True).parse_args()
+    tasks = off_policy.TASKS
+    args = off_policy.parser(__doc__, algorithms, tasks, compiles=True, learners=True).parse_args()
     if args.task == "throughput":
         dqn = args.algorithm == "dqn"
         config = equal_dqn(args.slots) if dqn else equal_sac(SACSettings(), args.slots)
         config.framework(torch_compile_learner=args.compile)
+        rows = config.train_batch_size_per_learner // max(1, args.learners)
+        config.learners(num_learners=args.learners)
+        config.training(train_batch_size_per_learner=rows)
         result = off_policy.throughput(Ours(config, args.seed), args.steps, args.warmup)
     elif args.task == "time-to-score":
         config = tuned(args.algorithm)
