@@ -15,9 +15,10 @@ from trainables.core.config.config import DEFAULT_MODULE_ID as MODULE
 from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.policy.policy import Policy
-from trainables.off_policy import Learned, OffPolicy, UpdatePlan, off_policy_update
+from trainables.off_policy import OffPolicy
 from trainables.runtime.learners.actor import shares
 from trainables.runtime.learners.group import LearnerWorker
+from trainables.runtime.learners.off_policy_update import Learned, UpdatePlan, off_policy_update
 
 TINY: dict[str, Any] = {
     "env": "CartPole-v1",
