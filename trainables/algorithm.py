@@ -42,6 +42,7 @@ class Algorithm(Checkpointing):
 
     - `spaces`: what its policies see and do, where no environment says it;
     - `module_options`: what its policies are made of;
+    - `module_ids`, `module_of_slot`, `policy_options`: several modules, each with slots of its own;
     - `learner_options`: groups of parameters with optimisers of their own, and target networks;
     - `set_up_learning`: what else it needs to learn, e.g. room for experience;
     - `make_learner_parts`: networks that train beside its policies, and may change their rewards;

@@ -173,18 +173,21 @@ class EnvRunner(Worker):
         """Step every slot `num_steps` times: rollouts `[T, N]`, and the episodes that ended."""
         columns, episodes = self._begin_columns(num_steps), Episodes()
         acting, hooks = self._acting, self._hooks
+        some_reset = True  # whether there are rows that only reset; of the first one: perhaps
         for rewards, terminated, truncated, valid in columns.rows():
             actions = acting.act(self._resets_next, self._lengths)
             obs, rewards[:], terminated[:], truncated[:], infos = self.env.step(actions)
-            np.logical_not(self._resets_next, out=valid)
+            is_first = self._resets_next
+            np.logical_not(is_first, out=valid)
             if RESTARTS in infos:
                 self._drop_episodes(valid, infos[RESTARTS] > 0)
-            is_first = ~valid
-            rewards[is_first] = 0.0  # nobody acted, whatever an environment gives
+                is_first, some_reset = ~valid, True
+            if some_reset:
+                rewards[is_first] = 0.0  # nobody acted, whatever an environment gives
             check_rewards(rewards, self._lengths, self._place)
             self._lengths += valid
             acting.observe(obs, rewards, is_first, self._lengths)
-            self._track_episodes(rewards, terminated | truncated, episodes)
+            some_reset = self._track_episodes(rewards, terminated | truncated, episodes)
             if hooks is not None:
                 hooks.act(actions)
                 hooks.row(obs, rewards, terminated, truncated, infos, valid)
@@ -242,15 +245,18 @@ class EnvRunner(Worker):
         self._returns[replaced] = 0
         self._lengths[replaced] = 0
 
-    def _track_episodes(self, rewards: np.ndarray, done: np.ndarray, episodes: Episodes) -> None:
+    def _track_episodes(self, rewards: np.ndarray, done: np.ndarray, episodes: Episodes) -> bool:
+        """Count the rewards of a row, and the episodes that it ends; return whether it ends any."""
         self._returns += rewards
-        if np.count_nonzero(done):  # faster than `any`, of as few
+        ends = np.count_nonzero(done) > 0  # faster than `any`, of as few
+        if ends:
             ended = done & (self._lengths > 0)  # else an environment that was over when it reset
             episodes.returns += self._returns[ended].tolist()
             episodes.lengths += self._lengths[ended].tolist()
             self._returns[done] = 0
             self._lengths[done] = 0
         self._resets_next = done
+        return ends
 
     def take_filter_moments(self) -> dict[str, RunningMoments]:
         """Return statistics of the frames since the last call, by id of the modules with a filter.
