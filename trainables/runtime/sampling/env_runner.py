@@ -248,7 +248,7 @@ class EnvRunner(Worker):
     def _track_episodes(self, rewards: np.ndarray, done: np.ndarray, episodes: Episodes) -> bool:
         """Count the rewards of a row, and the episodes that it ends; return whether it ends any."""
         self._returns += rewards
-        ends = np.count_nonzero(done) > 0  # faster than `any`, of as few
+        ends = bool(np.count_nonzero(done))  # faster than `any`, of as few
         if ends:
             ended = done & (self._lengths > 0)  # else an environment that was over when it reset
             episodes.returns += self._returns[ended].tolist()
