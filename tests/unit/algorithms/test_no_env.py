@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,23 @@ from cloning import NUM_ROWS, SMALL, Cloning, CloningConfig
 from fixed_source import OfflineConfig, OfflineDQN
 from page_blocks import block_with
 
-from trainables import PPO, Algorithm, Policy
+from trainables import PPO, Algorithm, DQNConfig, Policy
 from trainables.core.errors import ConfigError
 from trainables.core.reported_metrics import OLDER, SAMPLED
 
 CARTPOLE = {"evaluation_config": {"env": "CartPole-v1"}}
 LOSS = "learner/default_policy/policy_loss"
+
+
+@dataclass
+class MaybeOfflineConfig(DQNConfig):
+    """Learns from a source if there is one, else from what it samples."""
+
+    source: str | None = None
+
+    @property
+    def needs_env(self) -> bool:
+        return self.source is None
 
 
 def cloning(**more: Any) -> Cloning:
@@ -133,6 +145,16 @@ def test_where_draws_are_is_always_in_checkpoints_of_a_fixed_source(tmp_path: Pa
         for _ in range(6):  # as a scheduler that pauses trials: nothing is to be filled again
             algo.restore(saved)
         assert algo.experience["default_policy"].get_state() == expected
+
+
+def test_a_setting_may_decide_whether_training_steps_an_environment() -> None:
+    """As that of files to read instead."""
+    with pytest.raises(ConfigError, match="env is not set"):
+        MaybeOfflineConfig().validate()
+    MaybeOfflineConfig(source="rows.npz").validate()
+    with pytest.raises(ConfigError, match="num_env_runners = 2 has no effect with"):
+        MaybeOfflineConfig(source="rows.npz", num_env_runners=2).validate()
+    MaybeOfflineConfig(env="CartPole-v1", num_env_runners=2).validate()
 
 
 def test_one_that_samples_still_needs_an_environment() -> None:
