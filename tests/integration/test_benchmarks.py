@@ -83,6 +83,19 @@ def test_off_policy_throughput(
         assert 0 < result["update_ms"] < result["seconds"] * 1000 / result["updates"]
 
 
+def test_dqn_and_the_bare_loop_in_turns() -> None:
+    given = ["--pairs", "2", "--steps", "40", "--warmup", "1050"]
+    done = subprocess.run(
+        [sys.executable, str(gather.HERE / "dqn_pairs.py"), *given],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert len(result["ratios"]) == 2
+    assert 0.1 < result["ratio_mean"] < 10 and 0 < result["ours_cpu_ms"] < 100
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "sac"])
 def test_a_missed_score_counts_with_the_cap(
     algorithm: str,

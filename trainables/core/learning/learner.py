@@ -190,8 +190,8 @@ class Learner:
                 rank's counts in full.
 
         Returns:
-            What the loss reports, times the share: sums over ranks are means over all rows. They
-            stay on the device.
+            What the loss reports, scalars times the share: sums over ranks are means over all
+            rows. They stay on the device.
         """
         if callable(loss_fn):
             return self._step(self._steppings.values(), batch, loss_fn, share, reduction)
@@ -236,7 +236,8 @@ class Learner:
         if share is not None:
             weight = torch.as_tensor(share > 0 if reduction == "sum" else share, dtype=loss.dtype)
             loss = loss * weight
-            metrics = {name: value * share for name, value in metrics.items()}
+            # Means of rows, that is: what is of each row stays as it is.
+            metrics = {n: value if value.dim() else value * share for n, value in metrics.items()}
         loss.backward()
         return metrics
 

@@ -118,7 +118,7 @@ def off_policy_update(
         weights = torch.tensor(shares, device=scalars.device)[:, None]
         scalars = _of_all_rows(names, scalars, weights, ranks)
         if rows is not None:
-            rows = torch.cat(ranks.gather((rows / weights).T.contiguous())).T
+            rows = torch.cat(ranks.gather(rows.T.contiguous())).T
     return Learned(names, scalars, None if rows is None else rows.cpu(), exploration)
 
 
