@@ -190,7 +190,7 @@ class Learner:
                 rank's counts in full.
 
         Returns:
-            What the loss reports, scalars times the share: sums over ranks are means over all
+            What the loss reports, means times the share: sums over ranks are means over all
             rows. They stay on the device.
         """
         if callable(loss_fn):
@@ -236,8 +236,8 @@ class Learner:
         if share is not None:
             weight = torch.as_tensor(share > 0 if reduction == "sum" else share, dtype=loss.dtype)
             loss = loss * weight
-            # Means of rows, that is: what is of each row stays as it is.
-            metrics = {n: value if value.dim() else value * share for n, value in metrics.items()}
+            # Means of rows, that is; priorities are each row's own.
+            metrics = {n: v if n == "priorities" else v * share for n, v in metrics.items()}
         loss.backward()
         return metrics
 
