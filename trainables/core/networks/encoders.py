@@ -16,6 +16,7 @@ from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.data.features import VECTOR, Features, FeatureSpec, ImageSpec
 from trainables.core.errors import ConfigError
+from trainables.core.networks.global_stream import seeded_layers
 from trainables.core.networks.mlp import activation_layer, initialize, linear_layer, mlp
 
 # Images that are evaluated at once where no gradient is needed: a rollout's float images and
@@ -248,10 +249,7 @@ def _custom_encoder(
             f"{what} is made with the specification of the features and custom_model_config = "
             f"{settings.custom_model_config!r}: {error}"
         ) from None
-    # Layers draw their weights from the global stream: it is seeded for them, and left as it was.
-    with torch.random.fork_rng(devices=[]):
-        seed = torch.randint(2**62, (), generator=generator)
-        torch.manual_seed(int(seed))
+    with seeded_layers(generator):
         model = make(spec, **settings.custom_model_config)
     width = getattr(model, "width", None)
     if not isinstance(width, int) or width < 1:

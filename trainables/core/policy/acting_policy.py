@@ -20,7 +20,8 @@ from trainables.core.data.features import Features
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
-from trainables.core.networks.catalog import chosen_module
+from trainables.core.networks.catalog import MODULES, chosen_module
+from trainables.core.networks.global_stream import seeded_layers
 from trainables.core.networks.modules import PolicyModule, PolicyValueModule, unroll_row
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.connectors.actions import ActionConnector
@@ -173,7 +174,12 @@ class ActingPolicy:
                 check_weights(make(torch.Generator()).state_dict(), weights)
         generator = torch.Generator()
         _ = generator.seed() if seed is None else generator.manual_seed(seed)
-        self.module = make(generator).to(self.device)
+        if make_module in MODULES.values():
+            self.module = make(generator).to(self.device)
+        else:
+            # A copy of the generator: the layers of the catalogue's class are as they are in it.
+            with seeded_layers(torch.Generator().set_state(generator.get_state())):
+                self.module = make(generator).to(self.device)
         if self.module_to_env is not None:
             self.module_to_env.take_module(self.module)
         self.is_recurrent = self.module.is_recurrent
