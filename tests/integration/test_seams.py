@@ -72,5 +72,12 @@ def test_a_module_that_acts_nowhere_would_never_learn() -> None:
 
 
 def test_modules_have_a_memory_together_or_not_at_all() -> None:
+    class OneForgets(TwoPolicies):
+        def policy_options(self, module_id: str) -> dict[str, Any]:
+            return {"model": {"use_lstm": False}} if module_id == SMALL else {}
+
+    with two_policies() as algo:
+        config = algo.config.copy(copy_frozen=False)
+    config.model = {"use_lstm": True}
     with pytest.raises(ConfigError, match="the module 'small' and the setting model differ"):
-        two_policies(model={"use_lstm": True})
+        OneForgets(config=config)

@@ -95,9 +95,12 @@ def make_policy(
         module: What the policy is made of, see `Algorithm.module_options`.
         seed: The seed of the initial weights.
         weights: Those that it will be given, see `Policy`.
-        options: Arguments of `Policy` in place of those that the config gives.
+        options: Arguments of `Policy` in place of those that the config gives; of a dict `model`
+            each setting is in place of the config's.
     """
     resolved = config.resolve()
+    if isinstance(options.get("model"), Mapping):
+        options = {**options, "model": {**resolved.model.given, **options["model"]}}
     given: dict[str, Any] = {
         "model": resolved.model,
         "module": module,

@@ -235,6 +235,8 @@ class BuiltTrainable(FolderTrainable):
     def policy_options(self, module_id: str) -> dict[str, Any]:
         """Return arguments of `Policy` in place of those that the config gives, e.g. `model`.
 
+        A dict `model` has the settings that differ from the config's; the others stay.
+
         Args:
             module_id: The module that the policy is of.
         """

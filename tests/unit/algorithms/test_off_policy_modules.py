@@ -35,8 +35,7 @@ class TwoDQN(DQN):
         return "odd" if slot % 2 else "even"
 
     def policy_options(self, module_id: str) -> dict[str, Any]:
-        model = self.config.resolve().model
-        return {} if module_id == "even" else {"model": {**model.given, "fcnet_hiddens": [12]}}
+        return {} if module_id == "even" else {"model": {"fcnet_hiddens": [12]}}
 
 
 def weights(algo: TwoDQN) -> dict[str, np.ndarray]:
@@ -76,3 +75,13 @@ def test_each_module_learns_from_its_own_rows_and_a_resumed_run_goes_on_to_the_b
             for module_id, expected in weights(algo).items():
                 np.testing.assert_array_equal(weights(resumed)[module_id], expected)
             assert resumed.get_learned_state()["num_updates"] != counts
+
+
+def test_the_model_of_a_module_keeps_what_it_does_not_name() -> None:
+    settings = {**SETTINGS, "model": {"fcnet_hiddens": [8, 8], "fcnet_initializer": "default"}}
+    with TwoDQN(settings) as algo:
+        even, odd = (algo.policies[module_id].options["model"] for module_id in ("even", "odd"))
+        assert even == algo.config.resolve().model.given
+        assert odd == {**even, "fcnet_hiddens": [12]}
+        assert odd["fcnet_activation"] == "relu"  # DQN's, not the general default
+        assert odd["fcnet_initializer"] == "default"
