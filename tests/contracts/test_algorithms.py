@@ -120,7 +120,7 @@ def test_memory_is_free_without_the_garbage_collector(name: str) -> None:
     """Buffers and networks may be gigabytes, and the collector counts objects, not bytes."""
 
     def held(algo: Algorithm) -> list[weakref.ref[Any]]:
-        replays = getattr(algo, "replays", {}).values()
+        replays = getattr(algo, "experience", {}).values()
         return [weakref.ref(part) for part in (*replays, algo.get_policy().module)]
 
     more: dict[str, Any] = {"evaluation_interval": 1, "evaluation_duration": 1}

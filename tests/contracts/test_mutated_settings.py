@@ -259,7 +259,7 @@ def test_the_live_objects_have_the_mutated_values(
     clone.reset_config(new)
     clone.restore(saved)
     asked: list[float] = []
-    for replay in getattr(clone, "replays", {}).values():
+    for replay in getattr(clone, "experience", {}).values():
         original = replay.sample
 
         def sample(*args: Any, original: Any = original, **options: Any) -> Any:
@@ -271,5 +271,6 @@ def test_the_live_objects_have_the_mutated_values(
     learner = clone.learners["default_policy"]
     for group in learner.optimizer.param_groups:
         assert (group["lr"], group["eps"], group["betas"][0]) == (2e-3, 0.02, 0.3)
-    assert learner._grad_clip == 0.25
+    [stepping] = learner._steppings.values()
+    assert stepping._grad_clip == 0.25
     assert set(asked) == ({0.7} if learns_from_replay(name) else set())
