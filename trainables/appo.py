@@ -18,6 +18,7 @@ from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import all_rows, explained_by_values
+from trainables.core.learning.coefficients import traced
 from trainables.core.learning.fragments import all_steps, fragments_per_step
 from trainables.core.learning.impact import APPOCoefficients, impact_batch, minibatch_loss
 from trainables.core.learning.learner import LossFn
@@ -57,6 +58,8 @@ class APPOConfig(IMPALAConfig):
         "replay_proportion": _BUFFER_REPLAYS,
         "replay_buffer_num_slots": _BUFFER_REPLAYS,
     }
+
+    compiles_fragments: ClassVar[bool] = False  # but rows, however many
 
     use_gae: bool = setting(
         True,
@@ -317,9 +320,12 @@ def appo_update(
         size = config.minibatch_size
         if policy.is_recurrent:
             size = fragments_per_step(config, rollout, worker.ranks)
+        used = coefficients[module_id]
+        if worker.resolved.compile is not None:
+            used = used._replace(clip=traced(used.clip, policy.device))
         metrics: dict[str, float] = learner.update(
             batch,
-            make_loss(policy, coefficients[module_id]),
+            make_loss(policy, used),
             num_epochs=config.num_epochs,
             minibatch_size=size,
             generator=worker.generator if config.shuffle_batch_per_epoch else None,

@@ -60,6 +60,8 @@ class IMPALAConfig(AlgorithmConfig):
         "max_seq_len": "a memory is trained on whole fragments, see rollout_fragment_length"
     }
 
+    compiles_fragments: ClassVar[bool] = True  # its loss is of `[T, N]`, not of rows
+
     vtrace: bool = setting(
         True, "training", "V-trace targets; False: generalised advantage estimation, as on-policy"
     )
@@ -162,6 +164,13 @@ class IMPALAConfig(AlgorithmConfig):
             raise ConfigError(
                 f"rollout_fragment_length = {self.rollout_fragment_length!r} is {length} step for "
                 "each slot; allowed: at least 2"
+            )
+        is_whole = self.batch_mode == "complete_episodes"
+        if self.torch_compile_learner and is_whole and self.compiles_fragments:
+            raise ConfigError(
+                "torch_compile_learner = True is not possible with batch_mode = "
+                "'complete_episodes': V-trace runs over whole fragments, and each length that "
+                "they come in would be another program"
             )
         if bool(self.replay_proportion) != bool(self.replay_buffer_num_slots):
             raise ConfigError(

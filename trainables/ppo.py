@@ -21,7 +21,7 @@ from trainables.core.learning.advantages import (
     explained_by_values,
     with_advantages,
 )
-from trainables.core.learning.coefficients import Coefficient, clipped, is_off
+from trainables.core.learning.coefficients import Coefficient, clipped, is_off, traced
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
@@ -233,9 +233,12 @@ def ppo_update(
         if config.normalize_advantages and not in_minibatches:
             # Of a few sequences the rows are too much alike: all are normalised at once.
             batch["advantages"] = scale.normalized(batch["advantages"])
+        used = coefficients[module_id]
+        if worker.resolved.compile is not None:
+            used = used._replace(clip=traced(used.clip, policy.device))
         results[module_id] = worker.learners[module_id].update(
             batch,
-            make_loss(policy, coefficients[module_id]),
+            make_loss(policy, used),
             num_epochs=config.num_epochs,
             minibatch_size=items_at_once,
             generator=worker.generator if config.shuffle_batch_per_epoch else None,

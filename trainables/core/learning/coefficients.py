@@ -24,6 +24,15 @@ def clipped(ratio: Tensor, clip: Coefficient) -> Tensor:
     return ratio.clamp(1 - clip, 1 + clip)  # type: ignore[arg-type]  # both are of one kind
 
 
+def traced(number: Coefficient, device: torch.device) -> Tensor:
+    """Return a coefficient as a tensor `[]`, for losses that are compiled.
+
+    A program holds a bound that is a number as a constant: each value of a schedule would be
+    another program.
+    """
+    return torch.as_tensor(number, dtype=torch.float32, device=device)
+
+
 def log(number: Coefficient) -> Coefficient:
     """Return the natural logarithm."""
     return torch.log(number) if isinstance(number, Tensor) else math.log(number)

@@ -34,9 +34,11 @@ def test_a_compiled_loss_is_the_same_loss(name: str) -> None:
 def test_a_loss_whose_numbers_change_is_compiled_once(name: str) -> None:
     """The first time for the numbers as they are, the second for any; then never again."""
     torch._dynamo.reset()
+    clip = {} if name == "A2C" else {"clip_param": [[0, 0.3], [20_000, 0.1]]}
     settings = settings_of(
         name,
         "CartPole-v1",
+        **clip,
         entropy_coeff=[[0, 0.01], [20_000, 0.0]],
         torch_compile_learner=True,
         torch_compile_learner_dynamo_backend="aot_eager",
@@ -69,4 +71,14 @@ def test_sequences_are_not_compiled(name: str) -> None:
     config = get_algorithm(name).config_class(env="CartPole-v1", model={"use_lstm": True})
     config.validate()
     with pytest.raises(ConfigError, match=r"torch_compile_learner = True .* memory"):
+        config.framework(torch_compile_learner=True).validate()
+
+
+def test_fragments_of_any_length_are_not_compiled() -> None:
+    """APPO's loss is of rows, however many: one program."""
+    given: dict[str, Any] = {"env": "CartPole-v1", "batch_mode": "complete_episodes"}
+    get_algorithm("APPO").config_class(**given, torch_compile_learner=True).validate()
+    config = get_algorithm("IMPALA").config_class(**given)
+    config.validate()
+    with pytest.raises(ConfigError, match=r"torch_compile_learner .* batch_mode .* length"):
         config.framework(torch_compile_learner=True).validate()
