@@ -26,7 +26,12 @@ from trainables.core.learning.flat_parameters import (
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.learning.optimizers import make_optimizer
 from trainables.core.learning.ranks import ALONE, Ranks
-from trainables.core.learning.stepping import OptimizerOptions, Stepping, ordered_groups
+from trainables.core.learning.stepping import (
+    OptimizerOptions,
+    Stepping,
+    check_parameters,
+    ordered_groups,
+)
 from trainables.core.logs import is_debug, logger, shapes
 
 Metrics = dict[str, Tensor]
@@ -64,8 +69,8 @@ class Learner:
         compile: Compile losses; None leaves them as they are.
         microbatch_size: Rows, or sequences, of a minibatch that are on the device at a time; their
             gradients are added up. None: the whole minibatch. It goes with one loss only.
-        optimizers: Named optimisers and what they step, in this order; None: one for all, by the
-            arguments above.
+        optimizers: Named optimisers and what they step, in this order; what one leaves open is as
+            the arguments above say. None: one for all.
         networks: Networks beside the module, by name: learned with it, but no part of a policy.
             The learner's state has them.
 
@@ -96,11 +101,13 @@ class Learner:
         self.module = module
         self.ranks: Ranks = ALONE
         self.networks = nn.ModuleDict(dict(networks or {}))
-        self.networks.to(next(module.parameters()).device)
+        if (own := next(module.parameters(), None)) is not None:
+            self.networks.to(own.device)
         all_parameters = {"all": [*module.parameters(), *self.networks.parameters()]}
         by_group = {n: list(p) for n, p in (groups or all_parameters).items()}
+        check_parameters(by_group, networks or {})
         if optimizers is None:
-            optimizers = {"all": OptimizerOptions(list(by_group), None, grad_clip, grad_clip_by)}
+            optimizers = {"all": OptimizerOptions(list(by_group))}
         owners = ordered_groups(by_group, optimizers)
         self.targets = {n: TargetNetwork(net, by_group[n]) for n, net in (targets or {}).items()}
         self.gradient, self.groups = flat_groups({name: by_group[name] for name in owners})
@@ -115,8 +122,7 @@ class Learner:
                 {g: flat for g, flat in self.groups.items() if owners[g] == name},
                 self.gradient if len(sizes) == 1 else gradient,
                 partial(self.make_optimizer, settings=settings),
-                options.grad_clip,
-                options.grad_clip_by,
+                *options.clipping(grad_clip, grad_clip_by),
                 undecayed=undecayed,
                 owner=type(self).__qualname__,
                 is_own=type(self).make_optimizer is not Learner.make_optimizer,
@@ -155,11 +161,21 @@ class Learner:
         Raises:
             ValueError: if there are several, see `optimizers`.
         """
+        if len(self.optimizers) > 1:
+            raise ValueError(f"there are several optimizers, {list(self.optimizers)}: name one")
         [only] = self.optimizers.values()
         return only
 
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
-        """Set the learning rate of the steps to come, for all or by group."""
+        """Set the learning rate of the steps to come, for all or by group.
+
+        Raises:
+            ValueError: if a group has none, or a rate no group.
+        """
+        if isinstance(lr, Mapping) and lr.keys() != self.groups.keys():
+            raise ValueError(
+                f"learning rates are of {list(lr)}, but the groups are {list(self.groups)}"
+            )
         for one in self._steppings.values():
             one.set_lr(lr)
 
@@ -192,14 +208,27 @@ class Learner:
         Returns:
             What the loss reports, means times the share: sums over ranks are means over all
             rows. They stay on the device.
+
+        Raises:
+            ValueError: if a loss has no optimiser of its name, or reports what another one does.
         """
         if callable(loss_fn):
             return self._step(self._steppings.values(), batch, loss_fn, share, reduction)
         if self._microbatch_size is not None:
             raise ValueError("microbatch_size goes with one loss only")
+        if unknown := [name for name in loss_fn if name not in self._steppings]:
+            raise ValueError(
+                f"no optimizer steps by the loss {unknown[0]!r}; there are {list(self.optimizers)}"
+            )
         batch, metrics = dict(batch), Metrics()
         for name, loss in loss_fn.items():
-            metrics |= self._step([self._steppings[name]], batch, loss, share, reduction)
+            found = self._step([self._steppings[name]], batch, loss, share, reduction)
+            if twice := metrics.keys() & found.keys():
+                raise ValueError(
+                    f"the loss {name!r} reports {min(twice)!r}, and so does one before it: each "
+                    "needs names of its own"
+                )
+            metrics |= found
         return metrics
 
     def _step(
@@ -317,7 +346,13 @@ class Learner:
         return {k: v.pin_memory().to(device, non_blocking=True) for k, v in minibatch.items()}
 
     def update_target(self, name: str, tau: float) -> None:
-        """Move a target network towards its group's parameters."""
+        """Move a target network towards its group's parameters.
+
+        Raises:
+            ValueError: if the group has none.
+        """
+        if name not in self.targets:
+            raise ValueError(f"{name!r} has no target network; {list(self.targets)} have")
         self.targets[name].update(self.groups[name], tau)
 
     def get_state(self) -> dict[str, Any]:

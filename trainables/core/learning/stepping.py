@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,14 +29,24 @@ class OptimizerOptions:
     Attributes:
         groups: Names of the groups that it steps; None: the one of its own name.
         optimizer: Its settings; None: the learner's.
-        grad_clip: Bound of the gradients, None for none.
-        grad_clip_by: "value", "norm" or "global_norm" (over a group).
+        grad_clip: Bound of the gradients; None: the learner's, `math.inf` for none.
+        grad_clip_by: "value", "norm" or "global_norm" (over a group); None: the learner's.
     """
 
     groups: Sequence[str] | None = None
     optimizer: OptimizerConfig | Mapping[str, Any] | None = None
     grad_clip: float | None = None
-    grad_clip_by: str = "global_norm"
+    grad_clip_by: str | None = None
+
+    def clipping(self, grad_clip: float | None, grad_clip_by: str) -> tuple[float | None, str]:
+        """Return the bound, None for none, and how it is meant.
+
+        Args:
+            grad_clip: The learner's bound.
+            grad_clip_by: How that is meant.
+        """
+        bound = grad_clip if self.grad_clip is None else self.grad_clip
+        return None if bound == math.inf else bound, self.grad_clip_by or grad_clip_by
 
 
 class Stepping:
@@ -126,6 +137,39 @@ class Stepping:
                 if np.ndim(moment) and not same and not self._is_own:
                     raise ConfigError(f"{name} of the optimiser is of another network")
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+def check_parameters(
+    by_group: Mapping[str, Sequence[nn.Parameter]], networks: Mapping[str, nn.Module]
+) -> None:
+    """Check that each parameter can be stepped, and by one group only.
+
+    Args:
+        by_group: Parameters by the name of their group.
+        networks: Those beside the module, by name.
+
+    Raises:
+        ConfigError: naming the groups of a parameter that is in two, a group without parameters, or
+            a network that is in no group.
+    """
+    owners: dict[nn.Parameter, str] = {}
+    for name, parameters in by_group.items():
+        if not parameters:
+            raise ConfigError(f"the group {name!r} has no parameters")
+        for parameter in parameters:
+            if parameter in owners:
+                raise ConfigError(
+                    f"a parameter of shape {list(parameter.shape)} is twice in groups, in "
+                    f"{owners[parameter]!r} and {name!r}; one optimizer steps each"
+                )
+            owners[parameter] = name
+    for name, network in networks.items():
+        trained = [p for p in network.parameters() if p.requires_grad]
+        if trained and not any(p in owners for p in trained):
+            raise ConfigError(
+                f"nothing would train the network {name!r}: none of the groups {list(by_group)} "
+                "has its parameters"
+            )
 
 
 def ordered_groups(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -140,7 +141,7 @@ def test_a_state_goes_on_to_the_bit_and_others_are_refused() -> None:
     }
     with pytest.raises(ConfigError, match=r"optimizers \['world', 'actor', 'critic'\], not of"):
         make_learner(optimizers=None).set_state(one.get_state())
-    with pytest.raises(ValueError, match="too many"):
+    with pytest.raises(ValueError, match=r"several optimizers, .*world.*critic"):
         _ = one.optimizer
 
 
@@ -212,6 +213,69 @@ def test_groups_without_or_with_two_optimisers_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         make_learner(optimizers=options)
+
+
+@pytest.mark.parametrize(("grad_clip", "by"), [(None, "global_norm"), (1e-3, "value")])
+def test_gradients_are_clipped_as_the_learners_are_unless_one_says_otherwise(
+    grad_clip: float | None, by: str
+) -> None:
+    def loss(agent: Agent, batch: Batch) -> tuple[Tensor, Metrics]:
+        return (agent.actor(batch["x"]) + agent.world(batch["x"]).sum()).sum(), {}
+
+    def learner_by(**options: OptimizerOptions) -> Learner:
+        agent = Agent()
+        groups = {"actor": agent.actor.parameters(), "world": agent.world.parameters()}
+        return Learner(agent, {}, grad_clip, by, groups=groups, optimizers=options or None)
+
+    world = OptimizerOptions(grad_clip=math.inf)
+    named, one = learner_by(actor=OptimizerOptions(), world=world), learner_by()
+    for learner in (named, one):
+        learner.update_step(rows(0), loss)
+    torch.testing.assert_close(named.groups["actor"].gradient, one.groups["actor"].gradient)
+    assert named.groups["world"].gradient.abs().max() > 1
+    if grad_clip is not None:
+        assert one.groups["world"].gradient.abs().max() <= grad_clip
+    sharp = OptimizerOptions(grad_clip=1e-4, grad_clip_by="norm")
+    sharply = learner_by(actor=sharp, world=world)
+    sharply.update_step(rows(0), loss)
+    norms = [parameter.grad.norm() for parameter in sharply.groups["actor"].parameters]  # type: ignore[union-attr]
+    assert [float(norm) for norm in norms] == pytest.approx([1e-4, 1e-4], rel=1e-3)
+
+
+def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
+    learner = make_learner()
+    before = state_of(learner)
+    with pytest.raises(ValueError, match=r"of \['w'\], but the groups are .*'actor'"):
+        learner.set_lr({"w": 0.1})
+    with pytest.raises(ValueError, match=r"the loss 'wrld'; there are .*'actor'"):
+        learner.update_step(rows(0), {"world": world_loss, "wrld": world_loss})
+    torch.testing.assert_close(state_of(learner), before, rtol=0, atol=0)
+    with pytest.raises(ValueError, match=r"'actor' has no target network; \['critic'\] have"):
+        learner.update_target("actor", 1.0)
+
+
+def test_two_losses_may_not_report_one_metric() -> None:
+    def again(agent: Agent, batch: Batch) -> tuple[Tensor, Metrics]:
+        loss, metrics = actor_loss(agent, batch)
+        return loss, {"world_loss": metrics["actor_loss"]}
+
+    with pytest.raises(ValueError, match="'actor' reports 'world_loss', and so does one before"):
+        make_learner().update_step(rows(0), {**LOSSES, "actor": again})
+
+
+def test_parameters_that_cannot_be_stepped_are_refused() -> None:
+    agent = Agent()
+    one, other = list(agent.world.parameters()), list(agent.actor.parameters())
+    with pytest.raises(ConfigError, match="in 'one' and 'other'"):
+        Learner(agent, {}, groups={"one": one, "other": [*other, one[0]]})
+    with pytest.raises(ConfigError, match="group 'one' has no parameters"):
+        Learner(agent, {}, groups={"one": [], "other": other})
+    with pytest.raises(ConfigError, match="group 'all' has no parameters"):
+        Learner(nn.Identity(), {})
+    networks = {"decoder": nn.Linear(3, 3)}
+    with pytest.raises(ConfigError, match=r"train the network 'decoder': none .*'one', 'other'"):
+        Learner(agent, {}, groups={"one": one, "other": other}, networks=networks)
+    Learner(agent, {}, groups={"one": one, "other": networks["decoder"].parameters()})
 
 
 def test_microbatches_go_with_one_loss_only() -> None:
