@@ -21,6 +21,7 @@ from trainables.core.learning.advantages import (
     with_advantages,
 )
 from trainables.core.learning.coefficients import Coefficient, is_off
+from trainables.core.learning.fragments import all_steps
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput, PolicyModule, PolicyValueModule
@@ -153,12 +154,15 @@ def a2c_update(
         coefficients: Of the loss.
 
     Returns:
-        What the loss reports, and how well values fitted, by module id.
+        What the loss reports, and how well values fitted, by module id, of modules with a valid
+        row.
     """
     config: A2CConfig = worker.config
     worker.set_lr(lr)
     results = {}
     for module_id, rollout in rollouts.items():
+        if not all_steps(rollout, worker.ranks):
+            continue
         policy = worker.policies[module_id]
         rollout = worker.with_parts(module_id, rollout)
         batch = with_advantages(

@@ -307,13 +307,15 @@ def appo_update(
         tau: How far the target network moves afterwards; None: it stays.
 
     Returns:
-        What losses report, means over all steps, by module id.
+        What losses report, means over all steps, by module id, of modules that acted in any.
     """
     config: APPOConfig = worker.config
     worker.set_lr(lr)
     results = {}
     for module_id, learner in worker.learners.items():
         policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
+        if rollout is None:
+            continue
         rollout = worker.with_parts(module_id, rollout)
         [(group, target)] = learner.targets.items()
         batch = impact_batch(rollout, policy, with_values(target.network), estimation)

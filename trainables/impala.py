@@ -234,6 +234,8 @@ class IMPALA(Algorithm):
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         config = self.config
+        if config.num_learners > 1:  # each has whole fragments, and steps with the others
+            self.module_slots.check_each_runner(config)
         self._fragments = FragmentQueue(
             config.total_train_batch_size,
             config.replay_proportion,
@@ -353,7 +355,7 @@ class IMPALA(Algorithm):
                     result["num_env_steps_trained"] for result in results.values()
                 )
                 self.take_in(results)
-                self._last_results = results
+                self._last_results = {**self._last_results, **results}
             if not is_full:
                 return
             if not finished and remaining <= 0 and learners.num_queued > most:
@@ -406,13 +408,15 @@ def impala_update(
         coefficients: Of the loss.
 
     Returns:
-        What losses report, means over all steps, by module id.
+        What losses report, means over all steps, by module id, of modules that acted in any.
     """
     config: IMPALAConfig = worker.config
     worker.set_lr(lr)
     results = {}
     for module_id, learner in worker.learners.items():
         policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
+        if rollout is None:
+            continue
         rollout = worker.with_parts(module_id, rollout)
         batch = fragment_batch(rollout, policy)
         metrics = learner.update(

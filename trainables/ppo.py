@@ -22,6 +22,7 @@ from trainables.core.learning.advantages import (
     with_advantages,
 )
 from trainables.core.learning.coefficients import Coefficient, clipped, is_off, traced
+from trainables.core.learning.fragments import all_steps
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
@@ -211,13 +212,16 @@ def ppo_update(
         coefficients: The numbers in the loss, by module id.
 
     Returns:
-        What losses report, means over all steps, and what is known afterwards, by module id.
+        What losses report, means over all steps, and what is known afterwards, by module id, of
+        modules with a valid row.
     """
     config: PPOConfig = worker.config
     items_at_once = num_items(config.minibatch_size, worker.resolved.state_stride)
     worker.set_lr(lr)
     results = {}
     for module_id, rollout in rollouts.items():
+        if not all_steps(rollout, worker.ranks):
+            continue
         policy = worker.policies[module_id]
         batch = with_advantages(
             worker.with_parts(module_id, rollout),
@@ -352,7 +356,7 @@ def policy_divergence(batch: Batch, policy: Policy, items_at_once: int | None = 
         items_at_once: Rows, or sequences, that are on the policy's device at the same time; on the
             CPU all are.
     """
-    if policy.device == HOST:
+    if policy.device == HOST or not len(batch["dist_inputs"]):
         items_at_once = None
     parts = []
     for part in minibatches(batch, 1, items_at_once, None):

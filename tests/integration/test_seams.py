@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from two_policies import LARGE, SIZES, SMALL, TwoPolicies, two_policies
 
+from trainables import IMPALA
 from trainables.core.errors import ConfigError
 
 ACTORS = {"num_env_runners": 2, "num_cpus_per_env_runner": 0.5}
@@ -81,3 +82,30 @@ def test_modules_have_a_memory_together_or_not_at_all() -> None:
     config.model = {"use_lstm": True}
     with pytest.raises(ConfigError, match="the module 'small' and the setting model differ"):
         OneForgets(config=config)
+
+
+def test_a_learner_may_have_no_slot_of_a_module_with_a_memory() -> None:
+    memory = {"model": {"use_lstm": True, "lstm_cell_size": 8}, "num_envs_per_env_runner": 3}
+    learners = {"num_learners": 2, "num_cpus_per_learner": 0.5, "train_batch_size_per_learner": 60}
+    with two_policies(**memory, **learners) as algo:  # one slot is the large module's
+        before = learned(algo)["weights"]
+        result = algo.train()
+        after = learned(algo)["weights"]
+    for m in SIZES:
+        assert np.isfinite(result[f"learner/{m}/total_loss"])
+        assert any((weight != before[m][n]).any() for n, weight in after[m].items())
+
+
+def test_learners_need_fragments_of_every_module_from_each_env_runner() -> None:
+    class ByRunner(IMPALA):
+        @classmethod
+        def module_ids(cls, config: Any) -> tuple[str, ...]:
+            return (SMALL, LARGE)
+
+        @staticmethod
+        def module_of_slot(slot: int, worker_index: int) -> str:
+            return (SMALL, LARGE)[worker_index % 2]
+
+    settings = {"env": "CartPole-v1", "num_learners": 2, "num_cpus_per_learner": 0.5, **ACTORS}
+    with pytest.raises(ConfigError, match="'small' acts in no slot of env runner 1"):
+        ByRunner(settings)

@@ -218,7 +218,8 @@ def sequence_batch(
 
 def sequences_kept(valid: Tensor, length: int) -> Tensor:
     """Return which sequences `sequence_batch` keeps of rows `[T, N]`, `[S, N]`, bool."""
-    return chunked(valid, length).any(1).view(-1, valid.shape[1])
+    num_slots = valid.shape[1]  # 0 of a learner whose share has no slot of a module
+    return chunked(valid, length).any(1).view(-(-len(valid) // length), num_slots)
 
 
 def unrolled(module: PolicyValueModule, batch: Batch) -> tuple[ModuleOutput, Batch]:

@@ -83,15 +83,16 @@ class LearnerWorker:
         for learner in self.learners.values():
             learner.set_lr(lr)
 
-    def joined(self, module_id: str, fragments: Sequence[Mapping[str, Rollout]]) -> Rollout:
-        """Return what a module learns from fragments, side by side.
+    def joined(self, module_id: str, fragments: Sequence[Mapping[str, Rollout]]) -> Rollout | None:
+        """Return what a module learns from fragments, side by side; None if it acted in none.
 
         Args:
             module_id: Which module learns.
             fragments: Rollouts by module id.
         """
         policy, connect = self.policies[module_id], self.learner_connectors[module_id]
-        return Rollout.concatenate([connect(one[module_id], policy) for one in fragments])
+        own = [connect(one[module_id], policy) for one in fragments if module_id in one]
+        return Rollout.concatenate(own) if own else None
 
     @overload
     def with_parts(self, module_id: str, experience: Rollout) -> Rollout: ...

@@ -78,6 +78,23 @@ class ModuleSlots:
                     "more slots (num_envs_per_env_runner), or another module_of_slot"
                 )
 
+    def check_each_runner(self, config: AlgorithmConfig) -> None:
+        """See that every module acts in a slot of each env runner.
+
+        Raises:
+            ConfigError: naming a module and an env runner without.
+        """
+        for index in range(1, config.num_env_runners + 1):
+            own = self.of(index, config.num_envs_per_env_runner)
+            for module_id in self.module_ids:
+                if module_id not in own:
+                    raise ConfigError(
+                        f"num_learners = {config.num_learners} is not possible where the module "
+                        f"{module_id!r} acts in no slot of env runner {index}: a learner might get "
+                        "no fragment of it; allowed: num_learners of at most 1, or a "
+                        "module_of_slot that gives each env runner slots of every module"
+                    )
+
 
 def module_seeds(
     slots_of: SlotsOf, seed: np.random.SeedSequence
