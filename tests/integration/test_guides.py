@@ -186,7 +186,7 @@ def test_callbacks_of_a_spec(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     sys.modules.pop("my_callbacks", None)
 
 
-@pytest.mark.parametrize("page", ["callbacks", "connectors", "networks", "your_own"])
+@pytest.mark.parametrize("page", ["callbacks", "connectors", "networks", "own_updates", "your_own"])
 def test_modules_of_the_guides_can_be_imported(page: str, folder: Path) -> None:
     modules = write_modules(f"{GUIDES}/{page}.md", folder)
     assert modules

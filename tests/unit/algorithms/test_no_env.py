@@ -208,7 +208,9 @@ def test_the_guides_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     mine: Any = importlib.import_module("my_cloning")
     obs = np.random.default_rng(0).normal(size=(512, 4)).astype(np.float32)
     np.savez(tmp_path / "choices.npz", obs=obs, actions=(obs[:, 2] > 0).astype(np.int64))
-    config = mine.CloningConfig(mine.Cloning, choices=str(tmp_path / "choices.npz"), lr=1e-2)
+    config = mine.CloningConfig(
+        mine.Cloning, choices=str(tmp_path / "choices.npz"), lr=1e-2, seed=1
+    )
     config.evaluation(evaluation_interval=1, **CARTPOLE)
     with config.build() as algo:
         results = [algo.train() for _ in range(5)]
