@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from trainables.core.data.layout import ObservationLayout
 Batch = dict[str, Tensor]
 HOST = torch.device("cpu")
 """Columns by name, each `[B, ...]`: what a loss sees."""
+
+BY_ROW = ("actions", "rewards", "terminated", "truncated", "logp", "valid", "continues")
+"""The columns that every rollout has, `[T, N, ...]`."""
 
 
 @dataclass
@@ -44,6 +47,8 @@ class Rollout:
             columns, `[S, N, ...]` by name, zeros where the row begins an episode; None of a
             feed-forward policy.
         state_stride: Rows from one stored state to the next.
+        extra: Further columns by name, `[T, N, ...]`, that a part or a connector of a learner has
+            added: the loss finds them in its batch as `extra/<name>`. No replay buffer keeps them.
     """
 
     obs: np.ndarray
@@ -58,6 +63,7 @@ class Rollout:
     follows: np.ndarray
     states: dict[str, np.ndarray] | None = None
     state_stride: int = 0
+    extra: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def is_first(self) -> np.ndarray:
@@ -88,11 +94,8 @@ class Rollout:
     def slots(self, first: int, last: int) -> Rollout:
         """Return the columns of some slots, those from `first` to before `last`."""
         part = slice(first, last)
-        columns: dict[str, Any] = {
-            field.name: getattr(self, field.name)[:, part]
-            for field in fields(Rollout)
-            if field.name not in ("weights_version", "follows", "states", "state_stride")
-        }
+        columns: dict[str, Any] = {name: getattr(self, name)[:, part] for name in ("obs", *BY_ROW)}
+        columns["extra"] = {name: column[:, part] for name, column in self.extra.items()}
         if self.states is not None:
             columns["states"] = {name: state[:, part] for name, state in self.states.items()}
         return replace(
@@ -101,7 +104,8 @@ class Rollout:
 
     def to_state(self, layout: ObservationLayout) -> dict[str, Any]:
         """Return a copy by column as checkpoints keep it; `from_state` undoes it."""
-        columns = {f.name: getattr(self, f.name) for f in fields(Rollout) if f.name != "obs"}
+        left_out = ("obs",) if self.extra else ("obs", "extra")
+        columns = {f.name: getattr(self, f.name) for f in fields(Rollout) if f.name not in left_out}
         return deepcopy(columns) | {"obs": layout.to_state(self.obs)}
 
     @staticmethod
@@ -111,25 +115,32 @@ class Rollout:
 
     @staticmethod
     def concatenate(rollouts: Sequence[Rollout]) -> Rollout:
-        """Put rollouts side by side. Shorter ones are padded with rows that are not valid."""
+        """Put rollouts side by side. Shorter ones are padded with rows that are not valid.
+
+        Raises:
+            ValueError: if some have an extra column that others do not have.
+        """
         if len(rollouts) == 1:
             return rollouts[0]
+        extra = rollouts[0].extra
+        if any(rollout.extra.keys() != extra.keys() for rollout in rollouts):
+            found = [sorted(rollout.extra) for rollout in rollouts]
+            raise ValueError(f"rollouts with other extra columns cannot be put together: {found}")
         length = max(len(rollout.rewards) for rollout in rollouts)
         columns: dict[str, Any] = {
             "states": _concatenated_states([rollout.states for rollout in rollouts]),
             "state_stride": rollouts[0].state_stride,
+            "extra": {
+                name: np.concatenate([_pad(r.extra[name], length, True) for r in rollouts], axis=1)
+                for name in extra
+            },
         }
-        for field in fields(Rollout):
-            if field.name in columns:
-                continue
-            parts = [getattr(rollout, field.name) for rollout in rollouts]
-            if field.name in ("weights_version", "follows"):
-                columns[field.name] = np.concatenate(parts)
-                continue
-            rows = length + 1 if field.name == "obs" else length
-            is_zero = field.name == "rewards"
-            padded = [_pad(part, rows, is_zero) for part in parts]
-            columns[field.name] = np.concatenate(padded, axis=1)
+        for name in ("weights_version", "follows"):
+            columns[name] = np.concatenate([getattr(rollout, name) for rollout in rollouts])
+        for name in ("obs", *BY_ROW):
+            rows = length + 1 if name == "obs" else length
+            padded = [_pad(getattr(r, name), rows, name == "rewards") for r in rollouts]
+            columns[name] = np.concatenate(padded, axis=1)
         return Rollout(**columns)
 
 
@@ -166,6 +177,12 @@ def as_tensor(array: np.ndarray, device: torch.device) -> Tensor:
     if not array.flags.writeable:
         array = array.copy()
     return torch.from_numpy(array).to(device)
+
+
+def extra_columns(rollout: Rollout) -> Batch:
+    """Return the further columns of a rollout as its losses find them, `[T, N, ...]`."""
+    extra = {name: as_tensor(column, HOST) for name, column in rollout.extra.items()}
+    return tree_columns("extra", extra)
 
 
 def tree_columns(name: str, tree: Features) -> Batch:

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.settings import setting
-from trainables.core.data.batch import HOST, Batch, Rollout, as_tensor, tree_columns
+from trainables.core.data.batch import (
+    HOST,
+    Batch,
+    Rollout,
+    as_tensor,
+    extra_columns,
+    tree_columns,
+)
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.errors import ConfigError
@@ -94,8 +101,9 @@ def with_advantages(
 
     Returns:
         Columns `[B, …]` in host memory, B the number of valid rows: features, actions, logp,
-        advantages, values, value_targets, and dist_inputs if asked for; with other ranks also ids,
-        see `row_ids`. Of a recurrent policy sequences, see `sequence_batch`.
+        advantages, values, value_targets, and dist_inputs if asked for; `extra/<name>` of what
+        the rollout has besides; with other ranks also ids, see `row_ids`. Of a recurrent policy
+        sequences, see `sequence_batch`.
     """
     tensor = {
         name: as_tensor(getattr(rollout, name), HOST)
@@ -121,6 +129,7 @@ def with_advantages(
         "values": values,
         "value_targets": advantages + values,
     }
+    columns |= extra_columns(rollout)
     if dist_inputs:
         columns["dist_inputs"] = output.dist_inputs[:-1]
     valid = tensor["valid"]

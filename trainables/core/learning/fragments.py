@@ -6,7 +6,15 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.data.batch import HOST, Batch, Rollout, as_tensor, tree_columns, tree_of
+from trainables.core.data.batch import (
+    HOST,
+    Batch,
+    Rollout,
+    as_tensor,
+    extra_columns,
+    tree_columns,
+    tree_of,
+)
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.learning.ranks import Ranks
@@ -30,6 +38,7 @@ def fragment_batch(rollout: Rollout, policy: Policy) -> Batch:
         `[N, ...]`.
     """
     rows = {name: as_tensor(getattr(rollout, name), HOST) for name in _ROWS}
+    rows |= extra_columns(rollout)
     features = policy.features(policy.observations.seen(rollout))
     rows |= tree_columns("features", map_tensors(lambda part: part.to(HOST), features))
     columns = {name: column.transpose(0, 1) for name, column in rows.items()}

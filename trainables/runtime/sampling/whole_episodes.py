@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from trainables.core.data.batch import Rollout
+from trainables.core.data.batch import BY_ROW, Rollout
 from trainables.core.data.layout import ObservationLayout
 
-_BY_ROW = tuple(
-    field.name
-    for field in fields(Rollout)
-    if field.name not in ("obs", "follows", "states", "state_stride")
-)  # the version of the weights, too, while rollouts are held
+# The version of the weights, too, while rollouts are held.
+_BY_ROW = (*BY_ROW, "weights_version")
 
 
 class WholeEpisodes:
