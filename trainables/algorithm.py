@@ -43,6 +43,7 @@ class Algorithm(Checkpointing):
     - `spaces`: what its policies see and do, where no environment says it;
     - `module_options`: what its policies are made of;
     - `module_ids`, `module_of_slot`, `policy_options`: several modules, each with slots of its own;
+    - `trained_modules`: which of them learn;
     - `learner_options`: groups of parameters with optimisers of their own, and target networks;
     - `set_up_learning`: what else it needs to learn, e.g. room for experience;
     - `make_learner_parts`: networks that train beside its policies, and may change their rewards;
@@ -65,7 +66,7 @@ class Algorithm(Checkpointing):
         eval_env_runner_group: Plays evaluations, in process or over actors.
         evaluation: Evaluates, and has the latest evaluation.
         learners: Train, see `LearnerGroup.run`.
-        learner_connectors: What happens to rollouts before, by module id.
+        learner_connectors: What happens to rollouts before, by id of the modules that learn.
         keeps_columns: Whether a rollout must have columns of env runners that failed, too.
         reported_metrics: What its results hold besides what every algorithm's do, with units and
             meanings; names below the same prefix (`learner/`) are taken in specs, too.
@@ -200,7 +201,7 @@ class Algorithm(Checkpointing):
 
     @running
     def sample(self) -> dict[str, Rollout]:
-        """Return rollouts of all env runners by module id, through the learner connectors.
+        """Return rollouts of all env runners, of modules that learn, through learner connectors.
 
         Counts their steps and episodes, whose returns are those of the environment's rewards. Where
         nobody stepped, as every environment was replaced, there is nothing to learn from: again.
@@ -214,7 +215,12 @@ class Algorithm(Checkpointing):
             if self.keeps_columns:
                 break
         self.num_env_steps_sampled += num_env_steps
-        return {m: self.learner_connectors[m](r, self.policies[m]) for m, r in rollouts.items()}
+        connectors = self.learner_connectors
+        return {
+            m: connectors[m](rollout, self.policies[m])
+            for m, rollout in rollouts.items()
+            if m in connectors
+        }
 
     def sync_weights(self) -> None:
         """Give the trial's own policies and all env runners what has been learned."""

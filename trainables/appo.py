@@ -175,7 +175,7 @@ class APPO(IMPALA):
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        self.kl_coeffs = dict.fromkeys(self.policies, self.config.kl_coeff)
+        self.kl_coeffs = dict.fromkeys(self.trained_policies, self.config.kl_coeff)
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super().set_up_learning(seed)
@@ -215,7 +215,7 @@ class APPO(IMPALA):
         tau = self.config.tau if (before + 1) // period > before // period else None
         rollouts = [fragment.rollouts for fragment in fragments]
         coefficients = {
-            module_id: self._appo_coefficients(module_id) for module_id in self.policies
+            module_id: self._appo_coefficients(module_id) for module_id in self.kl_coeffs
         }
         given = (self._rates(), self.estimation(), coefficients, tau)
         self.learners.submit(appo_update, rollouts, *given)
@@ -259,7 +259,7 @@ class APPO(IMPALA):
         }
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
-        stored = from_store(state["kl_coeff"], self.policies)
+        stored = from_store(state["kl_coeff"], self.kl_coeffs)
         self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
         self._buffer.num_dropped = int(state["num_dropped_draws"])
 
@@ -285,7 +285,7 @@ class APPO(IMPALA):
 
     @property
     def _layouts(self) -> dict[str, ObservationLayout]:
-        return {m: policy.observations.layout for m, policy in self.policies.items()}
+        return {m: policy.observations.layout for m, policy in self.trained_policies.items()}
 
 
 def appo_update(

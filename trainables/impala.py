@@ -235,7 +235,7 @@ class IMPALA(Algorithm):
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         config = self.config
         if config.num_learners > 1:  # each has whole fragments, and steps with the others
-            self.module_slots.check_each_runner(config)
+            self.module_slots.check_each_runner(config, self.learner_connectors)
         self._fragments = FragmentQueue(
             config.total_train_batch_size,
             config.replay_proportion,

@@ -79,7 +79,7 @@ class OffPolicy(Algorithm):
         self.sync_weights()
         present = {
             f"learner/{module_id}/{name}": rate
-            for module_id in self.policies
+            for module_id in self.experience
             for name, rate in self.reported_rates(rates).items()
         }
         return {**exploration, **present}
@@ -87,11 +87,12 @@ class OffPolicy(Algorithm):
     def _gathered(self) -> dict[str, int]:
         """Sample and store; returns the new steps that updates are due for, by module id."""
         if not self.config.needs_env:
-            return dict.fromkeys(self.policies, 0)
+            return dict.fromkeys(self.experience, 0)
         return self.experience.add(self.sample())
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        self._num_updates = dict.fromkeys(self.policies, 0)
+        trained = self.trained_policies
+        self._num_updates = dict.fromkeys(trained, 0)
         self._num_synced_updates = 0
         self._resolved = self.config.resolve()
         self._exploring = self._resolved.exploration
@@ -101,10 +102,10 @@ class OffPolicy(Algorithm):
             if self._resolved.explores_per_worker
             else self._exploring.scale
         )
-        seeds = seed.spawn(len(self.policies))
+        seeds = seed.spawn(len(trained))
         stores = {
             module_id: self.make_experience(module_id, policy, child)
-            for (module_id, policy), child in zip(self.policies.items(), seeds, strict=True)
+            for (module_id, policy), child in zip(trained.items(), seeds, strict=True)
         }
         self.experience = Replayed(self.config, stores, self._row_bytes)
         # Where a round is an update, whatever is sampled in it, targets count its steps.
@@ -114,8 +115,8 @@ class OffPolicy(Algorithm):
         rate = 1 / (self.config.updates_per_env_step * frequency) if frequency else Fraction(1)
         if frequency and self._counts_steps:
             rate = Fraction(1, frequency)  # for each environment step of the round
-        self._target_clocks = {m: Clock(rate) for m in self.policies}
-        self._means = {m: TensorMeans() for m in self.policies}
+        self._target_clocks = {m: Clock(rate) for m in trained}
+        self._means = {m: TensorMeans() for m in trained}
 
     @property
     def num_updates(self) -> int:
@@ -313,7 +314,7 @@ class OffPolicy(Algorithm):
         }
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
-        counts = from_store(state["num_updates"], self.policies)
+        counts = from_store(state["num_updates"], self._num_updates)
         self._num_updates = {module_id: int(count) for module_id, count in counts.items()}
         self.experience.set_progress(state)
         for module_id, means in self._means.items():

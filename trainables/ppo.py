@@ -141,7 +141,7 @@ class PPO(Algorithm):
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        self.kl_coeffs = dict.fromkeys(self.policies, self.config.kl_coeff)
+        self.kl_coeffs = dict.fromkeys(self.trained_policies, self.config.kl_coeff)
 
     def training_step(self) -> dict[str, float]:
         rollouts = self.sample()  # {module id: Rollout [T, N]}
@@ -193,7 +193,7 @@ class PPO(Algorithm):
         return {"kl_coeff": to_store(self.kl_coeffs)}
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
-        stored = from_store(state["kl_coeff"], self.policies)
+        stored = from_store(state["kl_coeff"], self.kl_coeffs)
         self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.part import Parts
@@ -127,6 +128,24 @@ def make_policy(
     return policy
 
 
+def trained_ids(trained: Collection[str], module_ids: Collection[str]) -> list[str]:
+    """Return the ids of the modules that learn, in order of the modules.
+
+    Args:
+        trained: What `Algorithm.trained_modules` says.
+        module_ids: The ids of all modules.
+
+    Raises:
+        ConfigError: if it is none, or one is none of the modules.
+    """
+    if not trained or not set(trained) <= set(module_ids):
+        raise ConfigError(
+            f"trained_modules = {list(trained)} is not allowed; allowed: at least one of "
+            + ", ".join(map(repr, module_ids))
+        )
+    return [module_id for module_id in module_ids if module_id in trained]
+
+
 def make_learners(
     existing: LearnerGroup | None,
     config: AlgorithmConfig,
@@ -142,7 +161,7 @@ def make_learners(
         existing: Learners of the trial before in this process: actors that fit are used again,
             others end.
         config: The algorithm's config.
-        policies: The policies by module id.
+        policies: The policies that learn, by module id.
         make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
         make_parts: Makes the parts of a policy's module, see `Algorithm.make_learner_parts`.
         connectors: What happens to rollouts before they are learned from, by module id.

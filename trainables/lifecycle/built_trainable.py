@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from typing import Any, ClassVar, cast
 
@@ -110,7 +110,8 @@ class BuiltTrainable(FolderTrainable):
             for policy in self.policies.values():
                 refuse_uncalled(type(policy), POLICY)
             self.learner_connectors = {
-                m: self.make_learner_connectors(policy) for m, policy in self.policies.items()
+                m: self.make_learner_connectors(self.policies[m])
+                for m in building.trained_ids(self.trained_modules(self.config), self.policies)
             }
             self._set_up_learners(draw_seed(seeds.learner))
             self.set_up_learning(seeds.storage)
@@ -215,12 +216,27 @@ class BuiltTrainable(FolderTrainable):
     def module_ids(cls, config: Any) -> tuple[str, ...]:
         """Return the ids of the modules, each with a policy and a learner of its own.
 
-        Where there are several, `module_of_slot` says which acts where.
+        Where there are several, `module_of_slot` says which acts where, and `trained_modules` which
+        learn.
 
         Args:
             config: The algorithm's config.
         """
         return (DEFAULT_MODULE_ID,)
+
+    @classmethod
+    def trained_modules(cls, config: Any) -> Collection[str]:
+        """Return the ids of the modules that learn; the others only act, e.g. as opponents.
+
+        Args:
+            config: The algorithm's config.
+        """
+        return cls.module_ids(config)
+
+    @property
+    def trained_policies(self) -> dict[str, Policy]:
+        """The policies that learn, by module id."""
+        return {module_id: self.policies[module_id] for module_id in self.learner_connectors}
 
     @staticmethod
     def module_of_slot(slot: int, worker_index: int) -> str:
@@ -256,7 +272,7 @@ class BuiltTrainable(FolderTrainable):
         self.learners = building.make_learners(
             getattr(self, "learners", None),
             self.config,
-            self.policies,
+            self.trained_policies,
             type(self).make_learner,
             type(self).make_learner_parts,
             self.learner_connectors,

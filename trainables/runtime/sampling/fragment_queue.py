@@ -80,7 +80,7 @@ def sample_state(sample: Sample, layouts: dict[str, ObservationLayout]) -> dict[
 
     Args:
         sample: The sample, fetched if it is another process's.
-        layouts: How observations are stored, by module id.
+        layouts: How observations are stored, by id of the modules whose rollouts are kept.
     """
     return {
         "index": sample.index,
@@ -89,6 +89,7 @@ def sample_state(sample: Sample, layouts: dict[str, ObservationLayout]) -> dict[
         "rollouts": {
             module_id: rollout.to_state(layouts[module_id])
             for module_id, rollout in sample.fetch().items()
+            if module_id in layouts
         },
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,15 +78,19 @@ class ModuleSlots:
                     "more slots (num_envs_per_env_runner), or another module_of_slot"
                 )
 
-    def check_each_runner(self, config: AlgorithmConfig) -> None:
-        """See that every module acts in a slot of each env runner.
+    def check_each_runner(self, config: AlgorithmConfig, module_ids: Iterable[str]) -> None:
+        """See that modules act in a slot of each env runner.
+
+        Args:
+            config: The algorithm's config.
+            module_ids: The modules that learn.
 
         Raises:
             ConfigError: naming a module and an env runner without.
         """
         for index in range(1, config.num_env_runners + 1):
             own = self.of(index, config.num_envs_per_env_runner)
-            for module_id in self.module_ids:
+            for module_id in module_ids:
                 if module_id not in own:
                     raise ConfigError(
                         f"num_learners = {config.num_learners} is not possible where the module "
