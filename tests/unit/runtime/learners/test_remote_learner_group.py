@@ -29,6 +29,9 @@ class Counting:
     def get_state(self) -> dict[str, Any]:
         return {"policies": {"p": {"weights": self.weights}}, "learner": {"steps": self.steps}}
 
+    def begin(self, policies: dict[str, Any]) -> None:
+        self.weights = policies["p"]["weights"]
+
     def set_state(self, state: dict[str, Any], with_random: bool = True) -> None:
         self.weights = state["policies"]["p"]["weights"]
         if state["learner"] is not None:
