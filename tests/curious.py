@@ -20,8 +20,9 @@ class Novelty(LearnerPart):
 
     def __init__(self, policy: Policy):
         num_features = policy.observations.preprocessor.num_features
-        self.policy, self.random = policy, nn.Linear(num_features, 8)
+        self.policy, self.random = policy, nn.Linear(num_features, 8).to(policy.device)
         self.learned = nn.Sequential(nn.Linear(num_features, 16), nn.Tanh(), nn.Linear(16, 8))
+        self.learned.to(policy.device)
         learner = Learner(self.learned, {"type": "adamw"}, grad_clip=1.0)
         learner.set_lr(1e-2)
         super().__init__(nn.ModuleDict({"random": self.random, "learned": self.learned}), learner)
@@ -29,14 +30,14 @@ class Novelty(LearnerPart):
     @torch.no_grad()
     def on_rollout(self, rollout: Rollout) -> Rollout:
         features = self.policy.features(self.policy.observations.seen(rollout))
-        successors, valid = features[1:], torch.from_numpy(rollout.valid)
+        successors, valid = features[1:], torch.from_numpy(rollout.valid).to(self.policy.device)
         columns = {"features": successors, "aims": self.random(successors)}
         bonus = (self.learned(successors) - columns["aims"]).square().mean(-1) * valid
         with torch.enable_grad():
             found = self.train(columns, valid, self.loss, num_epochs=2, minibatch_size=64)
         every = torch.cat(self.learner.ranks.gather(bonus[valid]))
         self.metrics = {**found, "bonus_mean": every.mean()}
-        return replace(rollout, rewards=rollout.rewards + bonus.numpy())
+        return replace(rollout, rewards=rollout.rewards + bonus.cpu().numpy())
 
     def on_batch(self, batch: Batch, share: Tensor | float | None = None) -> Batch:
         with torch.no_grad():

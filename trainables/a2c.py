@@ -104,6 +104,7 @@ class A2C(Algorithm):
 
     config_class = A2CConfig
     config: A2CConfig
+    part_hook = "on_rollout"
     reported_metrics = (
         TOTAL_LOSS,
         learned("policy_loss", "", "-mean log pi(a|s) A (Mnih et al., 2016, algorithm S3)"),

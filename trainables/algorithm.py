@@ -68,6 +68,7 @@ class Algorithm(Checkpointing):
         learners: Train, see `LearnerGroup.run`.
         learner_connectors: What happens to rollouts before, by id of the modules that learn.
         keeps_columns: Whether a rollout must have columns of env runners that failed, too.
+        part_hook: The method of a `LearnerPart` that its update calls; None: either may be.
         reported_metrics: What its results hold besides what every algorithm's do, with units and
             meanings; names below the same prefix (`learner/`) are taken in specs, too.
     """

@@ -201,6 +201,7 @@ class IMPALA(Algorithm):
 
     config_class = IMPALAConfig
     config: IMPALAConfig
+    part_hook = "on_rollout"
     reported_metrics: ClassVar[tuple[Reported, ...]] = (
         learned(
             "total_loss",

@@ -63,6 +63,7 @@ class OffPolicy(Algorithm):
 
     config_class = OffPolicyConfig
     config: OffPolicyConfig
+    part_hook = "on_batch"
     reported_metrics: ClassVar[tuple[Reported, ...]] = (
         Reported("num_updates_lifetime", "", "gradient steps so far"),
         Reported("replay/num_steps", "env steps", "in the replay buffer"),

@@ -101,6 +101,7 @@ class PPO(Algorithm):
 
     config_class = PPOConfig
     config: PPOConfig
+    part_hook = "on_rollout"
     reported_metrics = (
         TOTAL_LOSS_WITH_KL,
         learned(

@@ -99,10 +99,25 @@ def test_it_resumes_to_the_bit_and_is_in_no_exported_policy(
 
 def test_a_state_without_the_network_is_refused() -> None:
     with PPO(make_config()) as plain, CuriousPPO(make_config()) as curious:
-        state = plain.get_state()
+        state, before = plain.get_state(), weights(curious)
         assert "parts" not in state["learners"]
+        state["policies"]["default_policy"]["weights"] = {
+            name: value + 1
+            for name, value in plain.get_state()["policies"]["default_policy"]["weights"].items()
+        }
         with pytest.raises(ConfigError, match="without the part 'novelty'"):
             curious.set_state(state)
+        np.testing.assert_array_equal(weights(curious), before)
+
+
+@pytest.mark.parametrize("num_learners", [0, 1])
+def test_what_a_run_has_no_network_for_is_told(
+    num_learners: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with CuriousPPO(make_config()) as curious, PPO(make_config(num_learners)) as plain:
+        plain.set_state(curious.get_state())
+    [told] = [r.getMessage() for r in caplog.records if "make_learner_parts" in r.getMessage()]
+    assert "novelty" in told
 
 
 def test_the_guides_part_runs() -> None:

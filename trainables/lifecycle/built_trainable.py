@@ -20,7 +20,7 @@ from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, r
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, learner_type
-from trainables.core.learning.part import Parts
+from trainables.core.learning.part import PartHook, Parts, check_parts
 from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
@@ -55,6 +55,7 @@ class BuiltTrainable(FolderTrainable):
     """
 
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    part_hook: ClassVar[PartHook | None] = None
     config: AlgorithmConfig  # type: ignore[assignment]  # Tune hands over a dict; setup replaces it
 
     def __init__(
@@ -274,7 +275,7 @@ class BuiltTrainable(FolderTrainable):
             self.config,
             self.trained_policies,
             type(self).make_learner,
-            type(self).make_learner_parts,
+            type(self)._checked_parts,
             self.learner_connectors,
             seed,
         )
@@ -293,6 +294,10 @@ class BuiltTrainable(FolderTrainable):
         return learner_type(config.learner_class)(
             module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options
         )
+
+    @classmethod
+    def _checked_parts(cls, config: Any, policy: Policy) -> Parts:
+        return check_parts(cls.make_learner_parts(config, policy), policy, cls.part_hook)
 
     @classmethod
     def make_learner_parts(cls, config: Any, policy: Policy) -> Parts:

@@ -81,6 +81,7 @@ class Checkpointing(PolicyAccess):
         """
         for module_id, connectors in self.learner_connectors.items():  # before anything is changed
             connectors.check_state(state["learner_connectors"][module_id])
+        self.learners.check_state(state["learners"])
         for module_id, policy in self.policies.items():
             policy.set_state(state["policies"][module_id])
         self.set_learned_state(state["learned"])

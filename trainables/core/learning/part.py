@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Batch, Rollout
+from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.minibatches import row_ids
 from trainables.core.policy.policy import Policy
@@ -25,12 +26,13 @@ class LearnerPart:
 
     Args:
         networks: All networks of the part, those that are not trained as well: they are what a
-            checkpoint holds.
+            checkpoint holds. They are on the policy's device before the learner is made of them.
         learner: Trains them; it may have several optimisers, and targets.
 
     Attributes:
         metrics: Numbers of the latest call, of the rows of all ranks; they are reported as
-            `learner/<module id>/<part>/<name>`.
+            `learner/<module id>/<part>/<name>`. Before each rollout they are
+            cleared.
         generator: Random stream of the process that learns, the same on all ranks.
     """
 
@@ -71,9 +73,11 @@ class LearnerPart:
             options: Of `Learner.update`, e.g. `num_epochs` and `minibatch_size`.
 
         Returns:
-            Means of what the loss reports.
+            Means of what the loss reports; nothing where no rank has a valid row.
         """
         ranks = self.learner.ranks
+        if not int(ranks.sum(valid.sum().cpu())):
+            return {}
         batch = {name: column[valid] for name, column in columns.items()}
         ids = row_ids(valid, ranks) if ranks.size > 1 else None
         return self.learner.update(batch, loss_fn, generator=self.generator, ids=ids, **options)
@@ -110,6 +114,42 @@ class LearnerPart:
 
 Parts = dict[str, LearnerPart]
 """The parts of one module, by name."""
+
+
+PartHook = Literal["on_rollout", "on_batch"]
+"""What an update calls of parts."""
+
+
+def check_parts(parts: Parts, policy: Policy, hook: PartHook | None) -> Parts:
+    """Return the parts of a policy's module, if they can train beside it.
+
+    Args:
+        parts: By name.
+        policy: What they train beside.
+        hook: What the algorithm's update calls; None: that is not known.
+
+    Raises:
+        ConfigError: if a part overrides only what is not called, or is on another device.
+    """
+    other: PartHook = "on_batch" if hook == "on_rollout" else "on_rollout"
+    for name, part in parts.items():
+        if hook and _overrides(part, other) and not _overrides(part, hook):
+            raise ConfigError(
+                f"make_learner_parts: the part {name!r} overrides {other}, which this algorithm "
+                f"never calls; override {hook}"
+            )
+        for network, parameter in part.networks.named_parameters():
+            if parameter.device.type != policy.device.type:
+                raise ConfigError(
+                    f"make_learner_parts: {network} of the part {name!r} is on "
+                    f"{parameter.device.type}, the policy on {policy.device.type}; move networks "
+                    "by .to(policy.device) before their learner is made"
+                )
+    return parts
+
+
+def _overrides(part: LearnerPart, hook: PartHook) -> bool:
+    return getattr(type(part), hook) is not getattr(LearnerPart, hook)
 
 
 def no_parts(config: AlgorithmConfig, policy: Policy) -> Parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, overload
 
@@ -20,6 +20,8 @@ from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.policy.policy import Policy
+
+logger = logging.getLogger("trainables")
 
 
 class LearnerWorker:
@@ -114,6 +116,7 @@ class LearnerWorker:
         """
         for part in self.parts.get(module_id, {}).values():
             if isinstance(experience, Rollout):
+                part.metrics = {}  # of the rollout before
                 experience = part.on_rollout(experience)
             else:
                 experience = part.on_batch(experience, share)
@@ -148,19 +151,46 @@ class LearnerWorker:
         Raises:
             ConfigError: if it has no state of a part.
         """
+        check_part_states(state, self.parts)
         for module_id, learner in self.learners.items():
             learner.set_state(state["learners"][module_id])
         for module_id, of_module in self.parts.items():
-            stored = state.get("parts", {}).get(module_id, {})
             for name, part in of_module.items():
-                if name not in stored:
-                    raise ConfigError(
-                        f"the state is of a run without the part {name!r} of {module_id!r} "
-                        "(make_learner_parts)"
-                    )
-                part.set_state(stored[name])
+                part.set_state(state["parts"][module_id][name])
         if with_random:
             self.generator.set_state(state["generator"])
+
+
+def check_part_states(
+    state: Mapping[str, Any], parts: Mapping[str, Collection[str]], *, tells: bool = False
+) -> None:
+    """Check that a learner's state has what the parts of a run go on from.
+
+    Args:
+        state: Of `LearnerWorker.get_state`.
+        parts: Names of the run's parts by module id.
+        tells: Whether to warn of what is stored of a part that the run does not have.
+
+    Raises:
+        ConfigError: if the state has nothing of a part.
+    """
+    stored: Mapping[str, Collection[str]] = state.get("parts", {})
+    for module_id, names in parts.items():
+        for name in names:
+            if name not in stored.get(module_id, {}):
+                raise ConfigError(
+                    f"the state is of a run without the part {name!r} of {module_id!r} "
+                    "(make_learner_parts)"
+                )
+    for module_id, names in stored.items():
+        left = [name for name in names if name not in parts.get(module_id, {})]
+        if left and tells:
+            logger.warning(
+                "the state has parts of %r that this run does not have, %s: what they learned is "
+                "left out (make_learner_parts)",
+                module_id,
+                ", ".join(left),
+            )
 
 
 def make_worker(
@@ -189,9 +219,6 @@ def make_worker(
         learners = {m: make_learner(config, policy.module) for m, policy in policies.items()}
         parts = {m: make_parts(config, policy) for m, policy in policies.items()}
     return LearnerWorker(config, policies, learners, learner_connectors, seed, ranks, parts)
-
-
-logger = logging.getLogger("trainables")
 
 
 class DataLost(RuntimeError):
@@ -252,6 +279,13 @@ class LearnerGroup(Protocol):
 
     def get_state(self) -> dict[str, Any]:
         """Return optimiser states and targets by module id, and the random streams."""
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Check that `set_state` can take over a state, and warn of what it leaves out.
+
+        Raises:
+            ConfigError: if it has nothing of a part.
+        """
 
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
         """Take over `get_state`'s, the random streams only if asked."""
@@ -318,6 +352,9 @@ class LocalLearnerGroup:
 
     def get_state(self) -> dict[str, Any]:
         return self.worker.get_state()
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        check_part_states(state, self.worker.parts, tells=True)
 
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
         self.worker.set_state(state, with_random=with_random)

@@ -19,7 +19,7 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import LEARNERS, Bundles
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, ActorHung, Reply
 from trainables.runtime.learners.actor import LearnerActor, WorkerRecipe, shares
-from trainables.runtime.learners.group import DataLost
+from trainables.runtime.learners.group import DataLost, check_part_states
 from trainables.runtime.learners.process_ranks import LOOPBACK, RankLost
 
 logger = logging.getLogger("trainables")
@@ -237,6 +237,9 @@ class RemoteLearnerGroup:
         self._take_over(self._state["policies"])
         self._pulled = self._published
         return {**self._state["learner"], "driver_generator": self._generator.get_state()}
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        check_part_states(state, self._state["learner"].get("parts", {}), tells=True)
 
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
         if with_random and "driver_generator" in state:
