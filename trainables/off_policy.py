@@ -109,13 +109,14 @@ class OffPolicy(Algorithm):
             for (module_id, policy), child in zip(trained.items(), seeds, strict=True)
         }
         self.experience = Replayed(self.config, stores, self._row_bytes)
-        # Where a round is an update, whatever is sampled in it, targets count its steps.
+        # Where a round is an update, whatever is sampled in it, targets count its steps. Without an
+        # environment there are none: they count updates.
         self._counts_steps = self.config.training_intensity is None and self.config.needs_env
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
         frequency = self.config.target_network_update_freq
         rate = 1 / (self.config.updates_per_env_step * frequency) if frequency else Fraction(1)
-        if frequency and self._counts_steps:
-            rate = Fraction(1, frequency)  # for each environment step of the round
+        if frequency and (self._counts_steps or not self.config.needs_env):
+            rate = Fraction(1, frequency)  # for each environment step of the round, or each update
         self._target_clocks = {m: Clock(rate) for m in trained}
         self._means = {m: TensorMeans() for m in trained}
 
@@ -292,8 +293,19 @@ class OffPolicy(Algorithm):
             self._num_synced_updates = self.num_updates
 
     def iteration_is_full(self, elapsed: float, sampled: int, trained: int) -> bool:
-        # The first result waits for an update, so that no metric of learning appears later.
-        return self.num_updates > 0 and super().iteration_is_full(elapsed, sampled, trained)
+        # The first result waits for an update of each module that has rows, so that no metric of
+        # learning appears later.
+        return (
+            self.num_updates > 0
+            and super().iteration_is_full(elapsed, sampled, trained)
+            and (self.iteration > 0 or self._all_have_learned)
+        )
+
+    @property
+    def _all_have_learned(self) -> bool:
+        """Whether every module that has rows has made an update."""
+        stores = self.experience.items()
+        return all(self._num_updates[m] > 0 or store.num_steps == 0 for m, store in stores)
 
     def iteration_metrics(self) -> dict[str, float]:
         metrics: dict[str, float] = {"num_updates_lifetime": self.num_updates}
@@ -317,6 +329,7 @@ class OffPolicy(Algorithm):
     def set_learned_state(self, state: dict[str, Any]) -> None:
         counts = from_store(state["num_updates"], self._num_updates)
         self._num_updates = {module_id: int(count) for module_id, count in counts.items()}
+        self._num_synced_updates = 0  # else an older state's updates reached no env runner for long
         self.experience.set_progress(state)
         for module_id, means in self._means.items():
             self._target_clocks[module_id].set_state(state["target_clocks"][module_id])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,3 +92,25 @@ def test_the_warm_up_of_a_remote_env_runner_is_uniform_from_the_first_step() -> 
     with SAC(TINY | settings) as algo:
         actions = np.tanh(sampled(algo))
         assert len(actions) > 50 and actions.var() > 0.2  # 1/3; the policy's would be 3e-4
+
+
+def test_an_older_state_that_is_restored_is_learned_on_from_by_the_env_runners(
+    tmp_path: Path,
+) -> None:
+    """They have what was learned since, though more updates were made before."""
+    settings = {"num_env_runners": 1, "store_buffer_in_checkpoints": True, "lr": 1e-2}
+    with DQN(TINY | settings) as algo:
+        while not algo.num_updates:
+            algo.training_step()
+        saved = algo.save(str(tmp_path / "older"))
+        for _ in range(5):
+            algo.training_step()
+        updates = algo.num_updates
+        algo.restore(saved)
+        algo.training_step()
+        assert algo.num_updates < updates
+        (theirs,) = algo.env_runners.foreach_env_runner(
+            lambda runner: runner.policy.get_weights()  # type: ignore[attr-defined]
+        )
+        for name, value in algo.get_weights()["default_policy"].items():
+            assert np.array_equal(theirs[name], value), name

@@ -13,12 +13,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from cloning import NUM_ROWS, SMALL, Cloning, CloningConfig
-from fixed_source import OfflineConfig, OfflineDQN
+from fixed_source import FixedSource, OfflineConfig, OfflineDQN, transitions
 from page_blocks import block_with
 
 from trainables import PPO, Algorithm, DQNConfig, Policy
 from trainables.core.errors import ConfigError
 from trainables.core.reported_metrics import OLDER, SAMPLED
+from trainables.runtime.replay.experience import Experience
 
 CARTPOLE = {"evaluation_config": {"env": "CartPole-v1"}}
 LOSS = "learner/default_policy/policy_loss"
@@ -33,6 +34,15 @@ class MaybeOfflineConfig(DQNConfig):
     @property
     def needs_env(self) -> bool:
         return self.source is None
+
+
+class FewRowsDQN(OfflineDQN):
+    """Learns from the first rows of a source."""
+
+    num_rows: int
+
+    def make_experience(self, module_id: str, policy: Any, seed: Any) -> Experience:
+        return FixedSource({n: c[: self.num_rows] for n, c in transitions().items()}, seed)
 
 
 def cloning(**more: Any) -> Cloning:
@@ -145,6 +155,49 @@ def test_where_draws_are_is_always_in_checkpoints_of_a_fixed_source(tmp_path: Pa
         for _ in range(6):  # as a scheduler that pauses trials: nothing is to be filled again
             algo.restore(saved)
         assert algo.experience["default_policy"].get_state() == expected
+
+
+def test_a_small_source_is_learned_from_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FewRowsDQN, "num_rows", 20, raising=False)
+    # Targets count updates.
+    small = {"train_batch_size_per_learner": 8, "target_network_update_freq": 3}
+    with FewRowsDQN(config={**CARTPOLE, **small, "replay_buffer_config": {"capacity": 99}}) as algo:
+        (target,) = algo.learners["default_policy"].targets.values()
+        moves = []
+        for number in range(1, 8):
+            before = target.get_state().clone()
+            algo.training_step()
+            assert algo.num_updates == number
+            moves.append(bool((target.get_state() != before).any()))
+    assert moves == [False, False, True, False, False, True, False]
+
+
+def test_a_source_that_nothing_can_be_drawn_from_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FewRowsDQN, "num_rows", 0, raising=False)
+    with pytest.raises(ConfigError, match=r"'default_policy'. gives no rows to learn from"):
+        FewRowsDQN(config=CARTPOLE)
+    with pytest.raises(ConfigError, match=r"gives no sequence of \d+ rows"):
+        OfflineDQN(config={**CARTPOLE, "model": {"use_lstm": True, "max_seq_len": 4}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_steps_sampled_before_learning_starts", 10), ("training_intensity", 4)],
+)
+def test_what_concerns_experience_that_grows_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{name} = {value} has no effect with"):
+        OfflineConfig(**{name: value}).validate()
+    DQNConfig(env="CartPole-v1", **{name: value}).validate()
+
+
+def test_a_source_of_ones_own_gives_all_that_is_asked_of_it() -> None:
+    class Forgetful(FixedSource):
+        reseed = Experience.reseed
+
+    with pytest.raises(TypeError, match=r"abstract method.*reseed"):
+        Forgetful(transitions(), np.random.SeedSequence(0))  # type: ignore[abstract]
 
 
 def test_a_setting_may_decide_whether_training_steps_an_environment() -> None:

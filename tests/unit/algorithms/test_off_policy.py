@@ -109,7 +109,7 @@ def test_each_module_has_the_updates_that_are_due_for_its_own_steps() -> None:
     with DQN(TINY) as algo:
         stores = {m: deepcopy(algo.experience["default_policy"]) for m in ("one", "other")}
         experience = Replayed(algo.config, stores, row_bytes=4)
-        while not experience.is_enough:
+        while not experience.is_enough("one"):
             rollout = algo.sample()["default_policy"]
             experience.add({"one": rollout, "other": rollout})
         experience.reseed(np.random.SeedSequence(5))

@@ -55,7 +55,7 @@ def worker_of(algo: Any, ranks: Ranks) -> LearnerWorker:
 
 
 def drawn_of(algo: OffPolicy, num_batches: int) -> Drawn:
-    while not algo.experience.is_enough:
+    while not algo.experience.is_enough(MODULE):
         algo.experience.add(algo.sample())
     drawn = algo.experience.draw(MODULE, num_batches, beta=0.5)
     return drawn.with_columns(algo.prepare(algo.get_policy(), drawn.columns))
@@ -106,6 +106,23 @@ def test_some_ranks_have_no_row_of_some_sequences() -> None:
         )
         assert counts.sum(0).tolist() == drawn.num_rows
         assert (counts == 0).any() and (counts.sum(0) > 0).all()
+
+
+class OnDevice:
+    """Stands for a tensor on a GPU that the reader of a pickle may not have."""
+
+    def cpu(self) -> torch.Tensor:
+        return torch.ones(2, 1)
+
+    def __reduce__(self) -> Any:
+        raise AssertionError("it would be sought on the reader's GPU")
+
+
+def test_what_was_learned_travels_in_host_memory_and_stays_where_it_is_in_process() -> None:
+    scalars: Any = OnDevice()
+    learned = Learned(["q_mean"], scalars, None, {"stddev": 0.5})
+    assert torch.equal(pickle.loads(pickle.dumps(learned)).scalars, torch.ones(2, 1))
+    assert learned.scalars is scalars
 
 
 def test_shares_have_rows_of_every_batch_and_travel_without_those_of_others() -> None:

@@ -38,6 +38,14 @@ class TwoDQN(DQN):
         return {} if module_id == "even" else {"model": {"fcnet_hiddens": [12]}}
 
 
+class OneOfTwoDQN(TwoDQN):
+    """The other module gets no rows."""
+
+    def _gathered(self) -> dict[str, int]:
+        new_steps = self.experience.add({"even": self.sample()["even"]})
+        return {"odd": 0, **new_steps}
+
+
 def weights(algo: TwoDQN) -> dict[str, np.ndarray]:
     return {
         module_id: np.concatenate([array.ravel() for array in arrays.values()])
@@ -85,3 +93,26 @@ def test_the_model_of_a_module_keeps_what_it_does_not_name() -> None:
         assert odd == {**even, "fcnet_hiddens": [12]}
         assert odd["fcnet_activation"] == "relu"  # DQN's, not the general default
         assert odd["fcnet_initializer"] == "default"
+
+
+def test_the_first_result_waits_for_each_module_that_has_rows() -> None:
+    """The one with one slot has enough after twice as many steps."""
+    with TwoDQN(SETTINGS | {"min_sample_timesteps_per_iteration": 1}) as algo:
+        first, second = algo.train(), algo.train()
+        assert all(algo.get_learned_state()["num_updates"].values())
+    assert {name for name in second if name.startswith("learner/odd/q")}
+    assert set(second) <= set(first)
+
+
+def test_a_module_without_rows_does_not_keep_others_from_learning(tmp_path: Path) -> None:
+    """Nor from being restored again and again."""
+    with OneOfTwoDQN(SETTINGS | {"store_buffer_in_checkpoints": False}) as algo:
+        before = weights(algo)
+        for pause in range(5):
+            result = algo.train()
+            counts = algo.get_learned_state()["num_updates"]
+            assert counts["even"] == result["num_updates_lifetime"] > 0 == counts["odd"]
+            algo.restore(algo.save(str(tmp_path / str(pause))))
+        after = weights(algo)
+    assert np.array_equal(after["odd"], before["odd"])
+    assert not np.array_equal(after["even"], before["even"])

@@ -14,6 +14,19 @@ from trainables.core.config.resolved import Resolved, SequenceShape, exact
 from trainables.core.config.settings import Settings, setting
 from trainables.core.errors import ConfigError
 
+# What only concerns experience that grows, and what it means for one that does not.
+_WITHOUT_ENV = {
+    "store_buffer_in_checkpoints": (
+        "what it learns from, which does not grow: checkpoints hold where its draws are"
+    ),
+    "num_steps_sampled_before_learning_starts": (
+        "what it learns from, which is there from the start: the first step is an update"
+    ),
+    "training_intensity": (
+        "training that steps no environment: each of its training steps is one update"
+    ),
+}
+
 
 @dataclass(frozen=True)
 class ResolvedOffPolicy(Resolved):
@@ -90,7 +103,8 @@ class OffPolicyConfig(AlgorithmConfig):
     target_network_update_freq: int = setting(
         500,
         "training",
-        "environment steps between target updates; 0: after every gradient step",
+        "environment steps between target updates, gradient steps where training steps no "
+        "environment; 0: after every gradient step",
         ge=0,
     )
     # What differs from the base class by default.
@@ -114,11 +128,8 @@ class OffPolicyConfig(AlgorithmConfig):
     def validate(self) -> None:
         super().validate()
         if not self.needs_env:
-            refuse_given(
-                self,
-                "store_buffer_in_checkpoints",
-                "what it learns from, which does not grow: checkpoints hold where its draws are",
-            )
+            for name, others in _WITHOUT_ENV.items():
+                refuse_given(self, name, others)
         capacity = self.resolve().replay.capacity
         needed = (self.get_rollout_fragment_length() + 1) * self.num_slots
         if capacity < needed:
@@ -127,7 +138,7 @@ class OffPolicyConfig(AlgorithmConfig):
                 f"{self.get_rollout_fragment_length()} steps of {self.num_slots} slots; allowed: "
                 f"at least {needed}"
             )
-        if self.num_steps_sampled_before_learning_starts > capacity:
+        if self.needs_env and self.num_steps_sampled_before_learning_starts > capacity:
             raise ConfigError(
                 "num_steps_sampled_before_learning_starts = "
                 f"{self.num_steps_sampled_before_learning_starts} is more than the capacity of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -60,6 +60,11 @@ class Learned:
     scalars: Tensor
     priorities: Tensor | None
     exploration: dict[str, float]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # In process the scalars stay on the device until they are reported; who reads them out of
+        # another process may have no GPU.
+        return self.__dict__ | {"scalars": self.scalars.cpu()}
 
 
 def off_policy_update(

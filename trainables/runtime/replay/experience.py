@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -18,17 +19,21 @@ class Experience(Protocol):
     """
 
     @property
+    @abstractmethod
     def num_steps(self) -> int:
         """Rows that can be drawn."""
 
     @property
+    @abstractmethod
     def num_added(self) -> int:
         """Rows that were ever added since it was empty."""
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Allocated bytes."""
 
+    @abstractmethod
     def sample(
         self,
         batch_size: int,
@@ -51,9 +56,11 @@ class Experience(Protocol):
             Columns `[num_batches * batch_size, ...]` on the CPU.
         """
 
+    @abstractmethod
     def num_sequences(self, length: int) -> int:
         """Return how many sequences of `length` rows `sample_sequences` may draw."""
 
+    @abstractmethod
     def sample_sequences(
         self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
     ) -> Batch:
@@ -68,6 +75,7 @@ class Experience(Protocol):
             Columns `[L, B, ...]` on the CPU, obs `[L+1, B, ...]`, states `[B, ...]`.
         """
 
+    @abstractmethod
     def update(self, ids: Tensor, columns: Batch) -> None:
         """Write values of rows back.
 
@@ -76,18 +84,23 @@ class Experience(Protocol):
             columns: Values by name, `[*ids.shape, ...]`, e.g. `priorities`.
         """
 
+    @abstractmethod
     def clear(self) -> None:
         """Forget what was added, and nothing that was there from the start."""
 
+    @abstractmethod
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Draw from another random stream from now on."""
 
+    @abstractmethod
     def get_state(self) -> dict[str, Any]:
         """Return a copy of everything that the next draws depend on."""
 
+    @abstractmethod
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise what `set_state` would raise, and change nothing."""
 
+    @abstractmethod
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s.
 
@@ -99,8 +112,10 @@ class Experience(Protocol):
 class GrowingExperience(Experience, Protocol):
     """Experience that what is sampled is added to."""
 
+    @abstractmethod
     def add(self, rollout: Rollout) -> None:
         """Write a rollout `[T, N]`."""
 
+    @abstractmethod
     def add_episodes(self, rollout: Rollout) -> None:
         """Write a rollout `[T, N]` of whole episodes, as long as they happen to be."""

@@ -32,6 +32,9 @@ class Replayed(Mapping[str, Experience]):
         config: The algorithm's config.
         stores: The experience of each module.
         row_bytes: Bytes of the widest observation and its features.
+
+    Raises:
+        ConfigError: without an environment, for experience that nothing can be drawn from.
     """
 
     def __init__(
@@ -54,6 +57,23 @@ class Replayed(Mapping[str, Experience]):
         )
         # By module id, the updates at its last refill, and how many in a row none came between.
         self._refills: dict[str, list[int]] = {m: [-1, 0] for m in self._stores}
+        if not config.needs_env:
+            self._check_sources()
+
+    def _check_sources(self) -> None:
+        """Refuse what nothing can be drawn from: it does not grow, so no update would come."""
+        shape = self._resolved.sequences
+        for module_id, store in self._stores.items():
+            if store.num_steps < 1:
+                raise ConfigError(
+                    f"make_experience({module_id!r}) gives no rows to learn from, and training "
+                    "steps no environment that would add some"
+                )
+            if shape is not None and store.num_sequences(shape.num_rows) < 1:
+                raise ConfigError(
+                    f"make_experience({module_id!r}) gives no sequence of {shape.num_rows} rows, "
+                    "which networks with a memory are trained on (max_seq_len, burn_in_len, n_step)"
+                )
 
     def __getitem__(self, module_id: str) -> Experience:
         return self._stores[module_id]
@@ -95,15 +115,14 @@ class Replayed(Mapping[str, Experience]):
             num_new_steps[module_id] = max(0, store.num_added - before)
         return num_new_steps
 
-    @property
-    def is_enough(self) -> bool:
-        """Whether every module has enough to learn from."""
+    def is_enough(self, module_id: str) -> bool:
+        """Tell whether a module has enough to learn from."""
+        if not self._config.needs_env:
+            return True  # it does not grow: what nothing can be drawn from was refused
         starts = self._config.num_steps_sampled_before_learning_starts
-        shape = self._resolved.sequences
-        return all(
-            store.num_added >= max(1, starts)
-            and (shape is None or store.num_sequences(shape.num_rows) > 0)
-            for store in self._stores.values()
+        store, shape = self._stores[module_id], self._resolved.sequences
+        return store.num_added >= max(1, starts) and (
+            shape is None or store.num_sequences(shape.num_rows) > 0
         )
 
     def draws(self, num_new_steps: Mapping[str, int], beta: float) -> Iterator[tuple[str, Drawn]]:
@@ -123,7 +142,7 @@ class Replayed(Mapping[str, Experience]):
                 yield module_id, self.draw(module_id, count, beta)
 
     def _updates_due(self, module_id: str, num_new_steps: int) -> int:
-        if not self.is_enough:
+        if not self.is_enough(module_id):
             return 0
         return 1 if self._by_rounds else self._clocks[module_id].advance(num_new_steps)
 
@@ -183,12 +202,13 @@ class Replayed(Mapping[str, Experience]):
         for module_id, (before, idle) in self._refills.items():
             idle = idle + 1 if num_updates[module_id] == before else 0
             self._refills[module_id] = [num_updates[module_id], idle]
-            if idle >= _MAX_IDLE_REFILLS:
-                raise ConfigError(
-                    f"store_buffer_in_checkpoints = False: this run was restored {idle + 1} times "
-                    "before its replay buffer was full enough for an update, as by a scheduler "
-                    "that pauses trials; set it to True"
-                )
+        idle = min(idle for _, idle in self._refills.values())  # some modules may get no rows
+        if idle >= _MAX_IDLE_REFILLS:
+            raise ConfigError(
+                f"store_buffer_in_checkpoints = False: this run was restored {idle + 1} times "
+                "before its replay buffer was full enough for an update, as by a scheduler "
+                "that pauses trials; set it to True"
+            )
         for store in self._stores.values():
             store.clear()
 
