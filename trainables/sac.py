@@ -244,7 +244,8 @@ class SAC(OffPolicy):
         if self._exploring.random_timesteps is not None:
             return super().explores_uniformly(num_env_steps)
         # A resumed run that refills its buffer does so with what it has learned.
-        starting = not self.num_updates and not self.experience.is_enough
+        is_enough = all(self.experience.is_enough(module_id) for module_id in self.policies)
+        starting = not self.num_updates and not is_enough
         # Of later steps than those so far: whether they will be of the warm-up, too.
         warm_up = self.config.num_steps_sampled_before_learning_starts
         in_time = num_env_steps <= max(self.num_env_steps_sampled, warm_up)
