@@ -12,7 +12,7 @@ from trainables import Algorithm
 
 SETTINGS: dict[str, Any] = {
     **{"seed": 1, "lr": 1e-3, "gamma": 0.98, "train_batch_size_per_learner": 64},
-    **{"target_network_update_freq": 400, "model": {"fcnet_hiddens": [64, 64]}},
+    **{"target_network_update_freq": 50, "model": {"fcnet_hiddens": [64, 64]}},
     **{"evaluation_config": {"env": "CartPole-v1"}, "evaluation_interval": 1},
     "min_train_timesteps_per_iteration": 64 * 500,
 }
