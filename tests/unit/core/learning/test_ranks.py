@@ -164,7 +164,8 @@ def test_ranks_stay_equal_to_the_bit_and_reduce_gradients_once() -> None:
 
     (one, sums), (two, _) = on_ranks(2, learn)
     assert torch.equal(one, two)
-    assert sums == steps + 3  # one for each step; the rows, their shares and the metrics
+    # One for each step; whether there are rows, their number, their shares, the metrics.
+    assert sums == steps + 4
 
 
 def test_shared_minibatches_are_those_of_one_learner() -> None:
