@@ -40,7 +40,7 @@ from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
 from trainables.runtime.sampling.endless import EndlessWatch
 from trainables.runtime.sampling.group import EnvRunnerGroup
-from trainables.runtime.sampling.module_slots import ModuleSlots
+from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
 from trainables.runtime.sampling.workers import policy_of
 from trainables.runtime.trial_log import tell_set_up
 
@@ -185,8 +185,7 @@ class BuiltTrainable(FolderTrainable):
         return None
 
     def _make_policies(self, spaces: Spaces, seed: np.random.SeedSequence) -> dict[str, Policy]:
-        module_ids = self.module_slots.module_ids
-        seeds = [seed] if len(module_ids) == 1 else seed.spawn(len(module_ids))
+        seeds = module_seeds(self.module_slots.module_ids, seed)
         policies = {
             module_id: building.make_policy(
                 self.config,
@@ -196,7 +195,7 @@ class BuiltTrainable(FolderTrainable):
                 self._stored_weights.get(module_id),
                 self.policy_options(module_id),
             )
-            for module_id, own_seed in zip(module_ids, seeds, strict=True)
+            for module_id, own_seed in seeds.items()
         }
         has_memory = bool(self.config.resolve().state_stride)
         for module_id, policy in policies.items():

@@ -48,15 +48,11 @@ class FrameworkSettings(ReportingSettings):
         Raises:
             ConfigError: if it is asked of networks with a memory.
         """
-        if not self.torch_compile_worker:
-            return None
-        if has_memory:
-            raise ConfigError(
-                "torch_compile_worker = True is not possible with a memory (model): it looks where "
-                "episodes begin, which no compiled program can, and its pieces take longer"
-            )
-        return CompileOptions(
-            self.torch_compile_worker_dynamo_backend, self.torch_compile_worker_dynamo_mode
+        return self._compile_options(
+            "torch_compile_worker",
+            has_memory,
+            "it looks where episodes begin, which no compiled program can, and its pieces take "
+            "longer",
         )
 
     def compile_options(self, has_memory: bool) -> CompileOptions | None:
@@ -65,13 +61,21 @@ class FrameworkSettings(ReportingSettings):
         Raises:
             ConfigError: if it is asked of networks with a memory.
         """
-        if not self.torch_compile_learner:
+        return self._compile_options(
+            "torch_compile_learner",
+            has_memory,
+            "its sequences are cut where episodes end, so every batch would be another program",
+        )
+
+    def _compile_options(
+        self, setting_name: str, has_memory: bool, why_without: str
+    ) -> CompileOptions | None:
+        """Return what a setting and its `_dynamo_backend` and `_dynamo_mode` say together."""
+        if not getattr(self, setting_name):
             return None
         if has_memory:
             raise ConfigError(
-                "torch_compile_learner = True is not possible with a memory (model): its sequences "
-                "are cut where episodes end, so every batch would be another program"
+                f"{setting_name} = True is not possible with a memory (model): {why_without}"
             )
-        return CompileOptions(
-            self.torch_compile_learner_dynamo_backend, self.torch_compile_learner_dynamo_mode
-        )
+        backend, mode = (getattr(self, f"{setting_name}_dynamo_{n}") for n in ("backend", "mode"))
+        return CompileOptions(backend, mode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ class ModuleSlots:
         """See that every module acts in a slot of training.
 
         Raises:
-            ConfigError: naming one that does not: it would never learn.
+            ConfigError: naming one that does not.
         """
         for module_id in self.module_ids:
             if not self.num_slots(config, module_id):
@@ -101,12 +101,12 @@ class ModuleSlots:
 
 
 def module_seeds(
-    slots_of: SlotsOf, seed: np.random.SeedSequence
+    module_ids: Collection[str], seed: np.random.SeedSequence
 ) -> dict[str, np.random.SeedSequence]:
-    """Return the seed of each module's exploration; a module that is alone has this one."""
-    if len(slots_of) == 1:
-        return dict.fromkeys(slots_of, seed)
-    return dict(zip(slots_of, seed.spawn(len(slots_of)), strict=True))
+    """Return a seed for each module, e.g. of its exploration; one that is alone has this one."""
+    if len(module_ids) == 1:
+        return dict.fromkeys(module_ids, seed)
+    return dict(zip(module_ids, seed.spawn(len(module_ids)), strict=True))
 
 
 def of_slots(batch: Any, slots: np.ndarray) -> Any:
