@@ -18,17 +18,23 @@ _NAMES = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 _SIGNALS = [signal.Signals[name] for name in _NAMES if hasattr(signal, name)]
 
 _received: signal.Signals | None = None
+_arrivals: int | None = None  # the pipe into which each signal's number goes as it arrives
 _terminals: list[int] | None = None  # file descriptors, while the handlers are installed
 
 
 def received() -> signal.Signals | None:
-    """Return the first signal that asked this command, or the last one, to end; not Ctrl-C."""
+    """Return the first signal that asked this command, or the last one, to end; not Ctrl-C.
+
+    Any thread may ask, and knows of a signal before its handler has run: that waits while the main
+    thread is in a call of Ray's, which the same signal to Ray's processes may have ended.
+    """
+    _note_arrivals()
     return _received
 
 
 def interrupted_status() -> int:
     """Return the exit status after a cut: 128 + the signal's number, 130 after Ctrl-C."""
-    return 128 + (_received or signal.SIGINT)
+    return 128 + (received() or signal.SIGINT)
 
 
 @contextmanager
@@ -44,13 +50,14 @@ def stop_signals() -> Iterator[None]:
         return
     _received, _terminals = None, [number for number in (0, 1, 2) if os.isatty(number)]
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    _install()
-    try:
-        yield
-    finally:
-        _terminals = None
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+    with _noted_at_once():
+        _install()
+        try:
+            yield
+        finally:
+            _terminals = None
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager
@@ -72,6 +79,48 @@ def kept_from_ray() -> Iterator[None]:
     finally:
         _install()  # Ray's library has put its own below Python's: it prints a stack first
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+
+
+@contextmanager
+def _noted_at_once() -> Iterator[None]:
+    """Let Python write each signal's number into `_arrivals` as it arrives."""
+    global _arrivals
+    _arrivals, written = os.pipe()
+    os.set_blocking(_arrivals, False)
+    os.set_blocking(written, False)
+    before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        _note_arrivals()
+        pipe, _arrivals = _arrivals, None
+        for end in (pipe, written):
+            if end is not None:  # a forked child has none
+                os.close(end)
+
+
+def _note_arrivals() -> None:
+    """Take the signals that have arrived since the last call; the first one is why we end."""
+    global _received
+    if _arrivals is None:
+        return
+    with suppress(BlockingIOError):
+        for number in os.read(_arrivals, 256):
+            if number in _SIGNALS:
+                _received = _received or signal.Signals(number)
+
+
+def _forget_in_child() -> None:
+    """Leave the pipe to the parent: a forked child would take its signals, and add its own."""
+    global _arrivals
+    if _arrivals is not None:
+        signal.set_wakeup_fd(-1)
+        _arrivals = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def _install() -> None:

@@ -106,8 +106,9 @@ def test_a_run_with_a_learner_actor_resumes_to_the_bit(name: str, tmp_path: Path
                 np.testing.assert_array_equal(weights(own), weights(whole))
 
 
-def test_a_lost_learner_is_made_again_and_training_goes_on() -> None:
-    with make("rainbow", 2) as algo:
+@pytest.mark.parametrize("name", ["rainbow", "sac"])
+def test_a_lost_learner_is_made_again_and_training_goes_on(name: str) -> None:
+    with make(name, 2) as algo:
         assert algo.train()["num_learner_restarts"] == 0
         before, updates = weights(algo), algo.num_updates
         os.kill(algo.learners.run(pid_of, {}), signal.SIGKILL)

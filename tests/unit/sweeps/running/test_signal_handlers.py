@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pty
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,42 @@ def test_who_handles_ctrl_c_handles_the_signal_and_a_second_one_ends_at_once(
         signal.signal(signal.SIGINT, before)
     with stop_signals():
         assert received() is None and interrupted_status() == 130
+
+
+def test_a_signal_is_known_before_its_handler_has_run() -> None:
+    """Python runs handlers in the main thread, which may be in a long call of another library."""
+    known = []
+
+    def ask() -> None:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        known.append((received(), busy.is_set()))
+
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    busy = threading.Event()
+    try:
+        with stop_signals():
+            busy.set()
+            asking = threading.Thread(target=ask)
+            asking.start()
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)
+            busy.clear()
+            asking.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert known == [(signal.SIGTERM, True)]
+
+
+def test_a_forked_child_takes_no_signal_from_its_parent() -> None:
+    with stop_signals():
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGTERM, lambda *_: None)
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0 if received() is None else 1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert received() is None
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
