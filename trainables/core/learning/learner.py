@@ -16,7 +16,6 @@ from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.compiled_losses import CompiledLosses
-from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.flat_parameters import (
     TargetNetwork,
     collect_gradients,
@@ -251,8 +250,7 @@ class Learner:
                 norm = one.clip_gradients(flat)  # the same on each rank
                 size = self.ranks.size
                 metrics[f"{prefix}grad_norm"] = norm if size == 1 else norm / size
-            with FlushedDenormals():
-                one.optimizer.step()
+            one.step()
         return metrics
 
     def _add_gradient(

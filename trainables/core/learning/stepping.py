@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.errors import ConfigError
+from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.flat_parameters import (
     FlatParameters,
     collect_gradients,
@@ -93,7 +94,19 @@ class Stepping:
         # to the learner, a cycle with which would keep its memory for longer.
         flats = list(groups.values())
         self.optimizer.zero_grad = lambda *_, **__: zero_gradients(flats, gradient)  # type: ignore[method-assign]
-        self.optimizer.register_step_pre_hook(lambda *_: collect_gradients(flats))
+        self._collected = collected = [False]
+        self.optimizer.register_step_pre_hook(
+            lambda *_: None if collected[0] else collect_gradients(flats)
+        )
+
+    def step(self) -> None:
+        """Step by gradients that have been collected, and perhaps clipped."""
+        self._collected[0] = True
+        try:
+            with FlushedDenormals():
+                self.optimizer.step()
+        finally:
+            self._collected[0] = False
 
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
         """Set the learning rate of the steps to come, for all groups or by group."""
