@@ -61,7 +61,7 @@ def test_who_handles_ctrl_c_handles_the_signal_and_a_second_one_ends_at_once(
 
 def test_a_signal_is_known_before_its_handler_has_run() -> None:
     """Python runs handlers in the main thread, which may be in a long call of another library."""
-    known = []
+    known: list[tuple[signal.Signals | None, bool]] = []
 
     def ask() -> None:
         time.sleep(0.2)
