@@ -1,0 +1,1 @@
+"""Recorded experience: read from files, kept as mapped columns, drawn from, and written."""

@@ -1,0 +1,1 @@
+"""What recorded experience looks like in files, a module a format."""
