@@ -23,17 +23,19 @@ class Place:
         row: The row of the first value, counted from 0 within the file.
         column: The name of the column; empty: all of the row.
         hint: What to do about a value that its space has not, to end messages with.
+        per_row: Values that stand in a row.
     """
 
     file: str
     row: int
     column: str = ""
     hint: str = ""
+    per_row: int = 1
 
     def error(self, problem: str, row: int = 0) -> DataError:
-        """Return the error of a value that stands `row` rows after the first one."""
+        """Return the error of a value that comes `row` values after the first one."""
         column = f", column {self.column!r}" if self.column else ""
-        return DataError(f"{self.file}, row {self.row + row}{column}: {problem}")
+        return DataError(f"{self.file}, row {self.row + row // self.per_row}{column}: {problem}")
 
     def of(self, column: str) -> Place:
         """Return the same place of another column."""

@@ -1,0 +1,46 @@
+"""Files that are read together, local or remote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+
+from trainables.runtime.offline.episode import DataError
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """Files of one data source.
+
+    Attributes:
+        name: As the user wrote the source, for messages.
+        files: Absolute paths, or URLs, in the order that they are read in.
+        filesystem: Where the files are; None: the local disk.
+        paths: The files as `filesystem` names them; empty: as `files` does.
+    """
+
+    name: str
+    files: Sequence[str]
+    filesystem: pa_fs.FileSystem | None = None
+    paths: Sequence[str] = ()
+
+    def open(self, index: int) -> Any:
+        """Open a file to read at any place of it.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
+        try:
+            if self.filesystem is None:
+                return pa.OSFile(self.files[index])
+            return self.filesystem.open_input_file(self.path(index))
+        except OSError as error:
+            raise DataError(f"{self.files[index]}: cannot be read: {error}") from None
+
+    def path(self, index: int) -> str:
+        """Return a file as its filesystem names it."""
+        return (self.paths or self.files)[index]

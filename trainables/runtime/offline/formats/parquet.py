@@ -1,0 +1,100 @@
+"""Recorded experience in Parquet files, a row a step: ours, and files with RLlib's column names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from trainables.core.data.spaces import space_mismatch
+from trainables.runtime.offline.checks import Place
+from trainables.runtime.offline.digests import digest_of
+from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
+from trainables.runtime.offline.file_set import FileSet
+from trainables.runtime.offline.formats.infer_parquet import inferred_spaces
+from trainables.runtime.offline.formats.parquet_steps import ParquetSteps
+from trainables.runtime.offline.formats.parquet_writer import ParquetWriter
+from trainables.runtime.offline.joining import EpisodeJoiner
+from trainables.runtime.offline.read_options import ReadOptions
+
+__all__ = ["ParquetSource", "ParquetWriter"]
+
+logger = logging.getLogger(__name__)
+
+
+class ParquetSource:
+    """Parquet files that are read together; see `Source`.
+
+    Args:
+        files: The files.
+        options: How values are taken.
+    """
+
+    def __init__(self, files: FileSet, options: ReadOptions | None = None):
+        self._files, self._options = files, options or ReadOptions()
+        self.name, self.files = files.name, list(files.files)
+
+    def digest(self) -> str:
+        """Return a hexadecimal digest that changes with the contents, and with nothing else."""
+        return digest_of(self._files)
+
+    def spaces(self) -> DataSpaces | None:
+        """Return the spaces that the files state; None if they state none."""
+        first: tuple[DataSpaces, str] | None = None
+        for file in self._opened():
+            if file.spaces is None:
+                continue
+            if first is None:
+                first = file.spaces, file.name
+            _check_same(file, *first)
+        return None if first is None else first[0]
+
+    def infer_spaces(self) -> DataSpaces:
+        """Return spaces that the data would fit, of files that state none."""
+        return inferred_spaces(self._opened())
+
+    def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
+        """Yield what is recorded, one episode at a time, in bounded memory."""
+        joiner, num_rows, has_ids = EpisodeJoiner(), 0, False
+        for file in self._opened():
+            if file.spaces is not None:
+                _check_same(file, spaces, "the settings or the environment")
+            num_rows += file.num_rows
+            has_ids |= "episode_id" in file.columns
+            for steps in file.steps(spaces, self._options):
+                yield from joiner.add(steps)
+            yield from joiner.end_file(has_steps=file.has_steps)
+        if not num_rows:
+            raise DataError(f"{self.name}: there are no rows in it; files: {self.files}")
+        if not joiner.num_ends and not has_ids:
+            raise Place(self.files[-1], num_rows - 1, "terminated").error(
+                "no row up to this one ends an episode, and there is no column 'episode_id' or "
+                "'eps_id' that tells episodes apart; needed: one of them"
+            )
+        yield from joiner.finish()
+        if joiner.num_left_out:
+            logger.info(
+                "%s: the last rows of %d episodes are left out: they do not terminate there, and "
+                "no column 'next_obs' says what the action led to",
+                self.name,
+                joiner.num_left_out,
+            )
+
+    def _opened(self) -> Iterator[ParquetSteps]:
+        for index, name in enumerate(self.files):
+            with self._files.open(index) as opened:
+                yield ParquetSteps(opened, name)
+
+
+def _check_same(file: ParquetSteps, spaces: DataSpaces, whose: str) -> None:
+    """Raise if a file states other spaces."""
+    assert file.spaces is not None
+    for column, mine, theirs in (
+        ("obs", file.spaces.observation, spaces.observation),
+        ("action", file.spaces.action, spaces.action),
+    ):
+        problem = space_mismatch(mine, theirs)
+        if problem is not None:
+            raise DataError(
+                f"{file.name}, column {column!r}: it states {mine}, but {theirs} comes from "
+                f"{whose}: {problem}"
+            )

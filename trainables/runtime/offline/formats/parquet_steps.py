@@ -1,0 +1,106 @@
+"""Steps of one Parquet file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainables.core.data.space_json import space_from_json
+from trainables.core.errors import ConfigError
+from trainables.runtime.offline.episode import DataError, DataSpaces
+from trainables.runtime.offline.formats.parquet_batches import BatchReader
+from trainables.runtime.offline.formats.step_columns import StepColumns
+from trainables.runtime.offline.joining import Steps
+from trainables.runtime.offline.read_options import ReadOptions
+
+METADATA = b"tunescape"  # the key in the schema's metadata
+FORMAT = 1
+_BATCH_BYTES = 8 * 2**20
+_BUFFER_BYTES = 2**20  # of a column that is read: not all of a row group at once
+
+
+class ParquetSteps:
+    """One file, a row a step.
+
+    Args:
+        opened: The file.
+        name: The file's name, for messages.
+
+    Attributes:
+        columns: Which column is what.
+        spaces: What the file states; None: nothing.
+        num_rows: Rows in it.
+
+    Raises:
+        DataError: if it is no whole Parquet file of steps.
+    """
+
+    def __init__(self, opened: Any, name: str):
+        self.name = name
+        try:
+            self._file = pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{name}: it is no whole Parquet file: {error}") from None
+        self.schema = self._file.schema_arrow
+        self.num_rows: int = self._file.metadata.num_rows
+        self.spaces = self._stated()
+        self.columns = StepColumns(self.schema.names, name)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the rows of an episode are numbered."""
+        return "t" in self.columns and "episode_id" in self.columns
+
+    def steps(self, spaces: DataSpaces, options: ReadOptions) -> Iterator[Steps]:
+        """Yield the rows, some at a time.
+
+        Raises:
+            DataError: naming row and column of what does not fit.
+        """
+        stated = {}
+        if self.spaces is not None:
+            stated = {"obs": self.spaces.obs_layout, "action": self.spaces.action_layout}
+        reader = BatchReader(self.name, self.columns, stated, spaces, options)
+        plain = ("reward", "terminated", "truncated", "done", "logp", "episode_id", "t")
+        needed = {self.columns[ours] for ours in (*plain, "agent_id") if ours in self.columns}
+        needed |= reader.leaf_columns
+        bytes_of_row = 2 * spaces.obs_layout.nbytes + spaces.action_layout.nbytes + 64
+        size = max(1, min(65_536, _BATCH_BYTES // bytes_of_row))
+        for row, batch in self.batches(sorted(needed), size):
+            yield reader.read(batch, row)
+
+    def batches(self, columns: list[str], size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield some columns of at most `size` rows at a time, and the number of their first row.
+
+        Raises:
+            DataError: if the file is damaged.
+        """
+        row = 0
+        try:
+            for batch in self._file.iter_batches(size, columns=columns):
+                if batch.num_rows:
+                    yield row, batch
+                row += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(
+                f"{self.name}, row {row} or one soon after it: the file is damaged: {error}"
+            ) from None
+
+    def _stated(self) -> DataSpaces | None:
+        text = (self.schema.metadata or {}).get(METADATA)
+        if text is None:
+            return None
+        try:
+            stated = json.loads(text)
+            if stated["format"] != FORMAT:
+                raise ConfigError(f"it is of format {stated['format']}, this reads {FORMAT}")
+            names = ("observation_space", "action_space")
+            return DataSpaces(*(space_from_json(stated[name]) for name in names))
+        except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
+            raise DataError(
+                f"{self.name}: the spaces that it states are unreadable: {error}"
+            ) from None

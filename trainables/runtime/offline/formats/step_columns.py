@@ -1,0 +1,103 @@
+"""The columns that a file of steps may have: ours, and RLlib's of both generations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainables.core.data.spaces import PLAIN, leaf_keys
+from trainables.runtime.offline.checks import Place
+from trainables.runtime.offline.episode import DataSpaces
+
+# Ours first, then RLlib's newer name, then its older one.
+NAMES: dict[str, tuple[str, ...]] = {
+    "obs": ("obs", "observation", "observations"),
+    "action": ("action", "actions"),
+    "reward": ("reward", "rewards"),
+    "terminated": ("terminated", "terminateds"),
+    "truncated": ("truncated", "truncateds"),
+    "done": ("done", "dones"),
+    "next_obs": ("next_obs", "new_obs"),
+    "logp": ("logp", "action_logp"),
+    "episode_id": ("episode_id", "eps_id"),
+    "t": ("t",),
+    "agent_id": ("agent_id", "agent_index"),
+    "module_id": ("module_id", "policy_id"),
+}
+TREES = ("obs", "action", "next_obs")  # a column each, or one for each leaf of a nested space
+
+
+def canonical(name: str) -> str | None:
+    """Return our name of a column that may have RLlib's; None: no column of steps is called so."""
+    return next((ours for ours, names in NAMES.items() if name in names), None)
+
+
+class StepColumns:
+    """Which of a file's columns is what.
+
+    Args:
+        columns: The names of all of them.
+        file: The file, for messages.
+
+    Raises:
+        DataError: if one that is needed is missing.
+    """
+
+    def __init__(self, columns: Sequence[str], file: str):
+        self._all, self._file = list(columns), file
+        roots = {column.split("/")[0] for column in columns}
+        self._found: dict[str, str] = {}
+        for ours, names in NAMES.items():
+            for name in names:
+                if name in roots:
+                    self._found[ours] = name
+                    break
+        for needed in ("obs", "action", "reward"):
+            if needed not in self._found:
+                raise self._missing(needed)
+        if not self._found.keys() & {"terminated", "truncated", "done"}:
+            raise self._missing("terminated")
+
+    def __contains__(self, ours: str) -> bool:
+        return ours in self._found
+
+    def __getitem__(self, ours: str) -> str:
+        return self._found[ours]
+
+    def of_leaves(self, ours: str, spaces: DataSpaces) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return the column of each leaf, by path, and the fields that lead to it within.
+
+        Args:
+            ours: `obs`, `action` or `next_obs`.
+            spaces: What is in them.
+
+        Raises:
+            DataError: if there is none.
+        """
+        space = spaces.action if ours == "action" else spaces.observation
+        name = self[ours]
+        found: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for path, keys in leaf_keys(space).items():
+            fields = tuple(map(str, keys))
+            if path == PLAIN and name in self._all:
+                found[path] = (name, ())
+            elif path != PLAIN and f"{name}/{path}" in self._all:
+                found[path] = (f"{name}/{path}", ())
+            elif path != PLAIN and name in self._all:
+                found[path] = (name, fields)
+            else:
+                column = name if path == PLAIN else f"{name}/{path}"
+                raise Place(self._file, 0, column).error(
+                    f"the column is missing, which {space} needs; columns: {self._all}"
+                )
+        return found
+
+    def leaf_columns(self, ours: str) -> list[str]:
+        """Return all the columns that are `obs`, `action` or `next_obs`, or a leaf of it."""
+        name = self._found.get(ours)
+        return [each for each in self._all if each == name or each.startswith(f"{name}/")]
+
+    def _missing(self, ours: str) -> Exception:
+        names = " or ".join(map(repr, NAMES[ours]))
+        return Place(self._file, 0, ours).error(
+            f"the column is missing; needed: a column {names}; columns: {self._all}"
+        )

@@ -1,0 +1,203 @@
+"""Rows of steps as files hold them, joined to episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trainables.runtime.offline.checks import Place
+from trainables.runtime.offline.episode import Episode
+
+_MOST_BYTES = 256 * 2**20  # of rows that wait for more of their episode
+_NUM_ENDED = 4096  # ended episodes whose agent is remembered
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Rows of a file, in its order: of one episode or of several.
+
+    Attributes:
+        obs: What was seen before each action, `[N, *shape]`.
+        actions: In the environment's terms, `[N, *shape]`.
+        rewards: `[N]`, float32.
+        terminated: `[N]`, bool.
+        truncated: `[N]`, bool.
+        logp: `[N]`, float32, NaN where nobody noted it.
+        starts: The first row of each run, `[R]`: of consecutive steps of one episode; see
+            `run_starts`.
+        first_steps: The number of each run's first row within its episode, `[R]`; None if the file
+            does not tell.
+        ids: The episode of each run; None if the file does not tell.
+        agents: The agent of each run; None if the file does not tell.
+        next_obs: What each run's last action led to, `[R, *shape]`.
+        has_next: Whether that is known, `[R]`.
+        file: The file.
+        row: The row of the first one within it.
+    """
+
+    obs: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    logp: np.ndarray
+    starts: np.ndarray
+    first_steps: np.ndarray | None
+    ids: list[str] | None
+    agents: list[str] | None
+    next_obs: np.ndarray
+    has_next: np.ndarray
+    file: str
+    row: int
+
+
+def run_starts(ended: np.ndarray, ids: np.ndarray | None, steps: np.ndarray | None) -> np.ndarray:
+    """Return the first row of each run of consecutive steps of one episode, `[R]`.
+
+    Args:
+        ended: Whether an episode ends with each row, `[N]`.
+        ids: Numbers that tell episodes apart, `[N]`.
+        steps: The number of each row within its episode, `[N]`.
+    """
+    begins = np.ones(len(ended), np.bool_)
+    begins[1:] = ended[:-1]
+    if ids is not None:
+        begins[1:] |= ids[1:] != ids[:-1]
+    if steps is not None:
+        begins[1:] |= steps[1:] != steps[:-1] + 1
+    return np.flatnonzero(begins)
+
+
+@dataclass
+class _Begun:
+    """An episode that has not ended yet: pieces of it, one after another."""
+
+    first_step: int
+    agent: str
+    file: str
+    row: int
+    pieces: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+    num_rows: int = 0
+    nbytes: int = 0
+    next_obs: np.ndarray | None = None  # [1, *shape]
+
+
+class EpisodeJoiner:
+    """Joins runs of rows to episodes, also those that lie apart, in several files.
+
+    A run goes on with an episode if it has the same id and its steps follow. What waits for more of
+    its episode is bounded: beyond `most_bytes` the one that waits longest is given as it is, and
+    what comes of it later as an episode of its own, with its `first_step`.
+
+    Where nobody noted what an episode's last action led to, and the episode does not terminate
+    there, its last row only says what the action before it led to.
+
+    Attributes:
+        num_left_out: Rows that were left out for that.
+        num_ends: Rows at which an episode terminated or was truncated.
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES):
+        self.num_left_out = self.num_ends = 0
+        self._most, self._nbytes = most_bytes, 0
+        self._begun: dict[str, _Begun] = {}
+        self._agents: dict[str, str] = {}  # of episodes that have ended, the last ones
+
+    def add(self, steps: Steps) -> Iterator[Episode]:
+        """Take rows; yield the episodes that are whole with them.
+
+        Raises:
+            DataError: if an episode has rows of several agents.
+        """
+        stops = np.append(steps.starts[1:], len(steps.obs))
+        ended = (steps.terminated | steps.truncated)[stops - 1]
+        self.num_ends += int(ended.sum())
+        for run, (start, stop) in enumerate(
+            zip(steps.starts.tolist(), stops.tolist(), strict=True)
+        ):
+            name = "" if steps.ids is None else steps.ids[run]
+            yield from self._extend(steps, run, name, start, stop)
+            if ended[run]:
+                yield from self._give(name)
+        while self._nbytes > self._most:
+            yield from self._give(next(iter(self._begun)))
+
+    def end_file(self, *, has_steps: bool) -> Iterator[Episode]:
+        """Yield what goes on in no further file.
+
+        Args:
+            has_steps: Whether the file numbers the rows of an episode.
+        """
+        if not has_steps:
+            yield from self.finish()
+
+    def finish(self) -> Iterator[Episode]:
+        """Yield what has not ended."""
+        for name in [*self._begun]:
+            yield from self._give(name)
+
+    def _extend(
+        self, steps: Steps, run: int, name: str, start: int, stop: int
+    ) -> Iterator[Episode]:
+        agent = "" if steps.agents is None else steps.agents[run]
+        first = None if steps.first_steps is None else int(steps.first_steps[run])
+        begun = self._begun.get(name)
+        if steps.ids is not None and steps.agents is not None:
+            known = begun.agent if begun is not None else self._agents.get(name, agent)
+            if known != agent:
+                raise Place(steps.file, steps.row + start, "agent_id").error(
+                    f"the episode {name!r} has rows of several agents, {known!r} and {agent!r}; "
+                    "data of several agents are not read yet: write those of one agent to a file"
+                )
+        if begun is not None and first not in (None, begun.first_step + begun.num_rows):
+            yield from self._give(name)
+            begun = None
+        if begun is None:
+            begun = _Begun(first or 0, agent, steps.file, steps.row + start)
+            self._begun[name] = begun
+        rows = slice(start, stop)
+        columns = (steps.obs, steps.actions, steps.rewards, steps.logp)
+        flags = (steps.terminated[stop - 1 : stop], steps.truncated[stop - 1 : stop])
+        ends = bool(flags[0][0] or flags[1][0])
+        # What is given at once is not copied twice; what waits must not keep all rows alive.
+        piece = tuple(each[rows] if ends else each[rows].copy() for each in columns)
+        begun.pieces.append((*piece, *flags))
+        begun.num_rows += stop - start
+        added = sum(each.nbytes for each in piece)
+        begun.nbytes += added
+        self._nbytes += added
+        begun.next_obs = steps.next_obs[run : run + 1].copy() if steps.has_next[run] else None
+
+    def _give(self, name: str) -> Iterator[Episode]:
+        begun = self._begun.pop(name)
+        self._nbytes -= begun.nbytes
+        if begun.agent:
+            self._agents[name] = begun.agent
+            if len(self._agents) > _NUM_ENDED:
+                del self._agents[next(iter(self._agents))]
+        obs, actions, rewards, logp, terminated, truncated = zip(*begun.pieces, strict=True)
+        is_terminated, is_truncated = bool(terminated[-1][0]), bool(truncated[-1][0])
+        num = begun.num_rows
+        last = begun.next_obs
+        if last is None and is_terminated:
+            last = obs[-1][-1:]  # nothing is made of it: a terminal state is worth 0
+        elif last is None:
+            last, num = obs[-1][:0], num - 1
+            self.num_left_out += 1
+            if num == 0:
+                return
+        noted = np.concatenate(logp)[:num]
+        yield Episode(
+            obs=np.concatenate([*obs, last]),
+            actions=np.concatenate(actions)[:num],
+            rewards=np.concatenate(rewards)[:num],
+            terminated=is_terminated,
+            truncated=is_truncated and num == begun.num_rows,
+            logp=None if np.isnan(noted).all() else noted,
+            episode_id=name,
+            first_step=begun.first_step,
+            file=begun.file,
+            row=begun.row,
+        )
