@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +10,16 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.data.batch import Batch, Rollout, tree_columns
+from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
+from trainables.runtime.replay.draws import Draws
 from trainables.runtime.replay.priorities import Priorities, importance_weights
 from trainables.runtime.replay.ring import Ring
 from trainables.runtime.replay.stores import StateLayout
 
 
-class ReplayBuffer:
+class ReplayBuffer(Draws):
     """The last `capacity` rows of experience, drawn uniformly or by priority.
 
     Args:
@@ -37,6 +37,8 @@ class ReplayBuffer:
             be stored as `storage` says.
     """
 
+    _rows: Ring
+
     def __init__(
         self,
         config: ReplayBufferConfig,
@@ -49,10 +51,8 @@ class ReplayBuffer:
         states: StateLayout | None = None,
     ):
         self.config, self.num_slots, self._states = config, num_slots, states
-        self._layout = layout
-        self._rng = np.random.default_rng(seed)
         self._check_capacity(rollout_length=1)
-        self._ring = Ring(
+        ring = Ring(
             self._num_positions,
             num_slots,
             layout,
@@ -62,39 +62,28 @@ class ReplayBuffer:
             num_frames,
             states,
         )
+        super().__init__(ring, layout, seed)
         self._priorities = self._make_priorities()
 
     def _make_priorities(self) -> Priorities | None:
         if not self.config.prioritized:
             return None
-        return Priorities(self._ring.num_rows, self.config.alpha, self.config.eps)
-
-    def reseed(self, seed: np.random.SeedSequence) -> None:
-        """Draw from another random stream from now on."""
-        self._rng = np.random.default_rng(seed)
+        return Priorities(self._rows.num_rows, self.config.alpha, self.config.eps)
 
     def clear(self) -> None:
         """Forget all rows, and give their memory back. The random state goes on."""
-        self._ring.clear()
+        self._rows.clear()
         self._priorities = self._make_priorities()
-
-    @property
-    def num_steps(self) -> int:
-        """Valid rows in the buffer: what can be drawn."""
-        return self._ring.num_steps
 
     @property
     def num_added(self) -> int:
         """Valid rows ever added since it was empty."""
-        return self._ring.num_added
-
-    def __len__(self) -> int:
-        return self.num_steps
+        return self._rows.num_added
 
     @property
     def nbytes(self) -> int:
         """Allocated bytes. The system provides those of arrays only as rows are filled."""
-        return self._ring.nbytes + (self._priorities.nbytes if self._priorities else 0)
+        return self._rows.nbytes + (self._priorities.nbytes if self._priorities else 0)
 
     # ------------------------------------------------------------------ writing
 
@@ -108,7 +97,7 @@ class ReplayBuffer:
         if columns != self.num_slots:
             raise ValueError(f"a rollout of {columns} columns in a buffer of {self.num_slots}")
         self._check_capacity(length)
-        ids, valid = self._ring.write(rollout)
+        ids, valid = self._rows.write(rollout)
         if self._priorities is not None:
             self._priorities.add(ids, valid)
 
@@ -133,9 +122,9 @@ class ReplayBuffer:
             of_last: Whether the last observations of episodes have values, too, e.g. what a model
                 predicts from them: `update` writes to their rows as it does to valid ones.
         """
-        if name in (*self._ring.columns, *_SAMPLE_COLUMNS):
+        if name in (*self._rows.columns, *_SAMPLE_COLUMNS):
             raise ValueError(f"the replay buffer has a column {name!r} already")
-        self._ring.add_column(name, shape, _numpy_dtype(dtype), of_last=of_last)
+        self._rows.add_column(name, shape, _numpy_dtype(dtype), of_last=of_last)
 
     def update(self, ids: Tensor, columns: Batch) -> None:
         """Write values of rows back. Rows that are not valid by now are left alone.
@@ -148,18 +137,18 @@ class ReplayBuffer:
                 or what `add_column` has made.
         """
         rows = ids.reshape(-1).cpu().numpy()
-        valid = self._ring.columns["valid"].take(rows)
+        valid = self._rows.columns["valid"].take(rows)
         for name, values in columns.items():
             new = values.detach().cpu().numpy()
             if name == "priorities" and self._priorities is not None:
                 self._priorities.update(rows, new.reshape(-1), valid)
-            elif name in self._ring.extra:
-                column, kept = self._ring.columns[name], valid
-                if name in self._ring.of_last:
-                    kept = valid | self._ring.is_last(rows)
+            elif name in self._rows.extra:
+                column, kept = self._rows.columns[name], valid
+                if name in self._rows.of_last:
+                    kept = valid | self._rows.is_last(rows)
                 column[rows[kept]] = new.reshape(len(rows), *column.shape[1:])[kept]
             else:
-                known = [*self._ring.extra, *(["priorities"] if self._priorities else [])]
+                known = [*self._rows.extra, *(["priorities"] if self._priorities else [])]
                 raise ValueError(f"{name!r} cannot be written to this replay buffer, but: {known}")
 
     @property
@@ -179,157 +168,35 @@ class ReplayBuffer:
                 "num_envs_per_env_runner"
             )
 
-    # ------------------------------------------------------------------ sampling
-
-    def sample(
-        self,
-        batch_size: int,
-        num_batches: int = 1,
-        *,
-        gamma: float,
-        n_step: int | Sequence[int] = 1,
-        beta: float = 1.0,
-    ) -> Batch:
-        """Draw transitions, or n-step windows, of several batches at once.
-
-        A window ends early with its episode (bootstrapping if that was truncated), at a seam and at
-        the newest row; its discount is that of the steps it really has.
-
-        Args:
-            batch_size: Rows of a batch. They are drawn with replacement.
-            num_batches: Batches, one after another in every column.
-            gamma: Discount factor.
-            n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included.
-            beta: Exponent of the importance weights in a prioritised buffer, in [0, 1]: 1 corrects
-                the bias of the draws in full.
-
-        Returns:
-            Columns `[num_batches * batch_size, ...]` on the CPU: ids, obs, actions, rewards (the
-            discounted sum over the window), next_obs, discounts (of next_obs' value: gamma^n_steps,
-            or 0 after a termination), n_steps, weights (importance weights, at most 1 in each
-            batch; 1 in a uniform buffer), and what `add_column` has made. Where observations are
-            records, obs and next_obs are a column for each leaf, `tree_of(batch, "obs")`.
-
-        Raises:
-            ConfigError: if there is no row yet.
-        """
-        ring = self._ring
-        ids, weights = self._draw(batch_size, num_batches, beta)
-        low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
-        powers = np.power(float(gamma), np.arange(high + 1)).astype(np.float32)
-        if high == 1:
-            last, n_steps = ids, np.ones(len(ids), np.int64)
-            rewards = ring.columns["rewards"].take(ids)
-        else:
-            steps = high if low == high else self._rng.integers(low, high + 1, len(ids))
-            last, n_steps, rewards = ring.windows(ids, steps, powers[:-1])
-        columns = {
-            "ids": ids,
-            "actions": ring.columns["actions"].take(ids, axis=0),
-            "rewards": rewards,
-            "discounts": powers.take(n_steps) * ~ring.columns["terminated"].take(last),
-            "n_steps": n_steps,
-            "weights": weights,
-            **{name: ring.columns[name].take(ids, axis=0) for name in ring.extra},
-        }
-        obs, next_obs = ring.observations(ids), ring.observations(ring.next(last))
-        return _as_tensors(columns) | self._obs("obs", obs) | self._obs("next_obs", next_obs)
-
-    def _obs(self, name: str, rows: np.ndarray) -> Batch:
-        """Return observations as columns of tensors: one of a plain space, else one a leaf."""
-        if self._layout.is_plain:
-            return {name: torch.from_numpy(rows)}
-        return tree_columns(name, _as_tensors(self._layout.leaves(rows)))
-
-    def num_sequences(self, length: int) -> int:
-        """Return how many sequences of `length` rows `sample_sequences` may draw."""
-        return self._ring.sequence_starts(length)[1] * self.num_slots
-
-    def sample_sequences(
-        self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
-    ) -> Batch:
-        """Draw runs of consecutive rows, each of one slot.
-
-        Episodes end and begin inside of them: `is_first` says where a state is reset, `valid` what
-        to train a policy on, `is_last` which rows are no steps but hold the last observation of an
-        episode, for what learns from observations (rewards, continuation). A sequence may begin
-        amid an episode, with the state that was kept there; in a buffer without states what came
-        before it is not looked at.
-
-        Args:
-            batch_size: Sequences B. All starts are equally likely: every row, or those that a state
-                was kept of.
-            length: Rows L of each.
-            n_step: Steps of each row's return, or `(lo, hi)`, see `sample`. Windows that run over
-                the end are the caller's business.
-
-        Returns:
-            Columns `[L, B, ...]` on the CPU: ids, actions, rewards, terminated, truncated, valid,
-            is_first, is_last, n_steps (asked for), and what `add_column` has made; obs,
-            `[L+1, B, ...]`, as in `sample`; and the states before the first rows, `[B, ...]`, by
-            `tree_of(batch, "state")`.
-
-        Raises:
-            ConfigError: if the buffer holds no such sequence.
-        """
-        ring = self._ring
-        oldest, starts = ring.sequence_starts(length)  # the last row's successor is there, too
-        if not starts:
-            raise ConfigError(
-                f"a sequence of {length} rows needs {length + 1} of a slot, and the replay buffer "
-                f"has {ring.filled}: raise num_steps_sampled_before_learning_starts, or "
-                f"replay_buffer_config: capacity = {self.config.capacity}, which is "
-                f"{ring.num_positions} rows for each of {self.num_slots} slots"
-            )
-        drawn, slots = np.divmod(
-            self._rng.integers(starts * self.num_slots, size=batch_size), self.num_slots
-        )
-        stride = 1 if ring.states is None else ring.states.stride
-        rows = ring.next(slots, oldest + drawn * stride + np.arange(length + 1)[:, None])
-        ids = rows[:-1]
-        columns = {name: column.take(ids, axis=0) for name, column in ring.columns.items()}
-        columns["is_last"] = ring.is_last(ids)
-        low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
-        fixed = np.full(ids.shape, high)
-        columns["n_steps"] = fixed if low == high else self._rng.integers(low, high + 1, ids.shape)
-        batch = _as_tensors(columns | {"ids": ids}) | self._obs("obs", ring.observations(rows))
-        if ring.states is not None:
-            batch |= tree_columns("state", _as_tensors(ring.states.read(rows[0])))
-        return batch
+    # ------------------------------------------------------------------ drawing
 
     def _draw(
         self, batch_size: int, num_batches: int, beta: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw valid rows and their importance weights, `[num_batches * batch_size]`."""
-        if not self.num_steps:
-            raise ConfigError(
-                "the replay buffer is empty: raise num_steps_sampled_before_learning_starts"
-            )
-        if self._priorities is None:
-            ids = self._draw_uniformly(batch_size * num_batches)
-            return ids, np.ones(len(ids), np.float32)
+        if self._priorities is None or not self.num_steps:
+            return super()._draw(batch_size, num_batches, beta)
         drawn, leaves = self._priorities.sample(batch_size, num_batches, self._rng)
         return drawn.reshape(-1), importance_weights(leaves, beta).reshape(-1)
 
-    def _draw_uniformly(self, count: int) -> np.ndarray:
-        """Draw valid rows with replacement, equally likely: by rejection where most are valid."""
-        valid = self._ring.columns["valid"][: self._ring.filled * self.num_slots]
-        drawn = np.empty(0, np.int64)
-        if 4 * self.num_steps > len(valid):
-            size = count * len(valid) // self.num_steps + 16
-            candidates = self._rng.integers(len(valid), size=size)
-            drawn = candidates[valid.take(candidates)][:count]
-        if len(drawn) < count:  # too few were valid: list those that are
-            rows = valid.nonzero()[0]
-            rest = self._rng.integers(len(rows), size=count - len(drawn))
-            drawn = np.concatenate([drawn, rows[rest]])
-        return drawn
+    def _nothing_to_draw(self) -> ConfigError:
+        return ConfigError(
+            "the replay buffer is empty: raise num_steps_sampled_before_learning_starts"
+        )
+
+    def _no_sequence(self, length: int) -> ConfigError:
+        rows = self._rows
+        return ConfigError(
+            f"a sequence of {length} rows needs {length + 1} of a slot, and the replay buffer "
+            f"has {rows.filled}: raise num_steps_sampled_before_learning_starts, or "
+            f"replay_buffer_config: capacity = {self.config.capacity}, which is "
+            f"{rows.num_positions} rows for each of {self.num_slots} slots"
+        )
 
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
         """Return a copy of everything that the next draws depend on."""
-        ring, priorities = self._ring, self._priorities
+        ring, priorities = self._rows, self._priorities
         return {
             "settings": self._settings(),
             "rng": self._rng.bit_generator.state,
@@ -344,7 +211,7 @@ class ReplayBuffer:
             ConfigError: naming the setting that differs from the saved buffer's.
         """
         self.check_state(state)
-        self._ring.set_state(state["ring"])
+        self._rows.set_state(state["ring"])
         self._priorities = self._make_priorities()
         if self._priorities is not None:
             self._priorities.set_state(state["priorities"])
@@ -374,7 +241,7 @@ class ReplayBuffer:
             "recurrent states (model)": _described(self._states),
             "observation_space": f"{self._layout.dtype} {self._layout.shape}",
             "columns (action_space)": {
-                name: f"{dtype} {shape}" for name, (shape, dtype) in self._ring.layout.items()
+                name: f"{dtype} {shape}" for name, (shape, dtype) in self._rows.layout.items()
             },
         }
 
@@ -403,7 +270,3 @@ def _rows(rollout: Rollout, first: int, last: int) -> Rollout:
 
 def _numpy_dtype(dtype: torch.dtype) -> np.dtype:
     return torch.empty(0, dtype=dtype).numpy().dtype
-
-
-def _as_tensors(columns: dict[str, np.ndarray]) -> Batch:
-    return {name: torch.from_numpy(column) for name, column in columns.items()}

@@ -1,7 +1,6 @@
 """A ring of rollouts in columns, each observation stored once.
 
-One ring for all slots, time-major: position p of slot n is row `p * num_slots + n`. So the row that
-follows in time is `num_slots` further on, and every column is one array over rows.
+One ring for all slots, see `Rows`, which has what is read of it.
 
 The successor of a row is the observation of the next row. After the newest position lies a
 *sentinel*: rows that hold the last successors and are not valid. The next rollout overwrites it if
@@ -18,7 +17,13 @@ import numpy as np
 
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.runtime.replay.stores import StateLayout, StateStore, make_observation_store
+from trainables.runtime.replay.rows import Rows
+from trainables.runtime.replay.stores import (
+    ObservationStore,
+    StateLayout,
+    StateStore,
+    make_observation_store,
+)
 
 _FROM_ROLLOUT = ("actions", "rewards", "terminated", "truncated", "valid")
 
@@ -26,7 +31,7 @@ Layout = dict[str, tuple[tuple[int, ...], np.dtype]]
 """Shape and dtype of one row's value, by column."""
 
 
-class Ring:
+class Ring(Rows):
     """The last positions of all slots' time.
 
     Args:
@@ -40,15 +45,13 @@ class Ring:
         states: Which recurrent states are kept, if any; the positions are a multiple of its stride.
 
     Attributes:
-        columns: Everything but observations by name, `[num_rows, ...]`. `is_first` marks the first
-            row of an episode, and of a fragment that follows nothing.
-        obs: The observations, by row.
-        states: The recurrent states, or None.
-        num_rows: num_positions * num_slots.
-        filled: Positions that have been written.
-        num_steps: Valid rows now.
+        layout: Shape and dtype of one row's value, by column.
+        of_last: Those of the `extra` columns that last observations have values in, too.
         num_added: Valid rows that were ever added.
     """
+
+    obs: ObservationStore
+    states: StateStore | None
 
     def __init__(
         self,
@@ -73,8 +76,8 @@ class Ring:
             "valid": ((), flag),
             "is_first": ((), flag),
         }
-        self.extra: tuple[str, ...] = ()  # columns that no rollout fills
-        self.of_last: tuple[str, ...] = ()  # those of them that last observations have values in
+        self.extra = ()  # columns that no rollout fills
+        self.of_last: tuple[str, ...] = ()
         self._layout, self._storage, self._state_layout = layout, storage, states
         self.clear()
 
@@ -90,7 +93,6 @@ class Ring:
         }
         self._valid = self.columns["valid"]
         self._runs_on = np.zeros(self.num_rows, bool)
-        # By slot, whether an episode ended in the row before the oldest one, which is gone.
         self._ended_before = np.zeros(self.num_slots, bool)
         self._position = 0  # where the next rollout is written unless it takes the sentinel's place
         self.filled = self.num_steps = self.num_added = 0
@@ -161,11 +163,6 @@ class Ring:
         both = self._valid.take(rows) & self._valid.take(self.next(rows))
         self._runs_on[rows] = both & ~done
 
-    def _ended(self, rows: slice | np.ndarray) -> np.ndarray:
-        """Return where the action of a row ended its episode."""
-        columns = self.columns
-        return self._valid[rows] & (columns["terminated"][rows] | columns["truncated"][rows])
-
     def _span(self, position: int, length: int) -> slice:
         """Return the rows of positions that do not wrap."""
         first = position % self.num_positions * self.num_slots
@@ -177,74 +174,6 @@ class Ring:
         yield self._span(start, first), slice(0, first)
         if first < length:
             yield self._span(0, length - first), slice(first, length)
-
-    # ------------------------------------------------------------------ reading
-
-    def next(self, rows: np.ndarray, steps: int | np.ndarray = 1) -> np.ndarray:
-        """Return the rows that follow in time, `steps` later."""
-        return (rows + steps * self.num_slots) % self.num_rows
-
-    def is_last(self, rows: np.ndarray) -> np.ndarray:
-        """Return which rows hold the last observation of an episode.
-
-        Nobody acted there, so they are not valid. What an environment showed last that was replaced
-        amid an episode is no such observation.
-        """
-        ended = self._ended(self.next(rows, -1))
-        positions, slots = np.divmod(rows, self.num_slots)
-        ended |= (positions == self.oldest) & self._ended_before[slots]
-        return ended & ~self._valid[rows]
-
-    def observations(self, rows: np.ndarray) -> np.ndarray:
-        """Return observations of rows `[...]`; with frame stacking the last k, `[..., k, *shape]`.
-
-        Zeros where an episode, a fragment that follows nothing, or what is stored yet begins.
-        """
-        if self.num_frames == 1:
-            return self.obs.read(rows)
-        lags = np.arange(self.num_frames - 1, -1, -1)
-        window = self.next(rows[..., None], -lags)
-        # Oldest first: a frame is seen if no later one is an episode's first, and it is older.
-        begins = self.columns["is_first"].take(window[..., :0:-1])
-        age = (rows // self.num_slots - self.oldest) % self.num_positions
-        unseen = lags > age[..., None]
-        unseen[..., :-1] |= np.logical_or.accumulate(begins, axis=-1)[..., ::-1]
-        window[unseen] = 0  # any row that has been written
-        frames = self.obs.read(window)
-        frames[unseen] = 0
-        return frames
-
-    def windows(
-        self, rows: np.ndarray, steps: int | np.ndarray, powers: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return n-step windows, which end early with an episode, at a seam and at the newest row.
-
-        Args:
-            rows: First rows, valid ones, `[M]`.
-            steps: Lengths asked for, one or `[M]`.
-            powers: gamma^k for each k below the greatest length, `[K]`.
-
-        Returns:
-            Last rows, real lengths and discounted sums of rewards, each `[M]`.
-        """
-        offsets = np.arange(len(powers))[:, None]
-        window = self.next(rows, offsets)
-        inside = np.ones(window.shape, bool)
-        np.logical_and(self._runs_on.take(window[:-1]), offsets[1:] < steps, out=inside[1:])
-        np.logical_and.accumulate(inside, axis=0, out=inside)
-        lengths = inside.sum(axis=0)
-        rewards = np.where(inside, self.columns["rewards"].take(window), 0)
-        return self.next(rows, lengths - 1), lengths, (rewards * powers[:, None]).sum(axis=0)
-
-    def sequence_starts(self, length: int) -> tuple[int, int]:
-        """Return where runs of `length` rows and one more may begin: at positions with a state.
-
-        Returns:
-            The oldest such position, and their number; the others follow by the states' stride.
-        """
-        stride = 1 if self.states is None else self.states.stride
-        skipped = -self.oldest % stride
-        return self.oldest + skipped, max(0, -(-(self.filled - length - skipped) // stride))
 
     # ------------------------------------------------------------------ state
 

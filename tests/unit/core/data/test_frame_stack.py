@@ -109,7 +109,7 @@ def test_replay_shows_what_the_wrapper_shows(storage: str) -> None:
         [rollout] = runner.sample(10)[0].values()
         replay.add(rollout)
         drawn = replay.sample(200, gamma=0.9, n_step=(1, 3))
-        ring = replay._ring
+        ring = replay._rows
         age = (drawn["ids"].numpy() // SLOTS - ring.oldest) % ring.num_positions
         for name, whole in (("obs", age >= K - 1), ("next_obs", age >= K - 2)):
             for stack, is_whole in zip(drawn[name].numpy(), whole, strict=True):
@@ -137,7 +137,7 @@ def test_a_new_fragment_that_follows_nothing_sees_nothing_before() -> None:
         runner.reseed(np.random.SeedSequence(seed))
     replay.add(runner.sample(1)[0]["default_policy"])
     start = 2 * 6 * SLOTS  # after two rollouts of five rows and a sentinel each
-    stacks = replay._ring.observations(np.arange(start, start + SLOTS))
+    stacks = replay._rows.observations(np.arange(start, start + SLOTS))
     assert stacks[:, -1].any(axis=(1, 2, 3)).all() and not stacks[:, :-1].any()
 
 

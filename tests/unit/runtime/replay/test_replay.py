@@ -121,7 +121,7 @@ def test_range_windows_equal_the_slow_reference() -> None:
 def test_one_step_is_a_window_of_one() -> None:
     buffers = [fill(3, 4, 40)[0] for _ in range(2)]
     plain = buffers[0].sample(500, gamma=GAMMA, n_step=1)
-    ring = buffers[1]._ring
+    ring = buffers[1]._rows
     window = ring.windows(plain["ids"].numpy(), 1, np.ones(1, np.float32))
     assert (window[0] == plain["ids"].numpy()).all() and (window[1] == 1).all()
     assert (window[2] == plain["rewards"].numpy()).all()
