@@ -47,6 +47,10 @@ class IMPALAConfig(AlgorithmConfig):
     that its eps stands inside the root and its mean square begins at 1, where PyTorch's do not.
     """
 
+    why_no_data: ClassVar[str] = (
+        "V-trace corrects for weights that are a few updates old by a ratio of probabilities; of "
+        "recorded actions it is nearly always cut to 0 or 1, or nobody knows it"
+    )
     older_entries: ClassVar[dict[str, tuple[str, str]]] = {
         "opt_type": ("optimizer", "type"),
         "decay": ("optimizer", "decay"),

@@ -129,7 +129,6 @@ def test_classes_of_the_reference_are_told_by_name() -> None:
         ({"policies": {"one": None}}, r"policies = \{'one': None\} is not supported yet"),
         ({"policies": {"default_policy": (int, None, None, {})}}, "policies = .* not supported"),
         ({"multiagent": {"policies": {"one": None}}}, "multiagent = .* is not supported yet"),
-        ({"output": "logdir"}, "output = 'logdir' is not supported yet"),
         ({"num_multi_gpu_tower_stacks": True}, "num_multi_gpu_tower_stacks is not supported"),
         ({"episodes_to_numpy": 1}, "episodes_to_numpy is not supported"),
         ({"model": {"dim": 64}}, "'dim' is not supported"),

@@ -66,6 +66,7 @@ class OffPolicyConfig(AlgorithmConfig):
     optimizer_defaults: ClassVar[dict[str, Any]] = {"eps": 1e-8}
     uses_logp: ClassVar[bool] = False
     learners_share_slots: ClassVar[bool] = False  # but the rows of what is drawn
+    learns_from_data: ClassVar[bool] = True
 
     replay_buffer_config: dict[str, Any] = setting(
         {}, "training", "the replay buffer, see ReplayBufferConfig"
@@ -120,6 +121,10 @@ class OffPolicyConfig(AlgorithmConfig):
     min_sample_timesteps_per_iteration: int | None = setting(
         1000, "reporting", "environment steps that train() samples at least", ge=0
     )
+
+    @property
+    def needs_env(self) -> bool:
+        return self.may_sample
 
     @classmethod
     def nested_settings(cls) -> dict[str, type[Settings]]:

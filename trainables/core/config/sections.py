@@ -208,7 +208,7 @@ class HasSections(TakesOlderNames, SettingsDict):
     api_stack = Section("There is one API stack: only True is accepted.")
     experimental = Section("Flags of the reference, accepted where they mean what is always so.")
     fault_tolerance = Section("Set what happens when environments fail.")
-    offline_data = Section("Offline data: not supported yet.")
+    offline_data = Section("Set what recorded experience is read, and what is recorded.")
     multi_agent = Section("Multi-agent training: not supported yet.")
     callbacks = Section("Set what is called as the algorithm runs.", "callbacks_class")
     python_environment = Section("Set environment variables of a trial's processes.")

@@ -164,6 +164,7 @@ _WHY_FIXED = {
     "python_environment": "the trial's processes are started with it",
     "model": "it is what the networks are built of",
     "callbacks": "callbacks are made when a trial is set up",
+    "offline_data": "what a trial reads from and writes to is opened when it is set up",
     **dict.fromkeys(
         ("evaluation", "reporting", "checkpointing", "debugging", "framework"),
         "it does not change how a trial learns",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,6 +44,11 @@ from trainables.core.policy.policy import Policy
 @dataclass(kw_only=True)
 class AdvantageConfig(AlgorithmConfig):
     """Settings of an algorithm that learns from advantages of one rollout after the other."""
+
+    why_no_data: ClassVar[str] = (
+        "its advantages are those of actions that the present policy has just taken, and recorded "
+        "ones are another's"
+    )
 
     use_critic: bool = setting(
         True,

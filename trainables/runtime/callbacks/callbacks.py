@@ -41,7 +41,7 @@ _OLDER_ARGUMENTS = {
 # Hooks of the reference that are none here.
 _CONNECTOR = "what happens to rollouts before learning is a learner_connector"
 _ENVIRONMENT = "give an environment what it needs in env_config"
-_OFFLINE = "offline data is not supported yet"
+_OFFLINE = "offline evaluation is not supported yet"
 _REFUSED = {
     "on_postprocess_trajectory": _CONNECTOR,
     "on_learn_on_batch": _CONNECTOR,

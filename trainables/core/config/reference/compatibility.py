@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.reference.other_libraries import METHODS
-from trainables.core.config.reference.planned import MULTI_AGENT, OFFLINE
+from trainables.core.config.reference.planned import MULTI_AGENT, OFFLINE_EVALUATION
 
 ALIASES: dict[str, str] = {
     "num_workers": "num_env_runners",
@@ -59,6 +59,7 @@ ALIASES: dict[str, str] = {
     "custom_eval_function": "custom_evaluation_function",
     "_train_batch_size_per_learner": "train_batch_size_per_learner",
     "_is_atari": "is_atari",
+    "input": "input_",
     "_learner_class": "learner_class",
     "_learner_connector": "learner_connector",
     "_env_to_module_connector": "env_to_module_connector",
@@ -144,6 +145,25 @@ CONSTANTS: dict[str, Constant] = {
         False,
         "results are flat numbers, which every logger takes; on_episode_end can write the others",
     ),
+    "postprocess_inputs": Constant(
+        "offline_data",
+        True,
+        "returns and targets are computed of what is drawn, with the present networks",
+    ),
+    "offline_sampling": Constant(
+        "offline_data",
+        True,
+        "data are drawn by the batch, whatever the number of environments",
+    ),
+    "materialize_mapped_data": Constant(
+        "offline_data", True, "files are converted once, into columns that are mapped"
+    ),
+    "output_write_remaining_data": Constant(
+        "offline_data", True, "what has been sampled by then is written at the end"
+    ),
+    "output_write_episodes": Constant(
+        "offline_data", False, "files hold a row for each step, which every reader of tables takes"
+    ),
     "torch_compile_learner_what_to_compile": Constant(
         "framework", "forward_train", "the loss is compiled; the optimiser's step is fused anyway"
     ),
@@ -187,27 +207,13 @@ def _refused(section: str, why: str, names: str) -> dict[str, Refused]:
 PLANNED: dict[str, Planned] = {
     **_planned(
         "evaluation",
-        "offline evaluation",
+        OFFLINE_EVALUATION,
         "off_policy_estimation_methods ope_split_batch_by_episode",
     ),
-    **_planned(
-        "offline_data",
-        OFFLINE,
-        "input_ input_config actions_in_input_normalized input_evaluation postprocess_inputs "
-        "shuffle_buffer_size output output_config output_compress_columns output_max_file_size "
-        "offline_sampling dataset_num_iters_per_learner input offline_data_class input_read_method "
-        "input_read_method_kwargs input_read_schema input_read_episodes input_read_sample_batches "
-        "input_read_batch_size input_filesystem input_filesystem_kwargs input_compress_columns "
-        "input_spaces_jsonable materialize_data materialize_mapped_data map_batches_kwargs "
-        "iter_batches_kwargs ignore_final_observation prelearner_class prelearner_buffer_class "
-        "prelearner_buffer_kwargs prelearner_module_synch_period "
-        "prelearner_use_recorded_module_states output_max_rows_per_file "
-        "output_write_remaining_data output_write_method output_write_method_kwargs "
-        "output_filesystem output_filesystem_kwargs output_write_episodes",
-    ),
+    **_planned("offline_data", OFFLINE_EVALUATION, "input_evaluation"),
     **_planned(
         "evaluation",
-        OFFLINE,
+        OFFLINE_EVALUATION,
         "offline_evaluation_interval num_offline_eval_runners offline_evaluation_type "
         "offline_eval_runner_class offline_loss_for_module_fn offline_evaluation_duration "
         "offline_evaluation_parallel_to_training offline_evaluation_timeout_s "
@@ -222,7 +228,7 @@ PLANNED: dict[str, Planned] = {
     ),
     **_planned(
         "callbacks",
-        OFFLINE,
+        OFFLINE_EVALUATION,
         "callbacks_on_offline_eval_runners_recreated callbacks_on_evaluate_offline_start "
         "callbacks_on_evaluate_offline_end",
     ),
@@ -269,6 +275,63 @@ _TIME_LIMIT = (
 )
 
 REFUSED: dict[str, Refused] = {
+    **_refused(
+        "offline_data",
+        "names of files say how they are read, else input_config={'format': 'json'}",
+        "input_read_method input_read_method_kwargs",
+    ),
+    **_refused(
+        "offline_data",
+        "columns are known by their names, ours and RLlib's; rename others in the file",
+        "input_read_schema input_read_episodes input_read_sample_batches",
+    ),
+    **_refused(
+        "offline_data",
+        "rows are drawn from mapped columns, as many as train_batch_size_per_learner says",
+        "input_read_batch_size map_batches_kwargs iter_batches_kwargs",
+    ),
+    **_refused(
+        "offline_data",
+        "data are mapped from a folder on the disk (TUNESCAPE_DATA_CACHE), not held in memory",
+        "materialize_data",
+    ),
+    **_refused(
+        "offline_data",
+        "write a URL, e.g. input_='s3://bucket/data'; its query holds the filesystem's options",
+        "input_filesystem input_filesystem_kwargs",
+    ),
+    **_refused(
+        "offline_data",
+        "write a URL, e.g. output='s3://bucket/data'; its query holds the filesystem's options",
+        "output_filesystem output_filesystem_kwargs",
+    ),
+    **_refused(
+        "offline_data",
+        "which columns are compressed is seen from the files",
+        "input_compress_columns",
+    ),
+    **_refused("offline_data", "spaces in files are JSON", "input_spaces_jsonable"),
+    **_refused(
+        "offline_data",
+        "values bootstrap from the last observation of an episode that does not terminate",
+        "ignore_final_observation",
+    ),
+    **_refused(
+        "offline_data",
+        "for an InputReader of your own give a callable as input_",
+        "offline_data_class",
+    ),
+    **_refused(
+        "offline_data",
+        "override the algorithm's `prepare`, which gets the rows that were drawn",
+        "prelearner_class prelearner_buffer_class prelearner_buffer_kwargs "
+        "prelearner_module_synch_period prelearner_use_recorded_module_states",
+    ),
+    **_refused(
+        "offline_data",
+        "use output_config={'format': …}: parquet, json or minari",
+        "output_write_method output_write_method_kwargs",
+    ),
     **_refused(
         "framework",
         _TF,

@@ -22,11 +22,22 @@ ALGORITHMS_PLANNED: dict[str, str] = {
 # What else comes later, by the names of classes and modules, or of types of exploration.
 INTRINSIC_REWARDS = "intrinsic rewards"
 MULTI_AGENT = "multi-agent training"
-OFFLINE = "offline data"
+OFFLINE_EVALUATION = "offline evaluation"
 FEATURES_PLANNED: dict[str, str] = {
     **dict.fromkeys(("Curiosity", "ICM", "RND"), INTRINSIC_REWARDS),
     **dict.fromkeys(("MultiAgentEnv", "MultiAgentBatch", "PolicySpec"), MULTI_AGENT),
-    **dict.fromkeys(("JsonReader", "JsonWriter", "DatasetReader", "OfflineData"), OFFLINE),
+}
+
+# Classes of the reference that have no namesake here, each with what takes its place.
+FEATURES_ABSENT: dict[str, str] = {
+    **dict.fromkeys(
+        ("JsonReader", "DatasetReader", "OfflineData"),
+        "give files, or a callable, as input_ of .offline_data()",
+    ),
+    **dict.fromkeys(
+        ("JsonWriter", "DatasetWriter"),
+        "set output of .offline_data(), or run `tunescape record`",
+    ),
 }
 
 # Algorithms that will not come and that nothing here comes near to, each with the reason. Those
@@ -57,7 +68,7 @@ def whats_become_of(name: str) -> str | None:
         for known, what in (ALGORITHMS_PLANNED | FEATURES_PLANNED).items():
             if _letters(known) == _letters(called):
                 return f"{known} ({what}) is planned, and not there yet"
-        for known, why in ALGORITHMS_ABSENT.items():
+        for known, why in (ALGORITHMS_ABSENT | FEATURES_ABSENT).items():
             if _letters(known) == _letters(called):
                 return f"{known} is not in Tunescape: {why}"
         for known, ours in ALGORITHMS.items():
