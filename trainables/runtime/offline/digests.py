@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import time
 from pathlib import Path
 
+from trainables.core.logs import logger
+from trainables.runtime.offline.cache import cache_folder
 from trainables.runtime.offline.episode import DataError
 from trainables.runtime.offline.file_set import FileSet
-
-logger = logging.getLogger(__name__)
 
 _CHUNK = 2**20
 _TOLD_FROM = 2**30  # bytes: what takes more than a second or two is said
@@ -36,25 +35,11 @@ def digest_of(files: FileSet, memory: Path | None = None) -> str:
     whole = hashlib.sha256()
     for index, name in enumerate(files.files):
         if files.filesystem is None:
-            whole.update(_digest_of_local(name, memory or default_memory()).encode())
+            whole.update(_digest_of_local(name, memory or cache_folder() / "digests").encode())
         else:
             info = files.filesystem.get_file_info(files.path(index))
             whole.update(f"{name}\0{info.size}\0{info.mtime_ns}\n".encode())
     return whole.hexdigest()
-
-
-def default_memory() -> Path:
-    """Return the folder where digests are remembered."""
-    return data_cache() / "digests"
-
-
-def data_cache() -> Path:
-    """Return the folder of what is made once of data: `TUNESCAPE_DATA_CACHE`, or the user's."""
-    chosen = os.environ.get("TUNESCAPE_DATA_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tunescape" / "data"
 
 
 def _digest_of_local(path: str, memory: Path) -> str:

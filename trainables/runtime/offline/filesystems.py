@@ -21,6 +21,7 @@ T = TypeVar("T")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LIMIT_S = 30.0
 _CONNECT_S, _REQUEST_S = 10, 30
+_MOST_SAID = 400  # letters of an error that holds a dump of its request
 # Keys come from the environment, as the tools of these stores read them: configs are written down.
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "s3": ("anonymous", "endpoint_override", "region", "scheme"),
@@ -108,7 +109,7 @@ def within(limit: float, what: str, call: Callable[[], T]) -> T:
     if failed and not isinstance(failed[0], (OSError, ValueError, RuntimeError)):
         raise failed[0]
     if failed:
-        raise DataError(f"{what} cannot be reached: {failed[0]}") from None
+        raise DataError(f"{what} cannot be reached: {str(failed[0])[:_MOST_SAID]}") from None
     if not done:
         raise DataError(f"{what} cannot be reached: no answer within {limit:g} s")
     return done[0]

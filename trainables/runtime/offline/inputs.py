@@ -28,7 +28,7 @@ def find_source(
     item: str | Path | Sequence[str | Path],
     input_config: Mapping[str, Any] | None = None,
     *,
-    actions_normalized: bool = False,
+    other_keys: bool = False,
 ) -> Source:
     """Return recorded experience.
 
@@ -38,15 +38,15 @@ def find_source(
             `dataset`: what `input_config` has as `path`.
         input_config: `format` (parquet, json, minari) where names do not tell it; `clip_actions`;
             `filesystem`, its options (`region`, `endpoint_override`, …); `path`, see `item`.
-        actions_normalized: Whether Boxes of floats hold actions in [-1, 1], to be stretched.
+        other_keys: Whether `input_config` may have keys that other sources need.
 
     Raises:
         DataError: if there is no such data.
         ConfigError: for a wrong `input_config`.
     """
     config = dict(input_config or {})
-    _check(config)
-    options = ReadOptions(bool(config.get("clip_actions", False)), actions_normalized)
+    _check(config, other_keys=other_keys)
+    options = ReadOptions(clip_actions=config.get("clip_actions", False))
     items = [item] if isinstance(item, (str, Path)) else list(item)
     if items == [DATASET]:
         paths = config.get("paths", config.get("path"))
@@ -74,9 +74,9 @@ def _source_class(format_: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _check(config: Mapping[str, Any]) -> None:
+def _check(config: Mapping[str, Any], *, other_keys: bool) -> None:
     for key in config:
-        if key not in _KEYS:
+        if key not in _KEYS and not other_keys:
             raise ConfigError(
                 f"input_config has the key {key!r}, which no file needs; allowed: {list(_KEYS)}"
                 f"{suggestion(key, _KEYS)}"

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CLIP_HINT = (
+    "; input_config={'clip_actions': True} clips actions to the bounds, "
+    "actions_in_input_normalized=True takes them as in [-1, 1]"
+)
+"""What to do about actions outside of a Box, to end messages with."""
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -12,9 +18,6 @@ class ReadOptions:
     Attributes:
         clip_actions: Whether actions outside of a Box's bounds are clipped to them, not refused:
             RLlib records Gaussian actions as they were drawn.
-        actions_normalized: Whether Boxes of floats with bounds hold actions in [-1, 1], to be
-            stretched to the bounds at the draw.
     """
 
     clip_actions: bool = False
-    actions_normalized: bool = False

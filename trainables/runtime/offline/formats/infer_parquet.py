@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,12 +11,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from trainables.core.data.spaces import leaf_keys, leaf_spaces, map_leaves
+from trainables.core.logs import logger
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.arrow_values import child, from_arrow
 from trainables.runtime.offline.formats.parquet_steps import ParquetSteps
-
-logger = logging.getLogger(__name__)
 
 _ROWS = 65_536
 

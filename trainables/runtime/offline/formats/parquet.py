@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 from trainables.core.data.spaces import space_mismatch
+from trainables.core.logs import logger
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.digests import digest_of
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
@@ -18,8 +18,6 @@ from trainables.runtime.offline.read_options import ReadOptions
 
 __all__ = ["ParquetSource", "ParquetWriter"]
 
-logger = logging.getLogger(__name__)
-
 
 class ParquetSource:
     """Parquet files that are read together; see `Source`.
@@ -30,7 +28,7 @@ class ParquetSource:
     """
 
     def __init__(self, files: FileSet, options: ReadOptions | None = None):
-        self._files, self._options = files, options or ReadOptions()
+        self._files, self.options = files, options or ReadOptions()
         self.name, self.files = files.name, list(files.files)
 
     def digest(self) -> str:
@@ -60,7 +58,7 @@ class ParquetSource:
                 _check_same(file, spaces, "the settings or the environment")
             num_rows += file.num_rows
             has_ids |= "episode_id" in file.columns
-            for steps in file.steps(spaces, self._options):
+            for steps in file.steps(spaces, self.options):
                 yield from joiner.add(steps)
             yield from joiner.end_file(has_steps=file.has_steps)
         if not num_rows:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +17,7 @@ from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.formats.arrow_values import child, from_arrow, from_bytes
 from trainables.runtime.offline.formats.step_columns import StepColumns
 from trainables.runtime.offline.joining import Steps, run_starts
-from trainables.runtime.offline.read_options import ReadOptions
-
-_HINT = (
-    "; `input_config={'clip_actions': True}` clips actions to the bounds, "
-    "`actions_in_input_normalized=True` takes them as in [-1, 1]"
-)
+from trainables.runtime.offline.read_options import CLIP_HINT, ReadOptions
 
 
 class BatchReader:
@@ -56,10 +50,6 @@ class BatchReader:
             if ours in columns
         }
         self.leaf_columns = {name for tree in self._trees.values() for name, _ in tree.values()}
-        self._action_spaces = {
-            path: _as_taken(leaf, options)
-            for path, leaf in self._layouts["action"].leaf_spaces.items()
-        }
 
     def read(self, batch: pa.RecordBatch, row: int) -> Steps:
         """Return a batch whose first row is the file's `row`."""
@@ -194,21 +184,11 @@ class BatchReader:
             values = from_bytes(column, np.dtype(stated.dtype), stated.shape or (), at)
         else:
             values = from_arrow(column, at)
+        space = self._layouts[tree].leaf_spaces[path]
         if tree == "obs":
-            return fitted(values, self._layouts[tree].leaf_spaces[path], at)
-        space, clip = self._action_spaces[path], self._options.clip_actions
-        return fitted(values, space, replace(at, hint=_HINT), bounded=True, clip=clip)
-
-
-def _as_taken(leaf: gym.Space, options: ReadOptions) -> gym.Space:
-    """Return the space that recorded actions of a leaf must be of."""
-    if not options.actions_normalized or not isinstance(leaf, gym.spaces.Box):
-        return leaf
-    if not np.issubdtype(leaf.dtype, np.floating):
-        return leaf
-    bounded = np.isfinite(leaf.low) & np.isfinite(leaf.high)
-    low, high = np.where(bounded, -1, leaf.low), np.where(bounded, 1, leaf.high)
-    return gym.spaces.Box(low.astype(leaf.dtype), high.astype(leaf.dtype), dtype=leaf.dtype.type)
+            return fitted(values, space, at)
+        clip = self._options.clip_actions
+        return fitted(values, space, replace(at, hint=CLIP_HINT), bounded=True, clip=clip)
 
 
 def _is_binary(type_: pa.DataType) -> bool:
