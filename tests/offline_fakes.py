@@ -11,6 +11,7 @@ import numpy as np
 
 from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
+from trainables.runtime.offline.read_options import ReadOptions
 
 CARTPOLE = DataSpaces(
     gym.make("CartPole-v1").observation_space, gym.make("CartPole-v1").action_space
@@ -33,6 +34,7 @@ class FakeSource:
         self.name = "fake"
         self.files = list(dict.fromkeys(episode.file for episode in episodes)) or ["fake"]
         self.given = list(episodes)
+        self.options = ReadOptions()
         self.reads = 0  # how often episodes were asked for
         self._spaces, self._states_spaces = spaces, states_spaces
 

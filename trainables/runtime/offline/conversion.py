@@ -36,6 +36,7 @@ EPISODES = ColumnType(
 """What is kept of an episode: its first row and how many it has, the sum of its rewards, how it
 ended (neither: its recording ends amid it), the step that its first row is, and where it was read
 from, as a number of a file and of a row there."""
+COUNT = ColumnType(np.dtype(np.int64))
 
 
 def column_types(spaces: DataSpaces) -> dict[str, ColumnType]:
@@ -106,6 +107,8 @@ class _DataSetWriter:
         types = column_types(spaces)
         self._columns = {n: ColumnWriter(column_path(folder, n), t) for n, t in types.items()}
         self._episodes = ColumnWriter(column_path(folder, "episodes"), EPISODES)
+        self._first_rows = ColumnWriter(column_path(folder, "first_rows"), COUNT)
+        self._steps_before = ColumnWriter(column_path(folder, "steps_before"), COUNT)
         self._nothing = {
             name: np.zeros((1, *kind.shape), kind.dtype) for name, kind in types.items()
         }
@@ -155,6 +158,8 @@ class _DataSetWriter:
             column.write(rows[name])
 
     def _begin(self, episode: Episode) -> None:
+        self._first_rows.write(np.array([self.num_rows]))
+        self._steps_before.write(np.array([self.num_steps]))
         self._row = np.zeros(1, EPISODES.dtype)
         self._row["first_row"] = self.num_rows
         self._row["first_step"] = episode.first_step
@@ -182,14 +187,20 @@ class _DataSetWriter:
         }
         # One more row: seen from its second row on, the column says where the next row is valid.
         self._columns["valid"].write(np.zeros(1, bool))
-        for column in (*self._columns.values(), self._episodes):
+        self._first_rows.write(np.array([self.num_rows]))
+        for column in self._all:
             column.close()
         return noted
 
     def discard(self) -> None:
         """Close what is open."""
-        for column in (*self._columns.values(), self._episodes):
+        for column in self._all:
             column.discard()
+
+    @property
+    def _all(self) -> tuple[ColumnWriter, ...]:
+        others = (self._episodes, self._first_rows, self._steps_before)
+        return (*self._columns.values(), *others)
 
 
 def _goes_on(before: Episode, after: Episode) -> bool:

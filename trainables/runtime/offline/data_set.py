@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,13 @@ from trainables.core.data.spaces import space_mismatch
 from trainables.core.logs import logger
 from trainables.runtime.offline.cache import cache_folder, made_once
 from trainables.runtime.offline.columns import map_column
-from trainables.runtime.offline.conversion import EPISODES, column_path, column_types, convert
+from trainables.runtime.offline.conversion import (
+    COUNT,
+    EPISODES,
+    column_path,
+    column_types,
+    convert,
+)
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.source import Source
 
@@ -49,6 +55,8 @@ class DataSet:
             logp (NaN where nobody noted it), terminated, truncated, valid, is_first.
         next_valid: Whether the row after is valid, `[num_rows]`.
         episodes: A record for each, see `EPISODES`.
+        first_rows: The first row of each episode, and the number of rows, `[num_episodes + 1]`.
+        steps_before: The steps before each episode, `[num_episodes]`.
     """
 
     name: str
@@ -63,6 +71,8 @@ class DataSet:
     columns: dict[str, np.ndarray] = field(repr=False)
     next_valid: np.ndarray = field(repr=False)
     episodes: np.ndarray = field(repr=False)
+    first_rows: np.ndarray = field(repr=False)
+    steps_before: np.ndarray = field(repr=False)
 
 
 def load_data_set(
@@ -118,8 +128,14 @@ def _mapped(
     }
     next_valid = columns["valid"][1:]
     columns["valid"] = columns["valid"][:-1]
-    episodes = map_column(
-        column_path(folder, "episodes"), EPISODES, noted["num_episodes"], at_random=False
+    count = noted["num_episodes"]
+    episodes, first_rows, steps_before = (
+        map_column(column_path(folder, column), kind, length, at_random=False)
+        for column, kind, length in (
+            ("episodes", EPISODES, count),
+            ("first_rows", COUNT, count + 1),
+            ("steps_before", COUNT, count),
+        )
     )
     return DataSet(
         name,
@@ -128,12 +144,14 @@ def _mapped(
         folder,
         num_rows,
         noted["num_steps"],
-        noted["num_episodes"],
+        count,
         size,
         tuple(noted["files"]),
         columns,
         next_valid,
         episodes,
+        first_rows,
+        steps_before,
     )
 
 
@@ -154,8 +172,9 @@ def _spaces(source: Source, given: DataSpaces | None) -> DataSpaces:
 
 
 def _digest(source: Source, spaces: DataSpaces) -> str:
-    """Return a digest of contents, spaces and layout, 32 digits."""
-    described = json.dumps([_VERSION, *map(space_to_json, spaces)], sort_keys=True)
+    """Return a digest of contents, how they are read, spaces and layout, 32 digits."""
+    parts = [_VERSION, asdict(source.options), *map(space_to_json, spaces)]
+    described = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(f"{source.digest()} {described}".encode()).hexdigest()[:32]
 
 

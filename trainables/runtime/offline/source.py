@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from trainables.runtime.offline.episode import DataSpaces, Episode
+from trainables.runtime.offline.read_options import ReadOptions
 
 
 class Source(Protocol):
@@ -15,10 +16,12 @@ class Source(Protocol):
     Attributes:
         name: As the user wrote it, for messages.
         files: The files, in the order that they are read in.
+        options: How values are taken: what is made of the data depends on it, too.
     """
 
     name: str
     files: list[str]
+    options: ReadOptions
 
     @abstractmethod
     def digest(self) -> str:

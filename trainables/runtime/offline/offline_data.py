@@ -1,0 +1,181 @@
+"""`OfflineData`: experience that others have recorded, drawn as a replay buffer draws its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.core.data.batch import Batch
+from trainables.core.errors import ConfigError
+from trainables.core.policy.policy import Policy
+from trainables.runtime.offline.data_rows import DataRows, RewardBound
+from trainables.runtime.offline.data_set import DataSet
+from trainables.runtime.offline.returns import returns_to_end
+from trainables.runtime.replay.draws import Draws, Windows
+
+ToEnd = Literal["end"]
+
+
+class OfflineData(Draws):
+    """A data set as `Experience`: windows, stacked frames and sequences as a buffer gives them.
+
+    Nothing is kept in memory: columns are mapped, and what a draw gives is made of a few rows.
+    Where a recording ends amid an episode, windows bootstrap from the observation after it, and a
+    sequence has a seam, as between rollouts that do not follow each other.
+
+    Args:
+        data: The data set.
+        policy: Who learns from it.
+        seed: The seed of the draws.
+        reward_bound: What is learned from of a reward, see the setting `clip_rewards`.
+
+    Raises:
+        ConfigError: if the policy's spaces are not the data's.
+    """
+
+    _rows: DataRows
+
+    def __init__(
+        self,
+        data: DataSet,
+        policy: Policy,
+        seed: np.random.SeedSequence,
+        reward_bound: RewardBound = False,
+    ):
+        super().__init__(DataRows(data, policy, reward_bound), policy.observations.layout, seed)
+        self.data, self._bound = data, reward_bound
+        self._returns: dict[float, np.ndarray] = {}  # by discount factor
+
+    @property
+    def num_added(self) -> int:
+        """Rows that were added: none."""
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes: none, all of it is mapped."""
+        return 0
+
+    def sample(
+        self,
+        batch_size: int,
+        num_batches: int = 1,
+        *,
+        gamma: float,
+        n_step: int | Sequence[int] | ToEnd = 1,
+        beta: float = 1.0,
+    ) -> Batch:
+        """Draw transitions, n-step windows, or the rest of episodes.
+
+        Args:
+            batch_size: Rows of a batch. They are drawn with replacement.
+            num_batches: Batches, one after another in every column.
+            gamma: Discount factor.
+            n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included.
+                "end": all to the episode's end; rewards are then Monte-Carlo returns, next_obs is
+                the episode's last observation, and discounts are gamma^n_steps, 0 if it terminated
+                there. That costs no more than a window of one step.
+            beta: Of importance weights, which are 1 here.
+
+        Returns:
+            Columns `[num_batches * batch_size, ...]`, see `Draws.sample`.
+        """
+        if n_step == "end":
+            ids, weights = self._draw(batch_size, num_batches, beta)
+            return self._transitions(ids, weights, self._to_end(ids, gamma))
+        return super().sample(batch_size, num_batches, gamma=gamma, n_step=n_step, beta=beta)
+
+    def sample_sequences(
+        self,
+        batch_size: int,
+        length: int,
+        *,
+        n_step: int | Sequence[int] | ToEnd = 1,
+        gamma: float = 1.0,
+    ) -> Batch:
+        """Draw runs of consecutive rows, see `Draws.sample_sequences`.
+
+        The states before them are zeros, as at an episode's begin: nobody recorded any.
+
+        Args:
+            batch_size: Sequences B.
+            length: Rows L of each.
+            n_step: Steps of each row's return, or `(lo, hi)`; "end": there are further columns, the
+                Monte-Carlo `returns` to the episode's end and `discounts` of its last observation,
+                as in `sample`, both `[L, B]` and 0 in rows that are not valid.
+            gamma: Discount factor of returns to the end.
+        """
+        if n_step != "end":
+            return super().sample_sequences(batch_size, length, n_step=n_step)
+        batch = super().sample_sequences(batch_size, length)
+        ids, valid = batch["ids"].numpy(), batch["valid"].numpy()
+        flat = ids[valid]
+        windows = self._to_end(flat, gamma)
+        n_steps, columns = np.zeros(ids.shape, np.int64), {}
+        n_steps[valid] = windows.n_steps
+        for name, values in (("returns", windows.rewards), ("discounts", windows.discounts)):
+            columns[name] = np.zeros(ids.shape, np.float32)
+            columns[name][valid] = values
+        made = {name: torch.from_numpy(column) for name, column in columns.items()}
+        return batch | made | {"n_steps": torch.from_numpy(n_steps)}
+
+    def _to_end(self, ids: np.ndarray, gamma: float) -> Windows:
+        """Return the windows from valid rows `[M]` to the ends of their episodes."""
+        returns = self._returns.get(gamma)
+        if returns is None:
+            returns = returns_to_end(self.data, gamma, self._bound)
+            self._returns[gamma] = returns
+        first_rows = self.data.first_rows
+        # Before the next episode's first row lies the one with the last observation.
+        last = first_rows.take(np.searchsorted(first_rows, ids, side="right")) - 2
+        n_steps = last - ids + 1
+        discounts = np.power(float(gamma), n_steps).astype(np.float32)
+        discounts[self._rows.columns["terminated"].take(last)] = 0
+        return Windows(last, n_steps, returns.take(ids), discounts)
+
+    def update(self, ids: Tensor, columns: Batch) -> None:
+        """Raise: rows of data have no values that could be written back."""
+        raise ValueError(f"recorded rows never change: {sorted(columns)} cannot be written to them")
+
+    def clear(self) -> None:
+        """Do nothing: nothing was added."""
+
+    def _valid_rows(self, numbers: np.ndarray) -> np.ndarray:
+        return self._rows.numbered(numbers)
+
+    def _nothing_to_draw(self) -> ConfigError:
+        return ConfigError(f"{self.data.name} holds no step to learn from")
+
+    def _no_sequence(self, length: int) -> ConfigError:
+        return ConfigError(
+            f"a sequence of {length} rows needs {length + 1}, and {self.data.name} has "
+            f"{self.data.num_rows}: lower max_seq_len (model), or give more data"
+        )
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> dict[str, Any]:
+        """Return where the draws are, and of which data."""
+        return {"rng": self._rng.bit_generator.state, "digest": self.data.digest}
+
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise what `set_state` would raise, and change nothing."""
+        if state.get("digest") != self.data.digest:
+            raise ConfigError(
+                f"input_: {self.data.name} holds other data than the checkpoint was trained on "
+                f"(digest {self.data.digest}, not {state.get('digest')}); allowed: the same "
+                "contents and spaces, or a new run"
+            )
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s.
+
+        Raises:
+            ConfigError: if it is of other data.
+        """
+        self.check_state(state)
+        self._rng.bit_generator.state = state["rng"]
