@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from trainables.a2c import A2C, A2CConfig
     from trainables.algorithm import Algorithm
     from trainables.appo import APPO, APPOConfig
+    from trainables.bc import BC, BCConfig
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.data.preprocessor import get_preprocessor
     from trainables.core.policy.policy import Policy
     from trainables.dqn import DQN, DQNConfig
     from trainables.impala import IMPALA, IMPALAConfig
+    from trainables.marwil import MARWIL, MARWILConfig
     from trainables.ppo import PPO, PPOConfig
     from trainables.runtime.callbacks.callbacks import Callbacks, DefaultCallbacks
     from trainables.runtime.callbacks.memory_tracking import MemoryTrackingCallbacks

@@ -34,14 +34,14 @@ class ResolvedOffPolicy(Resolved):
 
     Attributes:
         replay: `replay_buffer_config` as an object.
-        n_steps: Least and greatest number of steps of a return.
+        n_steps: Least and greatest number of steps of a return; "end": all of the episode.
         sequence_length: Rows that a memory is trained on in one piece; 0 without one.
         sequences: What is drawn from the buffer instead of rows if the networks have a memory.
         num_sequences: Sequences of one gradient step, over all learners.
     """
 
     replay: ReplayBufferConfig
-    n_steps: tuple[int, int]
+    n_steps: tuple[int, int] | Literal["end"]
     sequence_length: int
     sequences: SequenceShape | None
     num_sequences: int

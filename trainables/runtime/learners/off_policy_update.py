@@ -99,7 +99,7 @@ def off_policy_update(
             share = len(batch["actions"]) / drawn.num_rows[number]
             shares.append(share)
             if not share:
-                batch = _with_a_row(batch)
+                batch = with_a_row(batch)
         batch = worker.with_parts(module_id, batch, share)
         algorithm.draw_noise(worker, module_id)
         metrics = learner.update_step(batch, loss_fn, share)
@@ -121,13 +121,13 @@ def off_policy_update(
     rows = torch.stack(priorities) if priorities else None
     if ranks.size > 1:
         weights = torch.tensor(shares, device=scalars.device)[:, None]
-        scalars = _of_all_rows(names, scalars, weights, ranks)
+        scalars = of_all_rows(names, scalars, weights, ranks)
         if rows is not None:
             rows = torch.cat(ranks.gather(rows.T.contiguous())).T
     return Learned(names, scalars, None if rows is None else rows.cpu(), exploration)
 
 
-def _of_all_rows(names: list[str], scalars: Tensor, shares: Tensor, ranks: Ranks) -> Tensor:
+def of_all_rows(names: list[str], scalars: Tensor, shares: Tensor, ranks: Ranks) -> Tensor:
     """Return what is reported of the rows of all ranks: means, but for the greatest Q.
 
     What parts report, by names with a slash, is of all ranks as it is.
@@ -149,7 +149,7 @@ def _of_all_rows(names: list[str], scalars: Tensor, shares: Tensor, ranks: Ranks
     return whole
 
 
-def _with_a_row(batch: Batch) -> Batch:
+def with_a_row(batch: Batch) -> Batch:
     """Return a batch of sequences without valid rows with one row, which counts nothing.
 
     A rank that has such a batch takes part in the sums of the others.

@@ -45,8 +45,8 @@ class Replayed(Mapping[str, Experience]):
     ):
         self._config, self._resolved = config, config.resolve()
         self._stores = dict(stores)
-        # By rounds: an update for each, whatever is sampled in it. Without an environment it is so.
-        self._by_rounds = config.training_intensity is None or not config.needs_env
+        # By rounds: an update for each, whatever is sampled in it.
+        self._by_rounds = config.training_intensity is None
         self._clocks = {m: Clock(config.updates_per_env_step) for m in self._stores}
         shape = self._resolved.sequences
         rows = config.total_train_batch_size
@@ -144,6 +144,8 @@ class Replayed(Mapping[str, Experience]):
     def _updates_due(self, module_id: str, num_new_steps: int) -> int:
         if not self.is_enough(module_id):
             return 0
+        if not self._config.needs_env:
+            return self._config.dataset_num_iters_per_learner or 1
         return 1 if self._by_rounds else self._clocks[module_id].advance(num_new_steps)
 
     def draw(self, module_id: str, num_batches: int, beta: float) -> Drawn:
@@ -151,7 +153,8 @@ class Replayed(Mapping[str, Experience]):
         config, resolved = self._config, self._resolved
         shape, store = resolved.sequences, self._stores[module_id]
         if shape is None:
-            size, steps = config.total_train_batch_size, resolved.n_steps
+            size = config.total_train_batch_size
+            steps: Any = resolved.n_steps  # "end" only where algorithms learn from data alone
             columns = store.sample(size, num_batches, gamma=config.gamma, n_step=steps, beta=beta)
             return Drawn(columns, [size] * num_batches)
         drawn = [self._sequences(store, shape) for _ in range(num_batches)]
@@ -166,11 +169,10 @@ class Replayed(Mapping[str, Experience]):
     def _sequences(self, store: Experience, shape: SequenceShape) -> tuple[Batch, int]:
         """Return sequences of which some row can be trained on, and how many of their rows can."""
         resolved = self._resolved
+        steps: Any = resolved.n_steps
         trained = slice(shape.burn_in, shape.burn_in + shape.length)
         for _ in range(_MAX_DRAWS):
-            drawn = store.sample_sequences(
-                resolved.num_sequences, shape.num_rows, n_step=resolved.n_steps
-            )
+            drawn = store.sample_sequences(resolved.num_sequences, shape.num_rows, n_step=steps)
             count = int(drawn["valid"][trained].sum())
             if count:
                 return drawn, count

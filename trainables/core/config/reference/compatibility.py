@@ -244,10 +244,6 @@ PLANNED: dict[str, Planned] = {
 
 # Settings of `.training()` that only algorithms have which are not there yet.
 SETTINGS_OF_PLANNED: dict[str, str] = {
-    "MARWIL": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
-    "moving_average_sqd_adv_norm_start vf_coeff",
-    "BC": "beta bc_logstd_coeff moving_average_sqd_adv_norm_update_rate "
-    "moving_average_sqd_adv_norm_start vf_coeff",
     "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight "
     "deterministic_backup",
 }

@@ -12,8 +12,6 @@ from trainables.core.config.reference.other_libraries import ALGORITHMS
 
 # Algorithms that come later.
 ALGORITHMS_PLANNED: dict[str, str] = {
-    "BC": "behaviour cloning",
-    "MARWIL": "imitation weighted by advantages",
     "CQL": "conservative Q-learning",
     "IQL": "implicit Q-learning",
     "DreamerV3": "learning in a world model",
@@ -62,7 +60,7 @@ def whats_become_of(name: str) -> str | None:
     """What becomes of an algorithm or feature that is not here, a sentence; None if unheard of.
 
     Args:
-        name: As people write it: `BC`, `dreamer_v3`, `QR-DQN`, `BCConfig`.
+        name: As people write it: `CQL`, `dreamer_v3`, `QR-DQN`, `CQLConfig`.
     """
     for called in (name, name.removesuffix("Config")):
         for known, what in (ALGORITHMS_PLANNED | FEATURES_PLANNED).items():
@@ -96,7 +94,7 @@ class Finder:
     def find_spec(fullname: str, path: Any = None, target: Any = None) -> None:
         """Raise for what is known not to be here.
 
-        `from trainables import BCConfig` ends here, too: Python looks for a module of that name.
+        `from trainables import CQLConfig` ends here, too: Python looks for a module of that name.
 
         Raises:
             ModuleNotFoundError: saying what becomes of it.
