@@ -28,6 +28,7 @@ def find_source(
     item: str | Path | Sequence[str | Path],
     input_config: Mapping[str, Any] | None = None,
     *,
+    actions_normalized: bool = False,
     other_keys: bool = False,
 ) -> Source:
     """Return recorded experience.
@@ -38,6 +39,7 @@ def find_source(
             `dataset`: what `input_config` has as `path`.
         input_config: `format` (parquet, json, minari) where names do not tell it; `clip_actions`;
             `filesystem`, its options (`region`, `endpoint_override`, …); `path`, see `item`.
+        actions_normalized: Whether Boxes of floats with bounds are recorded in [-1, 1].
         other_keys: Whether `input_config` may have keys that other sources need.
 
     Raises:
@@ -46,7 +48,7 @@ def find_source(
     """
     config = dict(input_config or {})
     _check(config, other_keys=other_keys)
-    options = ReadOptions(clip_actions=config.get("clip_actions", False))
+    options = ReadOptions(config.get("clip_actions", False), actions_normalized)
     items = [item] if isinstance(item, (str, Path)) else list(item)
     if items == [DATASET]:
         paths = config.get("paths", config.get("path"))

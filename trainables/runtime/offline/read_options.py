@@ -1,14 +1,8 @@
-"""What `input_config` says of reading files, whatever their format."""
+"""How recorded values are taken, whatever the format of their files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-CLIP_HINT = (
-    "; input_config={'clip_actions': True} clips actions to the bounds, "
-    "actions_in_input_normalized=True takes them as in [-1, 1]"
-)
-"""What to do about actions outside of a Box, to end messages with."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +12,9 @@ class ReadOptions:
     Attributes:
         clip_actions: Whether actions outside of a Box's bounds are clipped to them, not refused:
             RLlib records Gaussian actions as they were drawn.
+        actions_normalized: Whether Boxes of floats with bounds are recorded in [-1, 1]. Reading
+            stretches them: episodes have them as the environment took them.
     """
 
     clip_actions: bool = False
+    actions_normalized: bool = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.formats.arrow_values import child, from_arrow, from_bytes
 from trainables.runtime.offline.formats.step_columns import StepColumns
 from trainables.runtime.offline.joining import Steps, run_starts
-from trainables.runtime.offline.read_options import CLIP_HINT, ReadOptions
+from trainables.runtime.offline.read_options import ReadOptions
+from trainables.runtime.offline.recorded_actions import fitted_actions
 
 
 class BatchReader:
@@ -187,8 +187,7 @@ class BatchReader:
         space = self._layouts[tree].leaf_spaces[path]
         if tree == "obs":
             return fitted(values, space, at)
-        clip = self._options.clip_actions
-        return fitted(values, space, replace(at, hint=CLIP_HINT), bounded=True, clip=clip)
+        return fitted_actions(values, space, at, self._options)
 
 
 def _is_binary(type_: pa.DataType) -> bool:
