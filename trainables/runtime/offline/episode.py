@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import gymnasium as gym
@@ -56,6 +56,7 @@ class Episode:
             missing.
         file: Where it was read from; empty if it was not read.
         row: The row of that file that it begins in.
+        module_id: The module that acted; empty if nobody said.
     """
 
     obs: np.ndarray
@@ -68,6 +69,21 @@ class Episode:
     first_step: int = 0
     file: str = ""
     row: int = 0
+    module_id: str = ""
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    def part(self, start: int, stop: int) -> Episode:
+        """Return its rows from `start` until before `stop`, as views."""
+        is_last = stop == len(self)
+        return replace(
+            self,
+            obs=self.obs[start : stop + 1],
+            actions=self.actions[start:stop],
+            rewards=self.rewards[start:stop],
+            terminated=self.terminated and is_last,
+            truncated=self.truncated and is_last,
+            logp=None if self.logp is None else self.logp[start:stop],
+            first_step=self.first_step + start,
+        )

@@ -153,18 +153,17 @@ class _Reader:
             stack.append(tuple(self._pop(_TUPLES[name])))
         elif name == "TUPLE":
             stack.append(tuple(self._pop_to_mark()))
-        elif name == "EMPTY_LIST":
-            stack.append([])
-        elif name == "EMPTY_DICT":
+        elif name in ("EMPTY_LIST", "LIST"):
+            stack.append(self._pop_to_mark() if name == "LIST" else [])
+        elif name in ("EMPTY_DICT", "DICT"):
+            items = self._pop_to_mark() if name == "DICT" else []
             stack.append({})
+            self._add_items(items)
         elif name in ("APPEND", "APPENDS"):
             items = self._pop(1) if name == "APPEND" else self._pop_to_mark()
             self._top_of(list).extend(items)
         elif name in ("SETITEM", "SETITEMS"):
-            items = self._pop(2) if name == "SETITEM" else self._pop_to_mark()
-            if not all(isinstance(key, str) for key in items[::2]):
-                raise PackedColumnError("it has a dict whose keys are no texts")
-            self._top_of(dict).update(zip(items[::2], items[1::2], strict=True))
+            self._add_items(self._pop(2) if name == "SETITEM" else self._pop_to_mark())
         elif name == "GLOBAL":
             stack.append(_known(*argument.split(" ", 1)))
         elif name == "STACK_GLOBAL":
@@ -176,6 +175,12 @@ class _Reader:
             _set_state(self._top(), state)
         else:
             raise PackedColumnError(f"it has the operation {name}, which no array of numbers needs")
+
+    def _add_items(self, items: list[Any]) -> None:
+        """Add keys and values, by turns, to the dict on top."""
+        if not all(isinstance(key, str) for key in items[::2]):
+            raise PackedColumnError("it has a dict whose keys are no texts")
+        self._top_of(dict).update(zip(items[::2], items[1::2], strict=True))
 
     def _top(self) -> Any:
         if not self._stack or self._stack[-1] is _MARK:

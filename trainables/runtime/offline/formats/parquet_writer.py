@@ -15,12 +15,10 @@ import pyarrow.parquet as pq
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.space_json import space_to_json
 from trainables.core.data.spaces import PLAIN
-from trainables.core.errors import ConfigError
-from trainables.core.suggestions import suggestion
 from trainables.runtime.offline.episode import DataSpaces, Episode
 from trainables.runtime.offline.formats.arrow_values import to_arrow
 from trainables.runtime.offline.formats.parquet_steps import FORMAT, METADATA
-from trainables.runtime.offline.formats.step_columns import NAMES, canonical
+from trainables.runtime.offline.formats.step_columns import known_columns
 from trainables.runtime.offline.whole_files import WholeFile
 
 _GROUP_BYTES = 16 * 2**20  # of a row group: what a reader may have to hold
@@ -60,7 +58,7 @@ class ParquetWriter:
         self._folder, self._prefix, self._filesystem = folder, prefix, filesystem
         self._layouts = {"obs": spaces.obs_layout, "action": spaces.action_layout}
         self._layouts["next_obs"] = self._layouts["obs"]
-        self._compressed = _known_columns(compress_columns)
+        self._compressed = known_columns(compress_columns)
         self._max_bytes, self._max_rows = max_file_size, max_rows_per_file
         self._group_bytes = min(_GROUP_BYTES, max(1, max_file_size // 4))
         self._metadata = {
@@ -83,9 +81,9 @@ class ParquetWriter:
         if self._max_rows is not None and self._num_rows + len(episode) > self._max_rows:
             self._end_file()
             while len(episode) > self._max_rows:
-                self._add(_part(episode, 0, self._max_rows))
+                self._add(episode.part(0, self._max_rows))
                 self._end_file()
-                episode = _part(episode, self._max_rows, len(episode))
+                episode = episode.part(self._max_rows, len(episode))
         self._add(episode)
 
     def close(self) -> None:
@@ -172,33 +170,6 @@ class ParquetWriter:
 def _steps(episode: Episode) -> np.ndarray:
     """Return the numbers of an episode's rows within it."""
     return np.arange(episode.first_step, episode.first_step + len(episode), dtype=np.int64)
-
-
-def _part(episode: Episode, start: int, stop: int) -> Episode:
-    """Return consecutive rows of an episode."""
-    is_last = stop == len(episode)
-    return replace(
-        episode,
-        obs=episode.obs[start : stop + 1],
-        actions=episode.actions[start:stop],
-        rewards=episode.rewards[start:stop],
-        terminated=episode.terminated and is_last,
-        truncated=episode.truncated and is_last,
-        logp=None if episode.logp is None else episode.logp[start:stop],
-        first_step=episode.first_step + start,
-    )
-
-
-def _known_columns(names: Sequence[str]) -> set[str]:
-    """Return our names of columns."""
-    known = [name for alike in NAMES.values() for name in alike]
-    for name in names:
-        if canonical(name) is None:
-            raise ConfigError(
-                f"output_compress_columns={list(names)!r}: no column is called {name!r}; columns: "
-                f"{[*NAMES]}{suggestion(name, known)}"
-            )
-    return {ours for ours in map(canonical, names) if ours is not None}
 
 
 def _codecs(schema: pa.Schema, compressed: set[str]) -> dict[str, str]:

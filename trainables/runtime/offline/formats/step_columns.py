@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainables.core.data.spaces import PLAIN, leaf_keys
+from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataSpaces
 
@@ -29,6 +31,22 @@ TREES = ("obs", "action", "next_obs")  # a column each, or one for each leaf of 
 def canonical(name: str) -> str | None:
     """Return our name of a column that may have RLlib's; None: no column of steps is called so."""
     return next((ours for ours, names in NAMES.items() if name in names), None)
+
+
+def known_columns(names: Sequence[str]) -> set[str]:
+    """Return our names of columns that are to be compressed.
+
+    Raises:
+        ConfigError: for one that is no column.
+    """
+    known = [name for alike in NAMES.values() for name in alike]
+    for name in names:
+        if canonical(name) is None:
+            raise ConfigError(
+                f"output_compress_columns={list(names)!r}: no column is called {name!r}; columns: "
+                f"{[*NAMES]}{suggestion(name, known)}"
+            )
+    return {ours for ours in map(canonical, names) if ours is not None}
 
 
 class StepColumns:

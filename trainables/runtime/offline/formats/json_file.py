@@ -1,0 +1,127 @@
+"""Lines of a JSON file: a batch of steps each, as RLlib writes them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from trainables.runtime.offline.checks import Place
+from trainables.runtime.offline.episode import DataError
+from trainables.runtime.offline.formats.step_columns import StepColumns
+from trainables.runtime.offline.packed_columns import PackedColumnError, unpack
+
+_MOST_BYTES = 256 * 2**20  # of a line: its numbers take ten times as much as Python's own
+_ONE_POLICY = (
+    "data of several agents are not read yet: write those of one policy to files of their own"
+)
+_TREES = ("obs", "action", "next_obs")  # the number of their rows depends on their space
+_FLAT = ("reward", "terminated", "truncated", "done", "logp", "episode_id", "t", "agent_id")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A batch of steps.
+
+    Attributes:
+        at: Where its first row stands: rows are counted within the line.
+        columns: Which column is what.
+        values: The columns: lists of a value a row, of which those of nested spaces are objects
+            or lists of them; packed ones are unpacked.
+        num_rows: Rows in it.
+    """
+
+    at: Place
+    columns: StepColumns
+    values: dict[str, Any]
+    num_rows: int
+
+
+def lines_of(opened: Any, name: str) -> Iterator[Line]:
+    """Yield the lines of a file; empty ones, and those without rows, are passed over.
+
+    Args:
+        opened: The file.
+        name: The file's name, for messages.
+
+    Raises:
+        DataError: naming the line that is none.
+    """
+    if name.lower().endswith(".gz"):
+        opened = pa.CompressedInputStream(opened, "gzip")
+    stream, number = io.BufferedReader(opened), 0
+    try:
+        while text := stream.readline(_MOST_BYTES + 1):
+            number += 1
+            where = f"{name}, line {number}"
+            if len(text) > _MOST_BYTES:
+                raise DataError(f"{where}: it has more than {_MOST_BYTES} bytes, the most allowed")
+            if not text.isspace():
+                line = _line(_parsed(text, where), where)
+                if line.num_rows:
+                    yield line
+    except OSError as error:
+        raise DataError(f"{name}, line {number + 1}: cannot be read: {error}") from None
+
+
+def _parsed(text: bytes, where: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        hint = "" if text.endswith(b"\n") else "; a writer that is killed leaves such a last line"
+        raise DataError(f"{where}: it is no JSON: {error}{hint}") from None
+    if not isinstance(parsed, dict) or "type" not in parsed:
+        raise DataError(f"{where}: it is no object with a 'type'; allowed: a batch of steps a line")
+    kind = parsed.pop("type")
+    if kind == "SampleBatch":
+        return parsed
+    if kind != "MultiAgentBatch":
+        raise DataError(
+            f"{where}: type {kind!r} is not known; allowed: 'SampleBatch', 'MultiAgentBatch'"
+        )
+    batches = parsed.get("policy_batches")
+    if not isinstance(batches, dict) or not all(isinstance(b, dict) for b in batches.values()):
+        raise DataError(f"{where}: 'policy_batches' is no object of batches by policy")
+    if len(batches) != 1:
+        raise DataError(f"{where}: it has the policies {sorted(batches)}; {_ONE_POLICY}")
+    [batch] = batches.values()
+    return dict(batch)
+
+
+def _line(values: dict[str, Any], where: str) -> Line:
+    at = Place(where, 0)
+    columns = StepColumns(list(values), where)
+    flat = [columns[ours] for ours in _FLAT if ours in columns]
+    for name in (*flat, *(name for ours in _TREES for name in columns.leaf_columns(ours))):
+        values[name] = _unpacked(values[name], at.of(name))
+    lengths = {name: num_rows(values[name], at.of(name)) for name in flat}
+    if len(set(lengths.values())) > 1:
+        raise at.error(f"the columns have different numbers of rows: {lengths}")
+    return Line(at, columns, values, lengths[columns["reward"]])
+
+
+def num_rows(value: Any, at: Place) -> int:
+    """Return the rows of a column, or of a leaf.
+
+    Raises:
+        DataError: if it has none.
+    """
+    if not isinstance(value, (list, np.ndarray)) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    ):
+        raise at.error(f"it is of type {type(value).__name__}, no list with a value for each row")
+    return len(value)
+
+
+def _unpacked(value: Any, at: Place) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return unpack(value)
+    except PackedColumnError as error:
+        raise at.error(str(error)) from None
