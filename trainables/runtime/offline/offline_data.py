@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from trainables.core.data.batch import Batch
@@ -16,8 +14,6 @@ from trainables.runtime.offline.data_rows import DataRows, RewardBound
 from trainables.runtime.offline.data_set import DataSet
 from trainables.runtime.offline.returns import returns_to_end
 from trainables.runtime.replay.draws import Draws, Windows
-
-ToEnd = Literal["end"]
 
 
 class OfflineData(Draws):
@@ -48,7 +44,7 @@ class OfflineData(Draws):
     ):
         super().__init__(DataRows(data, policy, reward_bound), policy.observations.layout, seed)
         self.data, self._bound = data, reward_bound
-        self._returns: dict[float, np.ndarray] = {}  # by discount factor
+        self._returns_by_gamma: dict[float, np.ndarray] = {}  # by discount factor
 
     @property
     def num_added(self) -> int:
@@ -60,75 +56,11 @@ class OfflineData(Draws):
         """Allocated bytes: none, all of it is mapped."""
         return 0
 
-    def sample(
-        self,
-        batch_size: int,
-        num_batches: int = 1,
-        *,
-        gamma: float,
-        n_step: int | Sequence[int] | ToEnd = 1,
-        beta: float = 1.0,
-    ) -> Batch:
-        """Draw transitions, n-step windows, or the rest of episodes.
-
-        Args:
-            batch_size: Rows of a batch. They are drawn with replacement.
-            num_batches: Batches, one after another in every column.
-            gamma: Discount factor.
-            n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included.
-                "end": all to the episode's end; rewards are then Monte-Carlo returns, next_obs is
-                the episode's last observation, and discounts are gamma^n_steps, 0 if it terminated
-                there. That costs no more than a window of one step.
-            beta: Of importance weights, which are 1 here.
-
-        Returns:
-            Columns `[num_batches * batch_size, ...]`, see `Draws.sample`.
-        """
-        if n_step == "end":
-            ids, weights = self._draw(batch_size, num_batches, beta)
-            return self._transitions(ids, weights, self._to_end(ids, gamma))
-        return super().sample(batch_size, num_batches, gamma=gamma, n_step=n_step, beta=beta)
-
-    def sample_sequences(
-        self,
-        batch_size: int,
-        length: int,
-        *,
-        n_step: int | Sequence[int] | ToEnd = 1,
-        gamma: float = 1.0,
-    ) -> Batch:
-        """Draw runs of consecutive rows, see `Draws.sample_sequences`.
-
-        The states before them are zeros, as at an episode's begin: nobody recorded any.
-
-        Args:
-            batch_size: Sequences B.
-            length: Rows L of each.
-            n_step: Steps of each row's return, or `(lo, hi)`; "end": there are further columns, the
-                Monte-Carlo `returns` to the episode's end and `discounts` of its last observation,
-                as in `sample`, both `[L, B]` and 0 in rows that are not valid.
-            gamma: Discount factor of returns to the end.
-        """
-        if n_step != "end":
-            return super().sample_sequences(batch_size, length, n_step=n_step)
-        batch = super().sample_sequences(batch_size, length)
-        ids, valid = batch["ids"].numpy(), batch["valid"].numpy()
-        flat = ids[valid]
-        windows = self._to_end(flat, gamma)
-        n_steps, columns = np.zeros(ids.shape, np.int64), {}
-        n_steps[valid] = windows.n_steps
-        for name, values in (("returns", windows.rewards), ("discounts", windows.discounts)):
-            columns[name] = np.zeros(ids.shape, np.float32)
-            columns[name][valid] = values
-        made = {name: torch.from_numpy(column) for name, column in columns.items()}
-        return batch | made | {"n_steps": torch.from_numpy(n_steps)}
-
     def _to_end(self, ids: np.ndarray, gamma: float) -> Windows:
-        """Return the windows from valid rows `[M]` to the ends of their episodes."""
-        returns = self._returns.get(gamma)
+        returns = self._returns_by_gamma.get(gamma)
         if returns is None:
             returns = returns_to_end(self.data, gamma, self._bound)
-            self._returns[gamma] = returns
+            self._returns_by_gamma[gamma] = returns
         first_rows = self.data.first_rows
         # Before the next episode's first row lies the one with the last observation.
         last = first_rows.take(np.searchsorted(first_rows, ids, side="right")) - 2

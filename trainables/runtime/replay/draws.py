@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from trainables.core.data.batch import Batch, tree_columns
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
+from trainables.runtime.replay.experience import NStep
 from trainables.runtime.replay.rows import Rows
 
 
@@ -70,7 +70,7 @@ class Draws(ABC):
         num_batches: int = 1,
         *,
         gamma: float,
-        n_step: int | Sequence[int] = 1,
+        n_step: NStep = 1,
         beta: float = 1.0,
     ) -> Batch:
         """Draw transitions, or n-step windows, of several batches at once.
@@ -82,7 +82,9 @@ class Draws(ABC):
             batch_size: Rows of a batch. They are drawn with replacement.
             num_batches: Batches, one after another in every column.
             gamma: Discount factor.
-            n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included.
+            n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included. "end",
+                of data: all to the episode's end; rewards are then Monte-Carlo returns, next_obs is
+                the episode's last observation. That costs no more than a window of one step.
             beta: Exponent of the importance weights in a prioritised buffer, in [0, 1]: 1 corrects
                 the bias of the draws in full.
 
@@ -99,8 +101,10 @@ class Draws(ABC):
         ids, weights = self._draw(batch_size, num_batches, beta)
         return self._transitions(ids, weights, self._windows(ids, gamma, n_step))
 
-    def _windows(self, ids: np.ndarray, gamma: float, n_step: int | Sequence[int]) -> Windows:
+    def _windows(self, ids: np.ndarray, gamma: float, n_step: NStep) -> Windows:
         """Return the windows that begin in valid rows `[M]`."""
+        if n_step == "end":
+            return self._to_end(ids, gamma)
         rows = self._rows
         low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
         powers = np.power(float(gamma), np.arange(high + 1)).astype(np.float32)
@@ -112,6 +116,13 @@ class Draws(ABC):
             last, n_steps, rewards = rows.windows(ids, steps, powers[:-1])
         discounts = powers.take(n_steps) * ~rows.columns["terminated"].take(last)
         return Windows(last, n_steps, rewards, discounts)
+
+    def _to_end(self, ids: np.ndarray, gamma: float) -> Windows:
+        """Return the windows from valid rows `[M]` to the ends of their episodes."""
+        raise ConfigError(
+            "returns to the end of an episode need data that hold it: the end of what is being "
+            "sampled is not known yet; allowed: input_ without 'sampler'"
+        )
 
     def _transitions(self, ids: np.ndarray, weights: np.ndarray, windows: Windows) -> Batch:
         """Return what a sample has of rows `[M]` and the windows that begin there."""
@@ -139,7 +150,7 @@ class Draws(ABC):
         return self._rows.sequence_starts(length)[1] * self._rows.num_slots
 
     def sample_sequences(
-        self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
+        self, batch_size: int, length: int, *, n_step: NStep = 1, gamma: float = 1.0
     ) -> Batch:
         """Draw runs of consecutive rows, each of one slot.
 
@@ -154,7 +165,10 @@ class Draws(ABC):
                 was kept of.
             length: Rows L of each.
             n_step: Steps of each row's return, or `(lo, hi)`, see `sample`. Windows that run over
-                the end are the caller's business.
+                the end are the caller's business. "end", of data: there are further columns, the
+                `returns` to the episode's end and `discounts` of its last observation's value, both
+                `[L, B]`, and 0 in rows that are not valid.
+            gamma: Discount factor of returns to an episode's end.
 
         Returns:
             Columns `[L, B, ...]` on the CPU: ids, actions, rewards, terminated, truncated, valid,
@@ -177,13 +191,30 @@ class Draws(ABC):
         ids = run[:-1]
         columns = {name: rows.read(name, ids) for name in rows.columns}
         columns["is_last"] = rows.is_last(ids)
-        low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
-        fixed = np.full(ids.shape, high)
-        columns["n_steps"] = fixed if low == high else self._rng.integers(low, high + 1, ids.shape)
+        if n_step == "end":
+            columns |= self._returns(ids, columns["valid"], gamma)
+        else:
+            low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
+            fixed = np.full(ids.shape, high)
+            drawn_steps = fixed if low == high else self._rng.integers(low, high + 1, ids.shape)
+            columns["n_steps"] = drawn_steps
         batch = as_tensors(columns | {"ids": ids}) | self._obs("obs", rows.observations(run))
         if rows.states is not None:
             batch |= tree_columns("state", as_tensors(rows.states.read(run[0])))
         return batch
+
+    def _returns(self, ids: np.ndarray, valid: np.ndarray, gamma: float) -> dict[str, np.ndarray]:
+        """Return what sequences have of returns to the end, `[L, B]` each."""
+        windows = self._to_end(ids[valid], gamma)
+        columns = {
+            "returns": np.zeros(ids.shape, np.float32),
+            "discounts": np.zeros(ids.shape, np.float32),
+            "n_steps": np.zeros(ids.shape, np.int64),
+        }
+        parts = (windows.rewards, windows.discounts, windows.n_steps)
+        for column, part in zip(columns.values(), parts, strict=True):
+            column[valid] = part
+        return columns
 
     def _draw(
         self, batch_size: int, num_batches: int, beta: float

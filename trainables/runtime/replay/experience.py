@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from torch import Tensor
 
 from trainables.core.data.batch import Batch, Rollout
+
+NStep = int | Sequence[int] | Literal["end"]
+"""Steps of a window: n; `(lo, hi)`, drawn for each row, both ends included; "end": all to the end
+of the episode, which data know in advance."""
 
 
 class Experience(Protocol):
@@ -40,7 +44,7 @@ class Experience(Protocol):
         num_batches: int = 1,
         *,
         gamma: float,
-        n_step: int | Sequence[int] = 1,
+        n_step: NStep = 1,
         beta: float = 1.0,
     ) -> Batch:
         """Draw transitions, or n-step windows, of several batches at once.
@@ -49,7 +53,7 @@ class Experience(Protocol):
             batch_size: Rows of a batch.
             num_batches: Batches, one after another in every column.
             gamma: Discount factor.
-            n_step: Steps of a window, or `(lo, hi)`: drawn for each row, both ends included.
+            n_step: Steps of a window.
             beta: Exponent of the importance weights where rows are not drawn uniformly.
 
         Returns:
@@ -62,14 +66,15 @@ class Experience(Protocol):
 
     @abstractmethod
     def sample_sequences(
-        self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
+        self, batch_size: int, length: int, *, n_step: NStep = 1, gamma: float = 1.0
     ) -> Batch:
         """Draw runs of consecutive rows, with the recurrent states before them.
 
         Args:
             batch_size: Sequences B.
             length: Rows L of each.
-            n_step: Steps of each row's return, or `(lo, hi)`, see `sample`.
+            n_step: Steps of each row's return, see `sample`.
+            gamma: Discount factor of returns to an episode's end.
 
         Returns:
             Columns `[L, B, ...]` on the CPU, obs `[L+1, B, ...]`, states `[B, ...]`.
