@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.offline import DATASET, LOGDIR
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
@@ -26,6 +27,8 @@ from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluation
 from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
+from trainables.runtime.offline.locating import absolute
+from trainables.runtime.offline.output import OutputPlan, writes_itself
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.no_env_runners import NoEnvRunners
@@ -182,6 +185,7 @@ def make_env_runners(
     env: VectorEnv | None,
     seed: np.random.SeedSequence,
     video_folder: str | None,
+    output: OutputPlan | None = None,
 ) -> EnvRunnerGroup:
     """Return what samples, in this process or in actors; of some algorithms nothing does.
 
@@ -194,6 +198,7 @@ def make_env_runners(
         env: What the env runner of this process steps; where there is none it is closed.
         seed: The root of the env runners' random streams.
         video_folder: Where videos go; None if there are none.
+        output: Where what is sampled is recorded; None: nowhere.
     """
     actors = existing.handed_over(config) if existing is not None else None
     if not config.needs_env:
@@ -203,8 +208,8 @@ def make_env_runners(
     assert env is not None  # see `EnvironmentSettings.validate`
     module_slots.check(config)
     if config.num_env_runners == 0:
-        return LocalEnvRunnerGroup(config, policies, env, seed, module_slots)
-    group = RemoteEnvRunnerGroup(config, policies, seed, video_folder, actors, module_slots)
+        return LocalEnvRunnerGroup(config, policies, env, seed, module_slots, output)
+    group = RemoteEnvRunnerGroup(config, policies, seed, video_folder, actors, module_slots, output)
     env.close()
     return group
 
@@ -248,6 +253,34 @@ def video_folder(
         return None
     if isinstance(record, str):
         return str(Path(record) / (trial_id or ""))
+    return str(_trial_folder(storage, logdir) / "videos")
+
+
+def _trial_folder(storage: Any, logdir: str) -> Path:
+    """Return the folder of a trial. Ray's own working folder of it is a temporary one."""
     is_local = storage is not None and storage.storage_filesystem.type_name == "local"
-    # Ray's own working folder of a trial is a temporary one.
-    return str(Path(storage.trial_fs_path if is_local else logdir) / "videos")
+    return Path(storage.trial_fs_path if is_local else logdir)
+
+
+def output_plan(
+    config: AlgorithmConfig, trial_id: str | None, storage: Any, logdir: str
+) -> OutputPlan | None:
+    """Return where what is sampled is recorded, None if it is not.
+
+    Args:
+        config: The algorithm's config.
+        trial_id: The id of the trial, if it is one.
+        storage: Tune's storage of the trial, if it is one.
+        logdir: The working folder.
+    """
+    output = config.output
+    if output is None:
+        return None
+    log_dir = _trial_folder(storage, logdir)
+    if writes_itself(output):
+        folder = ""
+    elif output == LOGDIR:
+        folder = str(log_dir / "output")
+    else:
+        folder = absolute(str(config.output_config["path"] if output == DATASET else output))
+    return OutputPlan(folder, str(log_dir), trial_id or "run", env_name(config.env))

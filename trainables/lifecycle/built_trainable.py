@@ -329,6 +329,7 @@ class BuiltTrainable(FolderTrainable):
             env,
             seed,
             self._video_folder(),
+            building.output_plan(self.config, self._own_trial_id, self._storage, self.logdir),
         )
         self.env_runners.on_recreated = self._env_runners_recreated
         self.env_runners.push_policies = self.learners.push_policies

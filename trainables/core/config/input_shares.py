@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -63,9 +64,18 @@ def may_be_reader(source: InputKey) -> bool:
 
     Of a name, e.g. "data", only the registry knows: a folder may be called so, too.
     """
-    if not isinstance(source, str):
-        return callable(source)
+    if not isinstance(source, str) or is_code_name(source):
+        return not isinstance(source, tuple)
     return source != SAMPLER and not source.startswith("minari:") and not set("/\\*?[.") & {*source}
+
+
+def is_code_name(given: Any) -> bool:
+    """Tell whether a value of `input_` or `output` is the `module:name` of a callable."""
+    return (
+        isinstance(given, str)
+        and not given.startswith("minari:")
+        and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", given) is not None
+    )
 
 
 def plain_paths(given: Any) -> Any:

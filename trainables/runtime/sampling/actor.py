@@ -14,6 +14,7 @@ from trainables.core.logs import logger, set_log_level
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.envs.make import env_name, make_vector_env, training_options
 from trainables.runtime.envs.slot_tasks import set_tasks
+from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.env_runner import EnvRunner, SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
@@ -32,6 +33,7 @@ class RunnerPlan:
         index: Its number, from 1.
         video_folder: Where videos go; None if there are none.
         tasks: The tasks of its slots, where an earlier env runner had some.
+        output: Where what it samples is recorded; None: nowhere.
     """
 
     config: AlgorithmConfig
@@ -41,6 +43,7 @@ class RunnerPlan:
     index: int
     video_folder: str | None = None
     tasks: list[Any] | None = None
+    output: OutputPlan | None = None
 
 
 class EnvRunnerActor(WorkerActor[EnvRunner]):
@@ -65,7 +68,8 @@ class EnvRunnerActor(WorkerActor[EnvRunner]):
         if plan.tasks is not None:
             set_tasks(env, plan.tasks)  # its first episodes are of these tasks already
         policies = made_policies(config, plan.recipes)
-        self.runner = make_env_runner(config, policies, env, plan.seed, index, plan.module_slots)
+        given = (config, policies, env, plan.seed, index, plan.module_slots, plan.output)
+        self.runner = make_env_runner(*given)
         logger.info("env runner %d: %d slots of %r", index, env.num_envs, env_name(config.env))
 
     def sample(

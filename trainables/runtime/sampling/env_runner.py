@@ -22,6 +22,7 @@ from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
+from trainables.runtime.offline.output import Output, OutputPlan
 from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
 from trainables.runtime.sampling.recording import SlotRecorder, StepColumns
 from trainables.runtime.sampling.row_checks import Place, check_rewards
@@ -127,7 +128,19 @@ class EnvRunner(Worker):
             self,
             is_evaluation=False,
         )
+        self._output: Output | None = None
         self._begin(env_seed)
+
+    def write_output(self, plan: OutputPlan) -> None:
+        """Record what is sampled from here on, until the end.
+
+        Args:
+            plan: Where to.
+        """
+        acting = {m: recorder.policy for m, recorder in self.recorders.items()}
+        self._output = Output(self.config, plan, acting, self)
+        for m, recorder in self.recorders.items():
+            recorder.output = self._output.recorders[m]
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Start new episodes and exploration on the random streams of `seed`."""
@@ -273,6 +286,8 @@ class EnvRunner(Worker):
         """Return random streams, running episodes and the environment's state, if it has one."""
         states = {m: recorder.get_state() for m, recorder in self.recorders.items()}
         is_alone = len(self.policies) == 1  # a set of one has no ids in what is stored
+        if self._output is not None:
+            self._output.flush()  # what a checkpoint knows of is in whole files
         return {
             "env": get_env_state(self.env),
             "resets_next": self._resets_next.copy(),
@@ -321,6 +336,21 @@ class EnvRunner(Worker):
         """Return this runner's index; it answers when its environments are made."""
         return self.worker_index
 
+    def end_output(self) -> None:
+        """Write what has been sampled and is not in whole files yet; record no more.
+
+        Raises:
+            DataError: if it cannot be written.
+        """
+        output, self._output = self._output, None
+        for recorder in self.recorders.values():
+            recorder.output = None
+        if output is not None:
+            output.close()
+
     def stop(self) -> None:
-        """Close the environments."""
-        self.env.close()
+        """Close the environments, and what they are recorded to."""
+        try:
+            self.end_output()
+        finally:
+            self.env.close()

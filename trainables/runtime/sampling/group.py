@@ -18,6 +18,7 @@ from trainables.core.data.per_module import from_store, to_store
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.slot_tasks import TaskFunction
+from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.env_runner import EnvRunner, Episodes, SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
@@ -230,6 +231,7 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
         env: The environment, which is closed by `stop`.
         seed: The root of the random streams.
         module_slots: Which module acts in which slot; None: the only one in all.
+        output: Where what is sampled is recorded; None: nowhere.
     """
 
     def __init__(
@@ -239,11 +241,12 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
         env: VectorEnv,
         seed: np.random.SeedSequence,
         module_slots: ModuleSlots | None = None,
+        output: OutputPlan | None = None,
     ):
         super().__init__(config, policies, module_slots)
         self._fragment_length = config.get_rollout_fragment_length(0)
         self._runner = self.local_env_runner = make_env_runner(
-            config, policies, env, child_seed(seed, 0), module_slots=self._module_slots
+            config, policies, env, child_seed(seed, 0), 0, self._module_slots, output
         )
 
     def _sample_each(self) -> list[Sample]:

@@ -14,6 +14,7 @@ from trainables.core.networks.state import stacked_states, state_arrays
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name
+from trainables.runtime.offline.recorder import RolloutRecorder
 from trainables.runtime.sampling.acting import SlotActor
 from trainables.runtime.sampling.row_checks import Place
 from trainables.runtime.sampling.whole_episodes import WholeEpisodes
@@ -72,6 +73,7 @@ class SlotRecorder:
         actor: Acts in the slots.
         slots: The numbers of the slots; None: all.
         whole: Holds running episodes back, if only whole ones are wanted.
+        output: Records what happens for others to learn from; None: nobody does.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class SlotRecorder:
                 env_name(config.env),
             )
         self._moments = self._no_moments()
+        self.output: RolloutRecorder | None = None
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Forget all slots, which begin new episodes on the random stream of `seed`."""
@@ -112,6 +115,8 @@ class SlotRecorder:
         self._stride = self._state_stride(num_steps)
         self._row = 0  # the one that is acted in next
         self._clock: np.ndarray | None = None  # the same of each slot, once they differ
+        if self.output is not None:
+            self.output.begin(num_steps, self.num_slots)
 
     def _state_stride(self, num_steps: int) -> int:
         """Return the rows from one stored state to the next, 0 of a policy that has none."""
@@ -126,6 +131,10 @@ class SlotRecorder:
         env_actions = self.actor.act(resets_next, lengths, slots)
         if slots is not None:
             self._keep_apart(slots)
+            if self.output is not None:
+                assert self._clock is not None
+                acting = np.flatnonzero(slots)
+                self.output.act_apart(self._clock[acting], acting, env_actions, lengths)
             return env_actions
         row, own, acted = self._row, self._own, self.actor.acted
         own.actions[row] = acted.actions
@@ -133,6 +142,8 @@ class SlotRecorder:
             own.inputs[row] = acted.inputs
         if self._stride and row % self._stride == 0:
             own.states.append(state_arrays(self.actor.before))
+        if self.output is not None:
+            self.output.act(row, env_actions, lengths)
         return env_actions
 
     def observe(
@@ -217,6 +228,8 @@ class SlotRecorder:
             # Each frame is row t of exactly one rollout; the last row opens the next one.
             seen = observations.seen(rollout)[:num_steps]
             self._moments.update(observations.vector_features(seen))
+        if self.output is not None:
+            self.output.add(rollout)
         return rollout
 
     def _of_slots(self, column: np.ndarray) -> np.ndarray:

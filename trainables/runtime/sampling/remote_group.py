@@ -8,12 +8,14 @@ from operator import methodcaller
 from typing import Any, TypeVar
 
 import numpy as np
+import ray
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import of_env_runner
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import ENV_RUNNERS
 from trainables.runtime.actors.group import ActorGroup, Reply
+from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample, child_seed, tasks_of
@@ -22,6 +24,7 @@ from trainables.runtime.sampling.remote_workers import RemoteWorkers
 
 T = TypeVar("T")
 
+_WRITE_TIMEOUT_S = 120  # in which an actor must have written what it still holds
 _RESTART = 1 << 20  # apart from the numbers of the streams that an env runner has itself
 
 
@@ -40,6 +43,7 @@ class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
         video_folder: Where videos go; None if there are none.
         existing: Actors of another config whose processes fit this one.
         module_slots: Which module acts in which slot; None: the only one in all.
+        output: Where what is sampled is recorded; None: nowhere.
     """
 
     _role = ENV_RUNNERS
@@ -52,9 +56,10 @@ class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
         video_folder: str | None,
         existing: ActorGroup | None,
         module_slots: ModuleSlots | None = None,
+        output: OutputPlan | None = None,
     ):
         super().__init__(config, policies, module_slots)
-        self._seed, self._video_folder = seed, video_folder
+        self._seed, self._video_folder, self._output = seed, video_folder, output
         self._restarts_before: dict[int, int] = {}  # of the run that this one goes on with
         self._fragment_lengths = {
             index: config.get_rollout_fragment_length(index)
@@ -74,7 +79,7 @@ class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
         tasks = tasks_of(self.tasks, index) if self.tasks else None
         recipes = {m: policy.recipe for m, policy in self._policies.items()}
         given = (self._config, recipes, self._module_slots, seed)
-        return (RunnerPlan(*given, index, self._video_folder, tasks),)
+        return (RunnerPlan(*given, index, self._video_folder, tasks, self._output),)
 
     # ------------------------------------------------------------------ health
 
@@ -176,6 +181,18 @@ class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
                 functions[index] = methodcaller("set_state", state)
         self._restarts_before = before
         return False not in self._call_each(functions).values()
+
+    def stop(self) -> None:
+        """End the actors, once they have written what they were to record.
+
+        Raises:
+            DataError: if one of them cannot write it.
+        """
+        try:
+            if self._output is not None and ray.is_initialized():
+                self.foreach_env_runner(methodcaller("end_output"), timeout_s=_WRITE_TIMEOUT_S)
+        finally:
+            super().stop()
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         self._seed = seed

@@ -13,6 +13,7 @@ from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_u
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
@@ -25,11 +26,18 @@ def make_env_runner(
     seed: np.random.SeedSequence,
     worker_index: int = 0,
     module_slots: ModuleSlots | None = None,
+    output: OutputPlan | None = None,
 ) -> EnvRunner:
-    """Return the env runner of an environment: the class of `env_runner_cls` if there is one."""
+    """Return the env runner of an environment: the class of `env_runner_cls` if there is one.
+
+    It records what it samples if `output` says where to.
+    """
     fitting = RemoteEnvRunner if isinstance(env, RemoteVectorEnv) else EnvRunner
     runner_class = _runner_class(config.env_runner_cls, fitting)
-    return runner_class(config, policies, env, seed, worker_index, module_slots)
+    runner = runner_class(config, policies, env, seed, worker_index, module_slots)
+    if output is not None:
+        runner.write_output(output)
+    return runner
 
 
 def check_runner_class(config: AlgorithmConfig) -> None:
