@@ -35,6 +35,7 @@ class Steps:
         has_next: Whether that is known, `[R]`.
         file: The file.
         row: The row of the first one within it.
+        modules: The module that acted in each run; None if the file does not tell.
     """
 
     obs: np.ndarray
@@ -51,6 +52,7 @@ class Steps:
     has_next: np.ndarray
     file: str
     row: int
+    modules: list[str] | None = None
 
 
 def run_starts(ended: np.ndarray, ids: np.ndarray | None, steps: np.ndarray | None) -> np.ndarray:
@@ -78,6 +80,7 @@ class _Begun:
     agent: str
     file: str
     row: int
+    module: str
     pieces: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     num_rows: int = 0
     nbytes: int = 0
@@ -155,7 +158,8 @@ class EpisodeJoiner:
             yield from self._give(name)
             begun = None
         if begun is None:
-            begun = _Begun(first or 0, agent, steps.file, steps.row + start)
+            module = "" if steps.modules is None else steps.modules[run]
+            begun = _Begun(first or 0, agent, steps.file, steps.row + start, module)
             self._begun[name] = begun
         rows = slice(start, stop)
         columns = (steps.obs, steps.actions, steps.rewards, steps.logp)
@@ -200,4 +204,5 @@ class EpisodeJoiner:
             first_step=begun.first_step,
             file=begun.file,
             row=begun.row,
+            module_id=begun.module,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainables.core.data.spaces import space_mismatch
 from trainables.core.logs import logger
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.digests import digest_of
@@ -13,6 +12,7 @@ from trainables.runtime.offline.file_set import FileSet
 from trainables.runtime.offline.formats.infer_parquet import inferred_spaces
 from trainables.runtime.offline.formats.parquet_steps import ParquetSteps
 from trainables.runtime.offline.formats.parquet_writer import ParquetWriter
+from trainables.runtime.offline.formats.stated_spaces import check_same_spaces
 from trainables.runtime.offline.joining import EpisodeJoiner
 from trainables.runtime.offline.read_options import ReadOptions
 
@@ -43,7 +43,7 @@ class ParquetSource:
                 continue
             if first is None:
                 first = file.spaces, file.name
-            _check_same(file, *first)
+            check_same_spaces(file.name, file.spaces, *first)
         return None if first is None else first[0]
 
     def infer_spaces(self) -> DataSpaces:
@@ -55,7 +55,8 @@ class ParquetSource:
         joiner, num_rows, has_ids = EpisodeJoiner(), 0, False
         for file in self._opened():
             if file.spaces is not None:
-                _check_same(file, spaces, "the settings or the environment")
+                whose = "the settings or the environment"
+                check_same_spaces(file.name, file.spaces, spaces, whose)
             num_rows += file.num_rows
             has_ids |= "episode_id" in file.columns
             for steps in file.steps(spaces, self.options):
@@ -81,18 +82,3 @@ class ParquetSource:
         for index, name in enumerate(self.files):
             with self._files.open(index) as opened:
                 yield ParquetSteps(opened, name)
-
-
-def _check_same(file: ParquetSteps, spaces: DataSpaces, whose: str) -> None:
-    """Raise if a file states other spaces."""
-    assert file.spaces is not None
-    for column, mine, theirs in (
-        ("obs", file.spaces.observation, spaces.observation),
-        ("action", file.spaces.action, spaces.action),
-    ):
-        problem = space_mismatch(mine, theirs)
-        if problem is not None:
-            raise DataError(
-                f"{file.name}, column {column!r}: it states {mine}, but {theirs} comes from "
-                f"{whose}: {problem}"
-            )

@@ -85,6 +85,7 @@ class BatchReader:
             has_next=has_next,
             file=self._file,
             row=row,
+            modules=_names(self._labels(batch, "module_id", at), starts),
         )
 
     def _column(self, batch: pa.RecordBatch, ours: str) -> pa.Array:

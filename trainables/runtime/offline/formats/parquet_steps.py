@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainables.core.data.space_json import space_from_json
-from trainables.core.errors import ConfigError
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.parquet_batches import BatchReader
+from trainables.runtime.offline.formats.stated_spaces import spaces_from_text
 from trainables.runtime.offline.formats.step_columns import StepColumns
 from trainables.runtime.offline.joining import Steps
 from trainables.runtime.offline.read_options import ReadOptions
 
 METADATA = b"tunescape"  # the key in the schema's metadata
-FORMAT = 1
 _BATCH_BYTES = 8 * 2**20
 _BUFFER_BYTES = 2**20  # of a column that is read: not all of a row group at once
 
@@ -66,7 +63,9 @@ class ParquetSteps:
             stated = {"obs": self.spaces.obs_layout, "action": self.spaces.action_layout}
         reader = BatchReader(self.name, self.columns, stated, spaces, options)
         plain = ("reward", "terminated", "truncated", "done", "logp", "episode_id", "t")
-        needed = {self.columns[ours] for ours in (*plain, "agent_id") if ours in self.columns}
+        needed = {
+            self.columns[ours] for ours in (*plain, "agent_id", "module_id") if ours in self.columns
+        }
         needed |= reader.leaf_columns
         bytes_of_row = 2 * spaces.obs_layout.nbytes + spaces.action_layout.nbytes + 64
         size = max(1, min(65_536, _BATCH_BYTES // bytes_of_row))
@@ -92,15 +91,4 @@ class ParquetSteps:
 
     def _stated(self) -> DataSpaces | None:
         text = (self.schema.metadata or {}).get(METADATA)
-        if text is None:
-            return None
-        try:
-            stated = json.loads(text)
-            if stated["format"] != FORMAT:
-                raise ConfigError(f"it is of format {stated['format']}, this reads {FORMAT}")
-            names = ("observation_space", "action_space")
-            return DataSpaces(*(space_from_json(stated[name]) for name in names))
-        except (ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-            raise DataError(
-                f"{self.name}: the spaces that it states are unreadable: {error}"
-            ) from None
+        return None if text is None else spaces_from_text(text, self.name)

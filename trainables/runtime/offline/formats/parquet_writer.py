@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,11 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from trainables.core.data.layout import ObservationLayout
-from trainables.core.data.space_json import space_to_json
 from trainables.core.data.spaces import PLAIN
 from trainables.runtime.offline.episode import DataSpaces, Episode
 from trainables.runtime.offline.formats.arrow_values import to_arrow
-from trainables.runtime.offline.formats.parquet_steps import FORMAT, METADATA
+from trainables.runtime.offline.formats.parquet_steps import METADATA
+from trainables.runtime.offline.formats.stated_spaces import spaces_to_text
 from trainables.runtime.offline.formats.step_columns import known_columns
 from trainables.runtime.offline.whole_files import WholeFile
 
@@ -61,16 +60,7 @@ class ParquetWriter:
         self._compressed = known_columns(compress_columns)
         self._max_bytes, self._max_rows = max_file_size, max_rows_per_file
         self._group_bytes = min(_GROUP_BYTES, max(1, max_file_size // 4))
-        self._metadata = {
-            METADATA: json.dumps(
-                {
-                    "format": FORMAT,
-                    "env_id": env_id,
-                    "observation_space": space_to_json(spaces.observation),
-                    "action_space": space_to_json(spaces.action),
-                }
-            ).encode()
-        }
+        self._metadata = {METADATA: spaces_to_text(spaces, env_id).encode()}
         self._held: list[Episode] = []
         self._held_bytes = self._num_rows = 0
         self._file: WholeFile | None = None
@@ -133,9 +123,7 @@ class ParquetWriter:
         num_rows = sum(lengths)
         ends = np.cumsum(lengths) - 1
         columns: dict[str, pa.Array] = {
-            "episode_id": pa.array(
-                np.repeat(np.array([e.episode_id for e in episodes], object), lengths), pa.string()
-            ),
+            "episode_id": _repeated([e.episode_id for e in episodes], lengths),
             "t": pa.array(np.concatenate([_steps(episode) for episode in episodes])),
         }
         columns |= self._leaves("obs", np.concatenate([e.obs[:-1] for e in episodes]))
@@ -156,7 +144,7 @@ class ParquetWriter:
         rows = pa.array(where, mask=where < 0)
         columns |= {name: column.take(rows) for name, column in last.items()}
         columns["agent_id"] = pa.repeat(_AGENT, num_rows)
-        columns["module_id"] = pa.repeat(_MODULE, num_rows)
+        columns["module_id"] = _repeated([e.module_id or _MODULE for e in episodes], lengths)
         return pa.table(columns).replace_schema_metadata(self._metadata)
 
     def _leaves(self, name: str, rows: np.ndarray) -> dict[str, pa.Array]:
@@ -165,6 +153,12 @@ class ParquetWriter:
             name if path == PLAIN else f"{name}/{path}": to_arrow(leaf)
             for path, leaf in layout.leaves(rows).items()
         }
+
+
+def _repeated(names: list[str], lengths: list[int]) -> pa.Array:
+    """Return a column with each name as often as its episode has rows."""
+    rows = np.repeat(np.arange(len(names)), lengths)
+    return pa.array(names, pa.string()).take(pa.array(rows))
 
 
 def _steps(episode: Episode) -> np.ndarray:
