@@ -28,6 +28,7 @@ from trainables.lifecycle import building
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
+from trainables.lifecycle.initial_weights import load_initial_weights
 from trainables.lifecycle.spaces import Spaces, policy_spaces
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.feasibility import check_cluster
@@ -108,6 +109,8 @@ class BuiltTrainable(FolderTrainable):
             seeds = self._random_streams()
             spaces = policy_spaces(self.config, env, self.spaces)
             self.policies = self._make_policies(spaces, seeds.module)
+            if self.config.load_state_path is not None and not self._stored_weights:
+                load_initial_weights(self.config.load_state_path, self.policies)
             for policy in self.policies.values():
                 refuse_uncalled(type(policy), POLICY)
             self.learner_connectors = {

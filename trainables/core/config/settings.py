@@ -16,6 +16,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -434,9 +435,11 @@ def contains_search_domain(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Numpy scalars (Optuna and Tune sample them) and tuples as plain Python values."""
+    """Numpy scalars (Optuna and Tune sample them), tuples and paths as plain Python values."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, PurePath):
+        return str(value)
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     if type(value) is dict:

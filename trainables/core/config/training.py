@@ -83,6 +83,15 @@ class TrainingSettings(SamplingSettings):
         risk=CODE,
     )
 
+    load_state_path: str | None = setting(
+        None,
+        "rl_module",
+        "folder of a policy, or of a checkpoint, whose weights training starts from; spaces and "
+        "networks must be the same. A checkpoint that is restored counts instead",
+        fixed="it only counts at the start of a run",
+        harmless=True,
+    )
+
     num_learners: int = setting(
         0,
         "learners",
