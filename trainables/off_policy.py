@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 from torch import Tensor
 
@@ -27,6 +29,11 @@ from trainables.core.reported_metrics import (
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.learners.off_policy_update import Learned, UpdatePlan, off_policy_update
 from trainables.runtime.metrics import TensorMeans
+from trainables.runtime.offline.experience import (
+    data_spaces,
+    make_offline_experience,
+    reads_data,
+)
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.replay.experience import Experience
 from trainables.runtime.replay.replayed import Replayed
@@ -52,7 +59,7 @@ class OffPolicy(Algorithm):
     A subclass makes its losses in `make_loss`. It may also override
 
     - `learning_rates`: the present rates of its groups of parameters;
-    - `make_experience`: where what is learned from comes from;
+    - `make_experience`: where what is learned from comes from, by default as `input_` says;
     - `prepare`: what is added to drawn rows before they are learned from;
     - `draw_noise`: the noise of networks that have some, before each gradient step;
     - `explores_uniformly`: when actions are drawn uniformly.
@@ -137,13 +144,26 @@ class OffPolicy(Algorithm):
     def make_experience(
         self, module_id: str, policy: Policy, seed: np.random.SeedSequence
     ) -> Experience:
-        """Return what a module learns from: a replay buffer, which is empty yet.
+        """Return what a module learns from: a replay buffer, which is empty yet, or data.
 
         Args:
             module_id: The module that learns.
             policy: Its policy.
             seed: The seed of the draws.
         """
+        make_buffer = partial(self._make_buffer, module_id, policy)
+        if not reads_data(self.config):
+            return make_buffer(seed)
+        if len(self.trained_policies) > 1:
+            raise ConfigError(
+                f"input_ = {self.config.input_!r} is not possible with several modules that learn "
+                f"({', '.join(self.trained_policies)}): recorded rows do not say whose they are"
+            )
+        return make_offline_experience(self.config, policy, seed, make_buffer)
+
+    def _make_buffer(
+        self, module_id: str, policy: Policy, seed: np.random.SeedSequence
+    ) -> ReplayBuffer:
         return ReplayBuffer(
             self._resolved.replay,
             policy.observations.layout,
@@ -154,6 +174,10 @@ class OffPolicy(Algorithm):
             policy.observations.num_frames,
             self._state_layout(policy),
         )
+
+    @classmethod
+    def spaces(cls, config: Any) -> tuple[gym.Space, gym.Space] | None:
+        return data_spaces(config) if reads_data(config) else super().spaces(config)
 
     def _state_layout(self, policy: Policy) -> StateLayout | None:
         """Return the recurrent states that the buffer keeps: those before the sequences."""

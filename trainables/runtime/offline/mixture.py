@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -129,12 +129,12 @@ class Mixture:
         return sum(found) if all(found) else 0
 
     def sample_sequences(
-        self, batch_size: int, length: int, *, n_step: NStep = 1, gamma: float = 1.0
+        self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
     ) -> Batch:
         """Draw runs of consecutive rows; see `Experience`. The shares are of sequences."""
         counts = zip(self.parts.values(), self._counts(batch_size), strict=True)
         drawn = [
-            self._marked(number, part.sample_sequences(count, length, n_step=n_step, gamma=gamma))
+            self._marked(number, part.sample_sequences(count, length, n_step=n_step))
             for number, (part, count) in enumerate(counts)
             if count
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -150,7 +151,7 @@ class Draws(ABC):
         return self._rows.sequence_starts(length)[1] * self._rows.num_slots
 
     def sample_sequences(
-        self, batch_size: int, length: int, *, n_step: NStep = 1, gamma: float = 1.0
+        self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
     ) -> Batch:
         """Draw runs of consecutive rows, each of one slot.
 
@@ -165,10 +166,7 @@ class Draws(ABC):
                 was kept of.
             length: Rows L of each.
             n_step: Steps of each row's return, or `(lo, hi)`, see `sample`. Windows that run over
-                the end are the caller's business. "end", of data: there are further columns, the
-                `returns` to the episode's end and `discounts` of its last observation's value, both
-                `[L, B]`, and 0 in rows that are not valid.
-            gamma: Discount factor of returns to an episode's end.
+                the end are the caller's business.
 
         Returns:
             Columns `[L, B, ...]` on the CPU: ids, actions, rewards, terminated, truncated, valid,
@@ -191,30 +189,13 @@ class Draws(ABC):
         ids = run[:-1]
         columns = {name: rows.read(name, ids) for name in rows.columns}
         columns["is_last"] = rows.is_last(ids)
-        if n_step == "end":
-            columns |= self._returns(ids, columns["valid"], gamma)
-        else:
-            low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
-            fixed = np.full(ids.shape, high)
-            drawn_steps = fixed if low == high else self._rng.integers(low, high + 1, ids.shape)
-            columns["n_steps"] = drawn_steps
+        low, high = (n_step, n_step) if isinstance(n_step, int) else n_step
+        fixed = np.full(ids.shape, high)
+        columns["n_steps"] = fixed if low == high else self._rng.integers(low, high + 1, ids.shape)
         batch = as_tensors(columns | {"ids": ids}) | self._obs("obs", rows.observations(run))
         if rows.states is not None:
             batch |= tree_columns("state", as_tensors(rows.states.read(run[0])))
         return batch
-
-    def _returns(self, ids: np.ndarray, valid: np.ndarray, gamma: float) -> dict[str, np.ndarray]:
-        """Return what sequences have of returns to the end, `[L, B]` each."""
-        windows = self._to_end(ids[valid], gamma)
-        columns = {
-            "returns": np.zeros(ids.shape, np.float32),
-            "discounts": np.zeros(ids.shape, np.float32),
-            "n_steps": np.zeros(ids.shape, np.int64),
-        }
-        parts = (windows.rewards, windows.discounts, windows.n_steps)
-        for column, part in zip(columns.values(), parts, strict=True):
-            column[valid] = part
-        return columns
 
     def _draw(
         self, batch_size: int, num_batches: int, beta: float

@@ -66,15 +66,14 @@ class Experience(Protocol):
 
     @abstractmethod
     def sample_sequences(
-        self, batch_size: int, length: int, *, n_step: NStep = 1, gamma: float = 1.0
+        self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
     ) -> Batch:
         """Draw runs of consecutive rows, with the recurrent states before them.
 
         Args:
             batch_size: Sequences B.
             length: Rows L of each.
-            n_step: Steps of each row's return, see `sample`.
-            gamma: Discount factor of returns to an episode's end.
+            n_step: Steps of each row's return, or `(lo, hi)`, see `sample`.
 
         Returns:
             Columns `[L, B, ...]` on the CPU, obs `[L+1, B, ...]`, states `[B, ...]`.

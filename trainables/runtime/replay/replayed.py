@@ -153,8 +153,7 @@ class Replayed(Mapping[str, Experience]):
         config, resolved = self._config, self._resolved
         shape, store = resolved.sequences, self._stores[module_id]
         if shape is None:
-            size = config.total_train_batch_size
-            steps: Any = resolved.n_steps  # "end" only where algorithms learn from data alone
+            size, steps = config.total_train_batch_size, resolved.n_steps
             columns = store.sample(size, num_batches, gamma=config.gamma, n_step=steps, beta=beta)
             return Drawn(columns, [size] * num_batches)
         drawn = [self._sequences(store, shape) for _ in range(num_batches)]
