@@ -1,0 +1,166 @@
+"""Recorded experience in Minari's data sets, from their local files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.spaces import PLAIN, leaf_keys
+from trainables.runtime.offline.checks import Place, check_finite, fitted
+from trainables.runtime.offline.digests import digest_of
+from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
+from trainables.runtime.offline.file_set import FileSet
+from trainables.runtime.offline.formats.minari_sets import (
+    OURS,
+    PREFIX,
+    found_set,
+    metadata_of,
+    minari_package,
+)
+from trainables.runtime.offline.formats.minari_writer import LOGP, MinariWriter
+from trainables.runtime.offline.formats.stated_spaces import check_same_spaces, spaces_from_text
+from trainables.runtime.offline.read_options import ReadOptions
+from trainables.runtime.offline.recorded_actions import fitted_actions
+
+__all__ = ["MinariSource", "MinariWriter"]
+
+
+class MinariSource:
+    """A Minari data set; see `Source`. It is not downloaded, and its environment is not made.
+
+    Args:
+        name: Its id, or its folder.
+        options: How values are taken.
+
+    Raises:
+        ConfigError: without the extra `minari`.
+        DataError: if there is no such data set.
+    """
+
+    def __init__(self, name: str, options: ReadOptions | None = None):
+        self.name, self._options = f"{PREFIX}{name}", options or ReadOptions()
+        self._minari = minari_package()
+        self._folder = found_set(name)
+        self._metadata = metadata_of(self._folder, name)
+        inside = sorted(path for path in (self._folder / "data").rglob("*") if path.is_file())
+        self._all = FileSet(self.name, [str(path) for path in inside])
+        self._file = str(self._folder / "data")
+        self.files = [self._file]
+
+    def digest(self) -> str:
+        """Return a hexadecimal digest that changes with the contents, and with nothing else."""
+        return digest_of(self._all)
+
+    def spaces(self) -> DataSpaces | None:
+        """Return the spaces that the data set states; None if it states none."""
+        if OURS in self._metadata:  # in the order of the keys, which Minari does not keep
+            return spaces_from_text(str(self._metadata[OURS]), self.name)
+        texts = [self._metadata.get(f"{which}_space") for which in ("observation", "action")]
+        if None in texts:
+            return None
+        try:
+            parse = self._minari.serialization.deserialize_space
+            return DataSpaces(*(parse(text) for text in texts))
+        except (ValueError, KeyError, TypeError, AssertionError, NotImplementedError) as error:
+            raise DataError(
+                f"{self.name}: the spaces that it states are unreadable: {error!r}"
+            ) from None
+
+    def infer_spaces(self) -> DataSpaces:
+        """Raise: a data set that states no spaces names an environment, which is not made here."""
+        raise DataError(
+            f"{self.name}: it states no spaces, only the environment that it is of; give "
+            "observation_space and action_space in the settings, or the environment"
+        )
+
+    def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
+        """Yield what is recorded, one episode at a time, in bounded memory."""
+        stated = self.spaces()
+        if stated is None:
+            self.infer_spaces()
+        else:
+            check_same_spaces(self.name, stated, spaces, "the settings or the environment")
+        row = 0
+        for number, (data, notes) in enumerate(self._read()):
+            episode = self._episode(data, notes, number, row, spaces)
+            row += len(episode)
+            yield episode
+        if not row:
+            raise DataError(f"{self.name}: there are no rows in it; files: {self.files}")
+
+    def _read(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Yield episodes as Minari has them, and what is noted of each."""
+        number = 0
+        try:
+            data_set = self._minari.MinariDataset(self._file)
+            for number in data_set.episode_indices.tolist():
+                [data] = data_set.iterate_episodes([number])
+                [notes] = data_set.storage.get_episode_metadata([number])
+                yield data, notes
+        except (OSError, ValueError, KeyError, IndexError, TypeError, AssertionError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(f"{self.name}, episode {number}: it is unreadable: {reason}") from None
+
+    def _episode(
+        self, data: Any, notes: dict[str, Any], number: int, row: int, spaces: DataSpaces
+    ) -> Episode:
+        at = Place(f"{self.name}, episode {number}", 0)
+        rewards = np.asarray(data.rewards)
+        check_finite(rewards, at.of("rewards"))
+        length = len(rewards)
+        flags = {name: np.asarray(getattr(data, name)) for name in ("terminations", "truncations")}
+        for name, values in flags.items():
+            early = np.flatnonzero(values[: max(length - 1, 0)])
+            if values.shape != (length,) or len(early):
+                raise at.of(name).error(
+                    "the episode goes on after it has ended"
+                    if len(early)
+                    else f"it has shape {values.shape}, the rewards {rewards.shape}",
+                    int(early[0]) if len(early) else 0,
+                )
+        logp = (data.infos or {}).get(LOGP)
+        return Episode(
+            obs=_rows(data.observations, spaces.obs_layout, length + 1, at.of("observations")),
+            actions=_rows(
+                data.actions, spaces.action_layout, length, at.of("actions"), self._options
+            ),
+            rewards=rewards.astype(np.float32, copy=False),
+            terminated=bool(length and flags["terminations"][-1]),
+            truncated=bool(length and flags["truncations"][-1]),
+            logp=None if logp is None else np.asarray(logp, np.float32).ravel()[:length],
+            episode_id=str(notes.get("episode_id", number)),
+            first_step=int(notes.get("first_step", 0)),
+            file=self._file,
+            row=row,
+        )
+
+
+def _rows(
+    tree: Any,
+    layout: ObservationLayout,
+    length: int,
+    at: Place,
+    options: ReadOptions | None = None,
+) -> np.ndarray:
+    """Return a tree of arrays, of actions if there are options, as rows `[length, *shape]`."""
+    rows = layout.empty((length,))
+    for path, keys in leaf_keys(layout.space).items():
+        leaf, place = tree, at if path == PLAIN else at.of(f"{at.column}/{path}")
+        try:
+            for key in keys:
+                leaf = leaf[key]
+        except (KeyError, IndexError, TypeError):
+            raise place.error(f"there is no part {path!r}, which {layout.space} needs") from None
+        values = np.asarray(leaf)
+        if len(values) != length:
+            raise place.error(f"it has {len(values)} rows, not {length}", min(len(values), length))
+        space = layout.leaf_spaces[path]
+        if options is None:
+            values = fitted(values, space, place)
+        else:
+            values = fitted_actions(values, space, place, options)
+        (rows if layout.is_plain else rows[path])[...] = values
+    return rows
