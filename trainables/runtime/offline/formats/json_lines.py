@@ -41,7 +41,7 @@ class JsonLinesSource:
     """
 
     def __init__(self, files: FileSet, options: ReadOptions | None = None):
-        self._files, self._options = files, options or ReadOptions()
+        self._files, self.options = files, options or ReadOptions()
         self.name, self.files = files.name, list(files.files)
 
     def digest(self) -> str:
@@ -68,7 +68,7 @@ class JsonLinesSource:
         joiner, has_ids = EpisodeJoiner(), False
         last: Place | None = None
         for name, lines in self._opened():
-            reader, row, has_steps = LineReader(name, spaces, self._options), 0, False
+            reader, row, has_steps = LineReader(name, spaces, self.options), 0, False
             for line in lines:
                 yield from joiner.add(reader.read(line, row))
                 row += line.num_rows

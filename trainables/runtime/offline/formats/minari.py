@@ -41,7 +41,7 @@ class MinariSource:
     """
 
     def __init__(self, name: str, options: ReadOptions | None = None):
-        self.name, self._options = f"{PREFIX}{name}", options or ReadOptions()
+        self.name, self.options = f"{PREFIX}{name}", options or ReadOptions()
         self._minari = minari_package()
         self._folder = found_set(name)
         self._metadata = metadata_of(self._folder, name)
@@ -125,7 +125,7 @@ class MinariSource:
         return Episode(
             obs=_rows(data.observations, spaces.obs_layout, length + 1, at.of("observations")),
             actions=_rows(
-                data.actions, spaces.action_layout, length, at.of("actions"), self._options
+                data.actions, spaces.action_layout, length, at.of("actions"), self.options
             ),
             rewards=rewards.astype(np.float32, copy=False),
             terminated=bool(length and flags["terminations"][-1]),
