@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.evaluation.policy_sources import PolicySource, find_policy
+from experiments.commands.evaluation.played_policy import played_policy
+from experiments.commands.evaluation.policy_sources import PolicySource
 from experiments.errors import ExperimentError
 from trainables.runtime.evaluation.watch import Outcome, Watch
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from experiments.commands.evaluation.summary import Summary
     from trainables.core.policy.actable import Actable
     from trainables.runtime.evaluation.watch import EpisodeRecord
-
-NUM_ENVS = 8
-"""Slots that are stepped together, as in the evaluations of an algorithm."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +124,8 @@ def evaluate_folder(
             unknown, does not fit or cannot be filmed.
         KeyboardInterrupt: Ctrl-C came before an episode had ended.
     """
-    from trainables.core.trust import refuse
     from trainables.runtime.envs.make import is_filmed_apart
     from trainables.runtime.envs.video import check_encoder
-    from trainables.runtime.evaluation.needed_trust import stored_doubts
     from trainables.runtime.evaluation.play import evaluate_policy
     from trainables.runtime.evaluation.watch import EpisodeLog
 
@@ -137,16 +133,13 @@ def evaluate_folder(
         check_encoder("--video")
         # Frames are drawn in memory: no display is to be looked for.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    source = find_policy(folder)
-    if env is None:  # networks and environment in one error
-        refuse(stored_doubts(source.folder), trust, str(source.folder))
-    policy = source.load(trust)
+    played = played_policy(folder, env, env_config, trust)
+    policy, source, environment = played.policy, played.source, played.environment
+    assert source is not None
+    env_config, as_trained = played.env_config, played.as_trained
     trained_by = policy.metadata.get("algorithm")
     if algo is not None and algo not in _names(policy):
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
-    environment, env_config, as_trained = _environment(
-        policy, source.folder, env, env_config, trust
-    )
     explore = as_trained["explore"] if explore is None else explore
     num_envs = num_envs or as_trained["num_envs_per_env_runner"]
     log = EpisodeLog()
@@ -172,7 +165,7 @@ def evaluate_folder(
             left_out = writer.left_out
         if progress is not None:
             watches.append(stack.enter_context(shown_progress(episodes, progress)))
-        stopped = stack.enter_context(_stopped_by_ctrl_c())
+        stopped = stack.enter_context(stopped_by_ctrl_c())
         start = time.perf_counter()
         evaluate_policy(
             policy,
@@ -214,45 +207,6 @@ def _names(policy: Actable) -> set[Any]:
     return {policy.metadata.get("algorithm"), own, own.partition(":")[2]}
 
 
-def _environment(
-    policy: Actable,
-    folder: Path,
-    env: str | None,
-    env_config: dict[str, Any] | None,
-    trust: Collection[str],
-) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
-    """Return the environment, what it is made with, and what the training's evaluations did."""
-    from trainables.core.config.config import AlgorithmConfig
-    from trainables.core.trust import refuse
-    from trainables.runtime.evaluation.needed_trust import (
-        TRAINABLE,
-        playing_doubts,
-        register_environment,
-    )
-
-    as_trained: dict[str, Any] = policy.metadata.get("evaluation") or policy.metadata
-    known = as_trained.get("env")
-    environment = env if env is not None else known
-    if not environment:
-        raise ExperimentError(f"{folder} does not say on which environment: name it with --env")
-    slots = as_trained.get("num_envs")
-    told: dict[str, Any] = {
-        "env": environment,
-        "env_config": (as_trained.get("env_config") or {}) if environment == known else {},
-        "explore": as_trained.get("explore", False),
-        "num_envs_per_env_runner": NUM_ENVS if slots is None else slots,
-    }
-    told = AlgorithmConfig.check(told)
-    metadata = policy.metadata
-    if env is not None:  # who names an environment vouches for it
-        metadata = metadata if metadata.get(TRAINABLE) in trust else {}
-        trust = [*trust, environment]
-    refuse(playing_doubts(told, metadata), trust, str(folder))
-    register_environment(environment, metadata)
-    env_config = {**told["env_config"], **(env_config or {})}
-    return str(environment), env_config or None, told
-
-
 def _notes(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> list[str]:
     notes = []
     if ended < asked:
@@ -275,7 +229,7 @@ def _notes(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> l
 
 
 @contextmanager
-def _stopped_by_ctrl_c() -> Iterator[Callable[[], bool]]:
+def stopped_by_ctrl_c() -> Iterator[Callable[[], bool]]:
     """Whether Ctrl-C was pressed; the second one interrupts as usual."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -253,6 +253,7 @@ def play_episodes(
                     lengths,
                     counts,
                     slots_of,
+                    obs,
                     lambda: _policy_outputs(actors, slots_of),
                 )
             )

@@ -24,6 +24,7 @@ class PlayedStep:
         lengths: Steps of the slots' episodes with this one, `[N]`.
         counts: Slots whose step is one of an episode that counts, `[N]`.
         slots_of: The slots in which each policy acted, `[M]` by module id.
+        next_obs: What the actions led to, batched; the environment may write over it later.
         policy_outputs: Computes what policies thought of it, in all slots what all of them give,
             see `SlotActor.policy_outputs`.
     """
@@ -36,6 +37,7 @@ class PlayedStep:
     lengths: np.ndarray
     counts: np.ndarray
     slots_of: SlotsOf
+    next_obs: Any
     policy_outputs: Callable[[], dict[str, np.ndarray]]
 
 

@@ -1,0 +1,1 @@
+"""Playing episodes that become recorded experience."""
