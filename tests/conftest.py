@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A process keeps what it was first told of tokens, and the tests have clusters of several kinds.
 os.environ["RAY_AUTH_MODE"] = "disabled"
+# Converted data lie in a folder of the session, which goes away with it.
+_data_cache = tempfile.TemporaryDirectory(prefix="tunescape-data-cache-")
+os.environ["TUNESCAPE_DATA_CACHE"] = _data_cache.name
 # A run in the background or under nohup passes ignored signals on to the sweeps that it starts.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -9,6 +9,7 @@ import cloning
 import ray
 import torch
 from placed import AsksForFakeGPUs
+from recorded_data import recorded
 
 from trainables import PPO
 from trainables.core.data.batch import Rollout
@@ -33,6 +34,11 @@ _REPLAY: dict[str, Any] = {
     "min_sample_timesteps_per_iteration": 256,
     "n_step": [1, 3],
     "model": {"fcnet_hiddens": [32, 32]},
+}
+_FROM_DATA: dict[str, Any] = {
+    "train_batch_size_per_learner": 64,
+    "dataset_num_iters_per_learner": 5,
+    "model": {"fcnet_hiddens": [16]},
 }
 # Beside these, what shows more of an algorithm; none need have an entry.
 _OWN: dict[str, dict[str, Any]] = {
@@ -63,6 +69,8 @@ DISCRETE = {
 def small(name: str) -> dict[str, Any]:
     """The settings that make an iteration of an algorithm short."""
     config_class = get_algorithm(name).config_class
+    if needs_data(name):
+        return {**_FROM_DATA, **_OWN.get(name, {})}
     if not samples(name):
         return dict(cloning.SMALL)
     shared = _REPLAY if learns_from_replay(name) else _ON_POLICY
@@ -71,7 +79,15 @@ def small(name: str) -> dict[str, Any]:
 
 
 def learns_from_replay(name: str) -> bool:
-    return "replay_buffer_config" in get_algorithm(name).config_class.settings()
+    config_class = get_algorithm(name).config_class
+    fills = "replay_buffer_config" not in config_class.without
+    return fills and "replay_buffer_config" in config_class.settings()
+
+
+def needs_data(name: str) -> bool:
+    """Whether it learns from recorded data, and from nothing else."""
+    learns: bool = get_algorithm(name).config_class.learns_from_data
+    return learns and not samples(name)
 
 
 def samples(name: str) -> bool:
@@ -168,7 +184,15 @@ CLOCKS = {
 
 
 def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
-    return {"env": suited(name, env), "seed": 3, **small(name), **more}
+    world = suited(name, env)
+    data = {"input_": recorded(world)} if needs_data(name) else {}
+    return {"env": world, "seed": 3, **data, **small(name), **more}
+
+
+def trusted(name: str, env: Any = "CartPole-v1") -> list[str]:
+    """What must be trusted in a checkpoint of `settings_of`: worlds of ours, and data."""
+    worlds = [world for world in (env, suited(name, env)) if ":" in str(world)]
+    return [*worlds, *([recorded(suited(name, env))] if needs_data(name) else [])]
 
 
 def without_clocks(result: dict[str, Any]) -> dict[str, Any]:

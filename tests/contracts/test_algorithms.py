@@ -18,13 +18,13 @@ import torch
 from cloning import cloning_is_known
 from fakes import discrete_pendulum
 from small_runs import (
-    DISCRETE,
     compares_actions,
     learns_from_episodes,
     learns_from_replay,
     samples,
     settings_of,
     suited,
+    trusted,
     without_clocks,
 )
 
@@ -164,7 +164,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(name: str, env: str, tmp_pat
         whole.save(str(tmp_path / "a"))
         uninterrupted = [without_clocks(whole.train()) for _ in range(2)]
         final = whole.get_weights()["default_policy"]
-    with Algorithm.from_checkpoint(tmp_path / "a", trust=[WALK, *DISCRETE.values()]) as resumed:
+    with Algorithm.from_checkpoint(tmp_path / "a", trust=trusted(name, env)) as resumed:
         results = [without_clocks(resumed.train()) for _ in range(2)]
         assert resumed.training_iteration == 3
         weights = resumed.get_weights()["default_policy"]
@@ -245,7 +245,7 @@ def test_get_and_set_state_without_files(name: str) -> None:
         expected = [without_clocks(algo.train()) for _ in range(2)]
         algo.set_state(state)
         assert [without_clocks(algo.train()) for _ in range(2)] == expected
-        with get_algorithm(name).from_state(state) as copy:
+        with get_algorithm(name).from_state(state, trusted(name)) as copy:
             results = [without_clocks(copy.train()) for _ in range(2)]
     for result in (*expected, *results):
         result.pop("config")
@@ -287,7 +287,7 @@ def test_evaluations_before_and_after_a_resume_are_the_same(name: str, tmp_path:
         algo.train()
         algo.save(str(tmp_path / "c"))
         before = algo.evaluate()
-    with Algorithm.from_checkpoint(tmp_path / "c") as resumed:
+    with Algorithm.from_checkpoint(tmp_path / "c", trust=trusted(name)) as resumed:
         assert resumed.evaluate() == before
 
 
