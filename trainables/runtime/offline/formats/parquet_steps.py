@@ -39,7 +39,8 @@ class ParquetSteps:
     def __init__(self, opened: Any, name: str):
         self.name = name
         try:
-            self._file = pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES)
+            # Without pre_buffer: it would hold the bytes of all row groups read so far.
+            self._file = pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{name}: it is no whole Parquet file: {error}") from None
         self.schema = self._file.schema_arrow
