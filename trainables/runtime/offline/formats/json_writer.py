@@ -118,12 +118,19 @@ class JsonLinesWriter:
         if rows.logp is not None:
             columns["action_logp"] = rows.logp
         return {"type": "SampleBatch"} | {
-            name: pack(value) if name in self._packed else _plain(value)
+            name: pack(_named(value)) if name in self._packed else _plain(value)
             for name, value in columns.items()
         }
 
     def _tree(self, space: gym.Space, layout: ObservationLayout, rows: np.ndarray) -> Any:
         return tree_of_leaves(space, layout.leaves(rows))
+
+
+def _named(value: Any) -> Any:
+    """Return a tree of columns with texts for keys, which JSON has, too."""
+    if isinstance(value, dict):
+        return {str(key): _named(part) for key, part in value.items()}
+    return [_named(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _plain(value: Any) -> Any:
