@@ -140,7 +140,7 @@ def test_anything_but_arrays_of_numbers_is_refused(thing: Any, problem: str) -> 
 def test_nothing_is_imported_by_a_name_in_the_data() -> None:
     """Names that an import would be tried for, were they looked up."""
     data = b"\x80\x02cthis_module_is_nowhere\nthing\n."
-    with pytest.raises(PackedColumnError, match="calls for 'this_module_is_nowhere.thing'"):
+    with pytest.raises(PackedColumnError, match=r"calls for 'this_module_is_nowhere\.thing'"):
         unpack(framed(data))
     data = b"\x80\x04\x8c\x04this\x8c\x01s\x93."  # this: a module that prints when imported
     with pytest.raises(PackedColumnError, match=r"calls for 'this\.s'"):
