@@ -328,12 +328,12 @@ def test_bounds_of_continuous_actions_are_not_told(tmp_path: Path) -> None:
 
 def test_many_lines_are_read_in_bounded_memory(tmp_path: Path) -> None:
     with (tmp_path / "a.json").open("w") as file:
-        for number in range(120):
-            file.write(json.dumps(batch(1000, eps_id=[number] * 1000)) + "\n")
+        for number in range(100):
+            file.write(json.dumps(batch(200, eps_id=[number] * 200)) + "\n")
     size = (tmp_path / "a.json").stat().st_size
     tracemalloc.start()
     rows = sum(len(episode) for episode in find_source(tmp_path).episodes(CARTPOLE))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert rows == 120_000
-    assert peak < 16 * 2**20 and size > 10 * 2**20, (peak, size)
+    assert rows == 20_000
+    assert peak < size / 2  # as Python's own numbers the file would take ten times its size
