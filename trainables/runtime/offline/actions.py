@@ -16,6 +16,9 @@ class StoredActions:
 
     Args:
         policy: Whose distribution they are for.
+
+    Attributes:
+        are_recorded: Whether they are the same: choices that are counted from 0.
     """
 
     def __init__(self, policy: Policy):
@@ -23,14 +26,13 @@ class StoredActions:
         self._layout = ObservationLayout(policy.action_space)
         self._shape = policy.distribution.action_shape
         self._dtype = torch.empty(0, dtype=policy.distribution.action_dtype).numpy().dtype
-        # Choices that are counted from 0 are stored as they are.
-        self._same = (
+        self.are_recorded = (
             isinstance(policy.action_space, gym.spaces.Discrete) and policy.action_space.start == 0
         )
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """Return rows of the action layout, `[..., *shape]`, as stored actions `[..., *shape]`."""
-        if self._same:
+        if self.are_recorded:
             return rows.astype(self._dtype, copy=False)
         leading = rows.shape[: rows.ndim - len(self._layout.shape)]
         leaves = self._layout.leaves(rows.reshape(-1, *self._layout.shape))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -38,7 +40,7 @@ class DataRows(Rows):
         self.num_slots, self.num_frames = 1, policy.observations.num_frames
         self.num_rows = self.num_positions = self.filled = data.num_rows
         self.num_steps = data.num_steps
-        self._actions, self._bound = StoredActions(policy), reward_bound
+        self._stored, self._bound = StoredActions(policy), reward_bound
         self.obs = DataObservations(data, policy, self._actions)
         self.states = ZeroStates(policy) if policy.is_recurrent else None
         self._valid = data.columns["valid"]
@@ -47,10 +49,20 @@ class DataRows(Rows):
         self._steps_before = data.steps_before
 
     def read(self, name: str, rows: np.ndarray) -> np.ndarray:
-        values = super().read(name, rows)
         if name == "actions":
-            return self._actions(values)
+            return self._actions(rows)
+        values = super().read(name, rows)
         return bounded(values, self._bound) if name == "rewards" else values
+
+    def _actions(self, rows: np.ndarray) -> np.ndarray:
+        """Return stored actions of rows `[...]`; zeros where nobody acted, as a buffer has them."""
+        recorded, valid = self.columns["actions"].take(rows, axis=0), self._valid.take(rows)
+        if self._stored.are_recorded or valid.all():
+            return self._stored(recorded)
+        known = self._stored(recorded[valid])
+        stored = np.zeros((*rows.shape, *known.shape[1:]), known.dtype)
+        stored[valid] = known
+        return stored
 
     def numbered(self, numbers: np.ndarray) -> np.ndarray:
         """Return those of the valid rows, in their order, that have these numbers `[M]`."""
@@ -61,7 +73,7 @@ class DataRows(Rows):
 class DataObservations:
     """Observations of a data set as a policy stores them, with what it stores beside them."""
 
-    def __init__(self, data: DataSet, policy: Policy, actions: StoredActions):
+    def __init__(self, data: DataSet, policy: Policy, actions: Callable[[np.ndarray], np.ndarray]):
         observations = policy.observations
         self._rows, self._layout = data.columns["obs"], observations.layout
         self._recorded: ObservationLayout = data.spaces.obs_layout
@@ -91,7 +103,7 @@ class DataObservations:
         """Return the action and reward that led to rows `[M]`; zeros where an episode begins."""
         before = np.maximum(ids - 1, 0)
         columns = self._columns
-        stored = torch.from_numpy(self._actions(columns["actions"].take(before, axis=0)))
+        stored = torch.from_numpy(self._actions(before))
         rewards, is_first = columns["rewards"].take(before), columns["is_first"].take(ids)
         return self._observations.extras(stored, rewards, is_first) or {}
 
