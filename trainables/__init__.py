@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from trainables.ppo import PPO, PPOConfig
     from trainables.runtime.callbacks.callbacks import Callbacks, DefaultCallbacks
     from trainables.runtime.callbacks.memory_tracking import MemoryTrackingCallbacks
+    from trainables.runtime.offline.io_context import IOContext
+    from trainables.runtime.offline.readers import InputReader, register_input
     from trainables.sac import SAC, SACConfig
 
 

@@ -159,7 +159,7 @@ class OffPolicy(Algorithm):
                 f"input_ = {self.config.input_!r} is not possible with several modules that learn "
                 f"({', '.join(self.trained_policies)}): recorded rows do not say whose they are"
             )
-        return make_offline_experience(self.config, policy, seed, make_buffer)
+        return make_offline_experience(self.config, policy, seed, make_buffer, self.logdir)
 
     def _make_buffer(
         self, module_id: str, policy: Policy, seed: np.random.SeedSequence

@@ -16,8 +16,12 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.offline.data_set import load_data_set
 from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.inputs import find_source
+from trainables.runtime.offline.io_context import IOContext
 from trainables.runtime.offline.mixture import Mixture
 from trainables.runtime.offline.offline_data import OfflineData
+from trainables.runtime.offline.read_options import ReadOptions
+from trainables.runtime.offline.reader_experience import ReaderExperience
+from trainables.runtime.offline.readers import input_creator, make_reader, reader_name
 from trainables.runtime.offline.source import Source
 from trainables.runtime.replay.experience import Experience, GrowingExperience
 
@@ -37,7 +41,7 @@ def data_spaces(config: OffPolicyConfig) -> DataSpaces | None:
     """
     found: dict[str, DataSpaces] = {}
     for item in config.input_shares:
-        if item == SAMPLER or callable(item):
+        if item == SAMPLER or input_creator(item) is not None:
             continue
         source = _source(config, item)
         stated = source.spaces()
@@ -61,6 +65,7 @@ def make_offline_experience(
     policy: Policy,
     seed: np.random.SeedSequence,
     make_buffer: MakeBuffer,
+    log_dir: str = "",
 ) -> Experience:
     """Return what `input_` says that a policy learns from: data, or a mixture.
 
@@ -69,6 +74,7 @@ def make_offline_experience(
         policy: Who learns.
         seed: The seed of the draws.
         make_buffer: Returns a replay buffer for what is sampled, if that is a part of it.
+        log_dir: The trial's folder, which readers of one's own are told.
 
     Raises:
         ConfigError: for data that the policy cannot learn from, or settings that do not go with it.
@@ -77,7 +83,9 @@ def make_offline_experience(
     shares = {_name(item): share for item, share in config.input_shares.items()}
     seeds = seed.spawn(len(shares)) if len(shares) > 1 else [seed]
     parts = {
-        _name(item): make_buffer(own) if item == SAMPLER else _data(config, policy, item, own)
+        _name(item): make_buffer(own)
+        if item == SAMPLER
+        else _data(config, policy, item, own, log_dir)
         for item, own in zip(config.input_shares, seeds, strict=True)
     }
     if len(parts) == 1:
@@ -86,24 +94,44 @@ def make_offline_experience(
 
 
 def _data(
-    config: OffPolicyConfig, policy: Policy, item: InputKey, seed: np.random.SeedSequence
+    config: OffPolicyConfig,
+    policy: Policy,
+    item: InputKey,
+    seed: np.random.SeedSequence,
+    log_dir: str,
 ) -> Experience:
-    if callable(item):
-        raise ConfigError(f"input_ = {item!r}: readers of one's own are not here yet")
+    bound = config.resolve().reward_bound
+    if input_creator(item) is not None:
+        return ReaderExperience(
+            make_reader(item, IOContext(log_dir, config)),
+            reader_name(item),
+            policy,
+            seed,
+            num_batches=config.shuffle_buffer_size,
+            reward_bound=bound,
+            options=ReadOptions(
+                clip_actions=bool(config.input_config.get("clip_actions", False)),
+                actions_normalized=config.actions_in_input_normalized,
+            ),
+        )
     spaces = DataSpaces(policy.observation_space, policy.action_space)
     data = load_data_set(_source(config, item), spaces)
     logger.info("learning from %s: %d steps, digest %s", data.name, data.num_steps, data.digest)
-    return OfflineData(data, policy, seed, config.resolve().reward_bound)
+    return OfflineData(data, policy, seed, bound)
 
 
 def _source(config: OffPolicyConfig, item: Any) -> Source:
+    has_reader = any(input_creator(other) is not None for other in config.input_shares)
     return find_source(
-        item, config.input_config, actions_normalized=config.actions_in_input_normalized
+        item,
+        config.input_config,
+        actions_normalized=config.actions_in_input_normalized,
+        other_keys=has_reader,
     )
 
 
 def _name(item: InputKey) -> str:
-    return item if isinstance(item, str) else repr(item)
+    return item if isinstance(item, str) else reader_name(item)
 
 
 def _check(config: OffPolicyConfig) -> None:

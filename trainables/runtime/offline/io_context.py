@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from trainables.core.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class IOContext:
@@ -34,3 +36,14 @@ class IOContext:
         """The setting of that name."""
         found: dict[str, Any] = self.config.output_config
         return found
+
+    def default_sampler_input(self) -> Any:
+        """Raise: a reader does not step the environment.
+
+        Raises:
+            ConfigError: with what to write instead.
+        """
+        raise ConfigError(
+            "default_sampler_input(): a reader cannot sample; for data and fresh samples give "
+            "shares, e.g. input_={'sampler': 0.5, 'my_reader': 0.5}"
+        )
