@@ -1,0 +1,247 @@
+"""Minari's data sets: read from their local files, written for Minari to load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from episode_files import assert_same, assert_same_rows, read, with_logp, written
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from offline_fakes import CARTPOLE, random_episodes
+from space_strategies import ACTION_LEAVES, nested_spaces
+
+from trainables.core.errors import ConfigError
+from trainables.runtime.offline.data_set import load_data_set
+from trainables.runtime.offline.episode import DataError, DataSpaces
+from trainables.runtime.offline.inputs import find_source
+from trainables.runtime.offline.writers import make_writer
+
+minari = pytest.importorskip("minari")
+pytest.importorskip("h5py")
+
+PENDULUM = DataSpaces(
+    gym.make("Pendulum-v1").observation_space, gym.make("Pendulum-v1").action_space
+)
+ID = "cartpole/some_play-v0"
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of all data sets."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "sets"))
+    return tmp_path / "sets"
+
+
+def record(spaces: DataSpaces = CARTPOLE, lengths: Any = (3, 10, 1), **options: Any) -> Any:
+    """Episodes that have been written as a data set."""
+    episodes = with_logp(random_episodes(spaces, lengths))
+    written(f"minari:{ID}", episodes, spaces, format="minari", **options)
+    return episodes
+
+
+def test_minari_loads_what_we_write() -> None:
+    episodes = record(env_id="CartPole-v1")
+    data_set = minari.load_dataset(ID)
+    assert data_set.id == ID and data_set.total_episodes == 3 and data_set.total_steps == 14
+    assert data_set.observation_space == CARTPOLE.observation
+    assert data_set.env_spec.id == "CartPole-v1"
+    for found, expected in zip(data_set.iterate_episodes(), episodes, strict=True):
+        assert np.array_equal(found.observations, expected.obs)
+        assert np.array_equal(found.actions, expected.actions)
+        assert np.array_equal(found.rewards, expected.rewards)
+        assert [*found.terminations] == [False] * (len(expected) - 1) + [expected.terminated]
+        assert [*found.truncations] == [False] * (len(expected) - 1) + [expected.truncated]
+
+
+def test_what_we_write_comes_back_to_the_bit(root: Path) -> None:
+    episodes = record(lengths=[3, 10, 1, 25, 4, 7])
+    source = find_source(f"minari:{ID}")
+    assert source.spaces() == CARTPOLE
+    assert_same(list(source.episodes(CARTPOLE)), episodes, CARTPOLE)
+    assert_same(read(root / ID, format="minari"), episodes, CARTPOLE)  # by its folder
+    assert load_data_set(source).num_steps == 50
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    observation=nested_spaces(2),
+    action=nested_spaces(1, ACTION_LEAVES),
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    seed=st.integers(0, 2**16),
+)
+def test_random_spaces_come_back_to_the_bit(
+    tmp_path_factory: pytest.TempPathFactory,
+    observation: gym.Space,
+    action: gym.Space,
+    lengths: list[int],
+    seed: int,
+) -> None:
+    spaces = DataSpaces(observation, action)
+    episodes = with_logp(random_episodes(spaces, lengths, seed), seed)
+    folder = tmp_path_factory.mktemp("data") / "set"
+    try:
+        written(folder, episodes, spaces, format="minari")
+    except ConfigError as error:
+        assert "format 'minari' does not hold the key" in str(error)
+        return
+    source = find_source(folder, {"format": "minari"})
+    assert source.spaces() == spaces
+    assert_same(list(source.episodes(spaces)), episodes, spaces)
+
+
+def test_a_data_set_that_minari_made_itself_is_read() -> None:
+    """Without our notes: spaces as Minari states them, episodes by their numbers."""
+    episodes = random_episodes(PENDULUM, [5, 3], ends=["truncated"])
+    buffers = [
+        minari.data_collector.EpisodeBuffer(
+            observations=episode.obs,
+            actions=episode.actions,
+            rewards=episode.rewards.astype(np.float64),
+            terminations=np.zeros(len(episode), bool),
+            truncations=np.arange(len(episode)) == len(episode) - 1,
+        )
+        for episode in episodes
+    ]
+    with pytest.warns(UserWarning):
+        minari.create_dataset_from_buffers(ID, buffers, env="Pendulum-v1")
+    source = find_source(f"minari:{ID}")
+    assert source.spaces() == PENDULUM
+    found = list(source.episodes(PENDULUM))
+    assert [episode.episode_id for episode in found] == ["0", "1"]
+    assert [episode.row for episode in found] == [0, 5]
+    for one, other in zip(found, episodes, strict=True):
+        assert_same_rows(one, other, PENDULUM)
+        assert one.truncated and not one.terminated
+
+
+def test_images_that_jpeg_does_not_hold_are_refused(tmp_path: Path) -> None:
+    frames = DataSpaces(gym.spaces.Box(0, 255, (64, 64, 4), np.uint8), gym.spaces.Discrete(2))
+    with pytest.raises(ConfigError, match="Minari stores images as JPEG, of shape"):
+        make_writer(tmp_path / "x", frames, format="minari")
+
+
+def test_images_come_back_altered_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    frames = DataSpaces(gym.spaces.Box(0, 255, (64, 64, 3), np.uint8), gym.spaces.Discrete(2))
+    record(frames, [3])
+    assert "Minari stores images as JPEG" in caplog.text
+    [episode] = read(f"minari:{ID}")
+    assert episode.obs.shape == (4, 64, 64, 3) and episode.obs.dtype == np.uint8
+
+
+def test_a_writer_that_is_not_closed_leaves_no_data_set(root: Path) -> None:
+    writer = make_writer(f"minari:{ID}", CARTPOLE, format="minari")
+    for episode in random_episodes(CARTPOLE, [2000] * 3):
+        writer.write(episode)
+    assert not (root / ID).exists()
+    with pytest.raises(DataError, match="there is no such data set"):
+        find_source(f"minari:{ID}")
+    writer.close()
+    assert sum(map(len, read(f"minari:{ID}"))) == 6000
+    assert [path.name for path in (root / ID).parent.iterdir()] == [Path(ID).name]
+
+
+def test_a_data_set_is_not_written_over() -> None:
+    record()
+    with pytest.raises(DataError, match="there is something already"):
+        record()
+
+
+@pytest.mark.parametrize("name", ["no version", "x", "a.b-v0", "-v"])
+def test_an_id_that_minari_would_not_find_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="is no id of a Minari data set"):
+        make_writer(f"minari:{name}", CARTPOLE, format="minari")
+
+
+def test_any_other_folder_may_have_any_name(tmp_path: Path) -> None:
+    folder = written(tmp_path / "my data", record(), CARTPOLE, format="minari")
+    assert minari.MinariDataset(folder / "data").id == "my_data-v0"
+
+
+def test_rows_per_file_are_refused() -> None:
+    with pytest.raises(ConfigError, match="max_rows_per_file=5 is not allowed"):
+        record(max_rows_per_file=5)
+
+
+# ---------------------------------------------------------------------------- what is wrong
+
+
+def test_an_unknown_data_set_names_the_command_that_gets_it() -> None:
+    record()
+    with pytest.raises(DataError, match=r"get it by `minari download D4RL/pen/human-v2`"):
+        find_source("minari:D4RL/pen/human-v2")
+    with pytest.raises(DataError, match=rf"did you mean '{ID}'"):
+        find_source("minari:cartpole/same_play-v0")
+
+
+def test_an_environment_of_a_stranger_is_not_made(root: Path) -> None:
+    """Minari would make it to learn the spaces, and its description may name any code."""
+    record(env_id="CartPole-v1")
+    path = root / ID / "data" / "metadata.json"
+    metadata = json.loads(path.read_text())
+    for key in ("observation_space", "action_space", "tunescape"):
+        del metadata[key]
+    metadata["env_spec"] = metadata["env_spec"].replace(
+        "gymnasium.envs.classic_control.cartpole:CartPoleEnv", "this:d"
+    )
+    assert "this:d" in metadata["env_spec"]
+    path.write_text(json.dumps(metadata))
+    source = find_source(f"minari:{ID}")
+    assert source.spaces() is None
+    for ask in (source.infer_spaces, lambda: [*source.episodes(CARTPOLE)]):
+        with pytest.raises(DataError, match="it states no spaces, only the environment"):
+            ask()
+
+
+def test_damaged_files_are_one_error(root: Path) -> None:
+    record()
+    folder = root / ID / "data"
+    good = (folder / "main_data.hdf5").read_bytes()
+    for bad in (b"", good[:500], b"\0" * len(good)):
+        (folder / "main_data.hdf5").write_bytes(bad)
+        with pytest.raises(DataError, match=rf"minari:{ID}, episode 0: it is unreadable"):
+            read(f"minari:{ID}")
+    (folder / "metadata.json").write_text("{")
+    with pytest.raises(DataError, match=r"metadata\.json is unreadable"):
+        find_source(f"minari:{ID}")
+    shutil.rmtree(folder)
+    with pytest.raises(DataError, match="there is no such data set"):
+        find_source(f"minari:{ID}")
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value", "problem"),
+    [
+        ("observations", 2, np.nan, "row 2, column 'observations': .*nan.* is not finite"),
+        ("actions", 1, 5, r"row 1, column 'actions': 5 is not in Discrete\(2\)"),
+        ("rewards", 0, np.inf, "row 0, column 'rewards': inf is not finite"),
+        ("terminations", 1, True, "row 1, column 'terminations': the episode goes on after"),
+    ],
+)
+def test_bad_values_are_named(root: Path, column: str, row: int, value: Any, problem: str) -> None:
+    import h5py
+
+    record(lengths=[4, 4])
+    with h5py.File(root / ID / "data" / "main_data.hdf5", "r+") as file:
+        file[f"episode_1/{column}"][row] = value
+    with pytest.raises(DataError, match=f"minari:{ID}, episode 1, {problem}"):
+        read(f"minari:{ID}")
+
+
+def test_other_spaces_are_refused() -> None:
+    record()
+    with pytest.raises(DataError, match=r"column 'obs': it states Box.* comes from the settings"):
+        read(f"minari:{ID}", PENDULUM)
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "minari", None)
+    with pytest.raises(ConfigError, match=r"pip install 'tunescape\[minari\]'"):
+        find_source(f"minari:{ID}")
