@@ -10,6 +10,7 @@ from trainables.core.config.input_shares import (
     SAMPLER,
     InputKey,
     candidates,
+    is_code_name,
     may_be_reader,
     parse_input,
     plain_paths,
@@ -32,12 +33,8 @@ COMPRESSIBLE = (
     "action_logp",
 )
 _OF_DATA = ("input_config", "actions_in_input_normalized", "shuffle_buffer_size")
-_OF_OUTPUT = (
-    "output_config",
-    "output_compress_columns",
-    "output_max_file_size",
-    "output_max_rows_per_file",
-)
+_OF_FILES = ("output_compress_columns", "output_max_file_size", "output_max_rows_per_file")
+_OF_OUTPUT = ("output_config", *_OF_FILES)
 
 
 @dataclass(kw_only=True)
@@ -196,6 +193,21 @@ class OfflineSettings(ReportingSettings):
                 f"output = {self.output!r} has no effect with training that steps no environment: "
                 "nothing is sampled that could be written"
             )
+        if isinstance(self.output, str) and not is_code_name(self.output):
+            self._validate_files()
+
+    def _validate_files(self) -> None:
+        """Check what says how files are written."""
+        kind = self.output_config.get("format")
+        if kind == "minari":
+            for name in _OF_FILES:
+                refuse_given(self, name, "output_config = {'format': 'minari'}: Minari decides")
+        for name in self.output_config:
+            if name not in ("format", "path") or (name == "path" and self.output != DATASET):
+                raise ConfigError(
+                    f"output_config: {name!r} has no effect with output = {self.output!r}; "
+                    "allowed: format, and path with output = 'dataset'"
+                )
         path = self.output_config.get("path")
         if self.output == DATASET and not (isinstance(path, str) and path):
             raise ConfigError(
@@ -217,7 +229,8 @@ def _check_output(checked: Mapping[str, Any]) -> None:
             )
     config = checked.get("output_config", {})
     kind = config.get("format") if isinstance(config, dict) else None
-    own_writer = callable(checked.get("output"))
+    output = checked.get("output")
+    own_writer = callable(output) or is_code_name(output)
     if isinstance(kind, str) and kind not in OUTPUT_FORMATS and not own_writer:
         raise ConfigError(
             f"output_config: format = {kind!r} is not allowed; allowed: {', '.join(OUTPUT_FORMATS)}"

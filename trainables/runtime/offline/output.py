@@ -73,7 +73,7 @@ class Output:
             for module_id, policy in policies.items()
         }
         self._spaces = next(iter(self.recorders.values())).spaces
-        self._own: ColumnsWriter | None = None
+        self._num_writers = 0
 
     def flush(self) -> None:
         """Have the episodes that have ended in whole files; those that run stay in memory.
@@ -109,10 +109,14 @@ class Output:
 
     def _file_writer(self) -> EpisodeWriter:
         config = self._config
+        kind, folder = config.output_config.get("format", "parquet"), self._plan.folder
+        if kind == "minari":  # whose data sets are folders, each written once
+            folder = f"{folder}/{self._name}-{self._num_writers}-v0"
+        self._num_writers += 1
         return make_writer(
-            self._plan.folder,
+            folder,
             self._spaces,
-            format=config.output_config.get("format", "parquet"),
+            format=kind,
             compress_columns=config.output_compress_columns,
             max_file_size=config.output_max_file_size,
             max_rows_per_file=config.output_max_rows_per_file,
