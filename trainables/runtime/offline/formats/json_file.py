@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError
 from trainables.runtime.offline.formats.step_columns import StepColumns
@@ -42,12 +43,13 @@ class Line:
     num_rows: int
 
 
-def lines_of(opened: Any, name: str) -> Iterator[Line]:
+def lines_of(opened: Any, name: str, report: Report | None = None) -> Iterator[Line]:
     """Yield the lines of a file; empty ones, and those without rows, are passed over.
 
     Args:
         opened: The file.
         name: The file's name, for messages.
+        report: Is told of lines that are none, which are then left out.
 
     Raises:
         DataError: naming the line that is none.
@@ -62,8 +64,10 @@ def lines_of(opened: Any, name: str) -> Iterator[Line]:
             if len(text) > _MOST_BYTES:
                 raise DataError(f"{where}: it has more than {_MOST_BYTES} bytes, the most allowed")
             if not text.isspace():
-                line = _line(_parsed(text, where), where)
-                if line.num_rows:
+                line = None
+                with reported(report):
+                    line = _line(_parsed(text, where), where)
+                if line is not None and line.num_rows:
                     yield line
     except OSError as error:
         raise DataError(f"{name}, line {number + 1}: cannot be read: {error}") from None

@@ -12,6 +12,7 @@ import os
 import posixpath
 from collections.abc import Iterator
 
+from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.digests import digest_of
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
@@ -43,6 +44,7 @@ class JsonLinesSource:
     def __init__(self, files: FileSet, options: ReadOptions | None = None):
         self._files, self.options = files, options or ReadOptions()
         self.name, self.files = files.name, list(files.files)
+        self.report: Report | None = None
 
     def digest(self) -> str:
         """Return a hexadecimal digest that changes with the contents, and with nothing else."""
@@ -70,7 +72,8 @@ class JsonLinesSource:
         for name, lines in self._opened():
             reader, row, has_steps = LineReader(name, spaces, self.options), 0, False
             for line in lines:
-                yield from joiner.add(reader.read(line, row))
+                with reported(self.report):
+                    yield from joiner.add(reader.read(line, row))
                 row += line.num_rows
                 last = line.at
                 has_steps = "t" in line.columns
@@ -99,7 +102,7 @@ class JsonLinesSource:
         """Yield each file's name, and its lines."""
         for index, name in enumerate(self.files):
             with self._files.open(index) as opened:
-                yield name, lines_of(opened, name)
+                yield name, lines_of(opened, name, self.report)
 
     def _lines(self) -> Iterator[Line]:
         for _, lines in self._opened():

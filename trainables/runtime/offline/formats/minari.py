@@ -9,6 +9,7 @@ import numpy as np
 
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.spaces import PLAIN, leaf_keys
+from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place, check_finite, fitted
 from trainables.runtime.offline.digests import digest_of
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
@@ -49,6 +50,7 @@ class MinariSource:
         self._all = FileSet(self.name, [str(path) for path in inside])
         self._file = str(self._folder / "data")
         self.files = [self._file]
+        self.report: Report | None = None
 
     def digest(self) -> str:
         """Return a hexadecimal digest that changes with the contents, and with nothing else."""
@@ -85,9 +87,10 @@ class MinariSource:
             check_same_spaces(self.name, stated, spaces, "the settings or the environment")
         row = 0
         for number, (data, notes) in enumerate(self._read()):
-            episode = self._episode(data, notes, number, row, spaces)
-            row += len(episode)
-            yield episode
+            with reported(self.report):
+                episode = self._episode(data, notes, number, row, spaces)
+                row += len(episode)
+                yield episode
         if not row:
             raise DataError(f"{self.name}: there are no rows in it; files: {self.files}")
 

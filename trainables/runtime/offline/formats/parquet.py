@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 from trainables.core.logs import logger
+from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.digests import digest_of
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
@@ -30,6 +32,7 @@ class ParquetSource:
     def __init__(self, files: FileSet, options: ReadOptions | None = None):
         self._files, self.options = files, options or ReadOptions()
         self.name, self.files = files.name, list(files.files)
+        self.report: Report | None = None
 
     def digest(self) -> str:
         """Return a hexadecimal digest that changes with the contents, and with nothing else."""
@@ -54,13 +57,14 @@ class ParquetSource:
         """Yield what is recorded, one episode at a time, in bounded memory."""
         joiner, num_rows, has_ids = EpisodeJoiner(), 0, False
         for file in self._opened():
-            if file.spaces is not None:
-                whose = "the settings or the environment"
-                check_same_spaces(file.name, file.spaces, spaces, whose)
             num_rows += file.num_rows
             has_ids |= "episode_id" in file.columns
-            for steps in file.steps(spaces, self.options):
-                yield from joiner.add(steps)
+            with reported(self.report):
+                if file.spaces is not None:
+                    whose = "the settings or the environment"
+                    check_same_spaces(file.name, file.spaces, spaces, whose)
+                for steps in file.steps(spaces, self.options, self.report):
+                    yield from joiner.add(steps)
             yield from joiner.end_file(has_steps=file.has_steps)
         if not num_rows:
             raise DataError(f"{self.name}: there are no rows in it; files: {self.files}")
@@ -80,5 +84,9 @@ class ParquetSource:
 
     def _opened(self) -> Iterator[ParquetSteps]:
         for index, name in enumerate(self.files):
-            with self._files.open(index) as opened:
-                yield ParquetSteps(opened, name)
+            steps = None
+            with ExitStack() as stack:
+                with reported(self.report):
+                    steps = ParquetSteps(stack.enter_context(self._files.open(index)), name)
+                if steps is not None:
+                    yield steps

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trainables.runtime.offline.broken_rows import Report, readable
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.parquet_batches import BatchReader
 from trainables.runtime.offline.formats.stated_spaces import spaces_from_text
@@ -53,8 +54,15 @@ class ParquetSteps:
         """Whether the rows of an episode are numbered."""
         return "t" in self.columns and "episode_id" in self.columns
 
-    def steps(self, spaces: DataSpaces, options: ReadOptions) -> Iterator[Steps]:
+    def steps(
+        self, spaces: DataSpaces, options: ReadOptions, report: Report | None = None
+    ) -> Iterator[Steps]:
         """Yield the rows, some at a time.
+
+        Args:
+            spaces: What observations and actions must be of.
+            options: How they are taken.
+            report: Is told of rows that do not fit, which are then left out.
 
         Raises:
             DataError: naming row and column of what does not fit.
@@ -71,7 +79,11 @@ class ParquetSteps:
         bytes_of_row = 2 * spaces.obs_layout.nbytes + spaces.action_layout.nbytes + 64
         size = max(1, min(65_536, _BATCH_BYTES // bytes_of_row))
         for row, batch in self.batches(sorted(needed), size):
-            yield reader.read(batch, row)
+
+            def read(start: int, stop: int, batch: pa.RecordBatch = batch, row: int = row) -> Steps:
+                return reader.read(batch.slice(start, stop - start), row + start)
+
+            yield from readable(read, batch.num_rows, report)
 
     def batches(self, columns: list[str], size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield some columns of at most `size` rows at a time, and the number of their first row.
