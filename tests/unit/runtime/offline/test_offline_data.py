@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from offline_fakes import (
-    CARTPOLE,
-    FakeSource,
-    as_buffer,
-    make_policy_of,
-    random_episodes,
-)
+from offline_cases import as_buffer, make_policy_of
+from offline_fakes import CARTPOLE, FakeSource, random_episodes
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.offline.data_set import load_data_set
@@ -185,55 +180,37 @@ def test_too_few_rows_for_a_sequence_and_another_policy_are_refused(tmp_path: Pa
         data_of(episodes, CARTPOLE, make_policy_of(IMAGE), tmp_path)
 
 
-_DRAW = """
-import sys
-from pathlib import Path
-import numpy as np
-import offline_fakes
-from trainables.runtime.offline.data_set import load_data_set
-from trainables.runtime.offline.episode import DataSpaces, Episode
-from trainables.runtime.offline.offline_data import OfflineData
-import gymnasium as gym
+LARGE = DataSpaces(Box(-1, 1, (256,), np.float32), Discrete(2))
 
-def anonymous():
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
 
-spaces = DataSpaces(gym.spaces.Box(-1, 1, (256,), np.float32), gym.spaces.Discrete(2))
+class Large(FakeSource):
+    """80 MB, made as they are read."""
 
-class Large(offline_fakes.FakeSource):
-    def digest(self):
+    def digest(self) -> str:
         return "large"
 
-    def episodes(self, spaces):
+    def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
         for number in range(80):
-            yield Episode(
-                np.full((1001, 256), number / 80, np.float32), np.zeros(1000, np.int64),
-                np.ones(1000, np.float32), True, False,
-            )
+            obs = np.full((1001, 256), number / 80, np.float32)
+            actions, rewards = np.zeros(1000, np.int64), np.ones(1000, np.float32)
+            yield Episode(obs, actions, rewards, True, False)
 
-policy = offline_fakes.make_policy_of(spaces)
-before = anonymous()
-data = load_data_set(Large([], spaces), spaces, Path(sys.argv[1]))
-assert data.nbytes > 80e6, data.nbytes
-drawn = OfflineData(data, policy, np.random.SeedSequence(0))
-for step in range(200):
-    drawn.sample(500, gamma=0.9, n_step=(1, 3) if step % 2 else "end")
-print(data.nbytes, anonymous() - before)
-"""
+
+def anonymous_bytes() -> int:
+    """Memory of this process that no file has."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux says it there")
 def test_memory_of_its_own_is_bounded_however_large_the_data_are(tmp_path: Path) -> None:
-    """80 MB are converted, and each of their pages is drawn from."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", _DRAW, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    size, anonymous = map(int, done.stdout.split())
-    assert anonymous < 30e6 < size, done.stdout
+    policy = make_policy_of(LARGE)
+    gc.collect()
+    before = anonymous_bytes()
+    data = load_data_set(Large([], LARGE), LARGE, tmp_path)
+    assert data.nbytes > 80e6
+    drawn = OfflineData(data, policy, np.random.SeedSequence(0))
+    for step in range(200):  # of each page
+        drawn.sample(500, gamma=GAMMA, n_step=(1, 3) if step % 2 else "end")
+    gc.collect()
+    assert anonymous_bytes() - before < 30e6
