@@ -9,7 +9,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from offline_fakes import CARTPOLE, FakeSource, make_policy_of, random_episodes
+from offline_cases import make_policy_of
+from offline_fakes import CARTPOLE, FakeSource, random_episodes
 
 from trainables.core.errors import ConfigError
 from trainables.marwil import MARWILConfig
