@@ -131,10 +131,11 @@ def _remote(item: str, path: str, format_: str | None, filesystem: pa_fs.FileSys
         raise FileNotFoundError(f"there is no such file or folder: {folder}")
     listed = filesystem.get_file_info(pa_fs.FileSelector(folder, recursive=True))
     names = [each.path for each in listed if each.type == pa_fs.FileType.File]
-    if wild is not None:
-        return _of_glob(item, [name for name in names if _glob_regex(path).fullmatch(name)])
-    inside = [n for n in names if not any(map(is_unfinished, n[len(folder) :].split("/")[1:-1]))]
-    return _of_folder(item, inside, format_)
+    seen = [n for n in names if not any(map(is_unfinished, n[len(folder) :].split("/")[:-1]))]
+    if wild is None:
+        return _of_folder(item, seen, format_)
+    matches = _glob_regex(path).fullmatch
+    return _of_glob(item, [name for name in seen if matches(name)])
 
 
 def _of_folder(item: str, names: list[str], format_: str | None) -> list[str]:
