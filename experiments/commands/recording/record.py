@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Collection
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,6 +144,7 @@ def record_folder(
         if progress is not None:
             watches.append(stack.enter_context(shown_progress(episodes, progress)))
         stopped = stack.enter_context(stopped_by_ctrl_c())
+        stack.enter_context(_one_thread())
         start = time.perf_counter()
         evaluate_policy(
             behaviour,
@@ -193,6 +194,19 @@ def check_target(folder: Path, *, append: bool) -> None:
             f"{folder} holds something already, and is never overwritten: --append adds to the "
             "data there, or choose another folder"
         )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Have torch compute on one thread: what a few slots need is over before others wake up."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _random_episodes(episodes: int, share: float, seed: int) -> np.ndarray | None:

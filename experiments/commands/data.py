@@ -1,0 +1,53 @@
+"""`tunescape data`: what is in recorded experience, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.commands import shell
+from experiments.commands.recording.data_summary import summarise
+from experiments.commands.recording.data_text import show_summary
+from experiments.output_files import check_writable
+from experiments.spec.paths import shown_path
+from experiments.terminal import say
+
+
+def data(
+    items: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA...",
+            help="Files, a folder, a glob or URL, or minari:DATASET, as for the setting input_.",
+        ),
+    ],
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw it: FILE.png, FILE.pdf or FILE.svg.")
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option("--format", help="parquet, json or minari, where names do not tell it."),
+    ] = None,
+    clip_actions: Annotated[
+        bool, typer.Option("--clip-actions", help="Clip actions to their bounds.")
+    ] = False,
+    normalized: Annotated[
+        bool, typer.Option("--normalized", help="Bounded actions lie in [-1, 1] in the files.")
+    ] = False,
+) -> None:
+    """Tell what is in recorded data; the exit status is 1 if rows are broken, which are listed."""
+    if plot is not None:
+        check_writable(plot, "--plot")
+    config = {"format": format_} if format_ is not None else {}
+    shell.begin(f"reading {items[0]}")
+    summary = summarise(items, {**config, "clip_actions": clip_actions}, normalized=normalized)
+    show_summary(summary, shell.output())
+    if plot is not None and (summary.num_steps or not summary.broken):
+        from experiments.commands.recording.data_picture import plot_data
+
+        drawn = f"Plot: {shown_path(plot_data(summary, plot))}"
+        say(shell.errors(), drawn)
+    if summary.broken:
+        raise typer.Exit(shell.EXIT_FAILED)
