@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs as pa_fs
 
+from trainables.core.paths import absolute as start_path
 from trainables.runtime.offline.episode import DataError
 from trainables.runtime.offline.file_set import FileSet
 from trainables.runtime.offline.filesystems import filesystem_of, is_url, within
@@ -32,8 +33,8 @@ def format_of(file: str) -> str | None:
 
 
 def absolute(path: str) -> str:
-    """Return a path, with `~` for the home folder, or a URL, as it holds in every folder."""
-    return path if is_url(path) else os.path.abspath(os.path.expanduser(path))
+    """Return a path, or a URL, as it holds wherever a trial works."""
+    return path if is_url(path) else start_path(path)
 
 
 def local_path(item: str) -> str:

@@ -77,6 +77,10 @@ def test_paths_are_absolute_and_know_the_home_folder(
     monkeypatch.chdir(folder.parent)
     [file] = find_source("data/*.parquet").files
     assert file == str(folder / "a.parquet")
+    monkeypatch.chdir(folder)  # as Tune has a trial work in a folder of its own
+    monkeypatch.setenv("TUNE_ORIG_WORKING_DIR", str(folder.parent))
+    [file] = find_source("data/*.parquet").files
+    assert file == str(folder / "a.parquet")
     monkeypatch.setenv("HOME", str(folder.parent))
     assert names("~/data/b", folder) == ["b/data-1.parquet"]
 
