@@ -11,7 +11,7 @@ from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import Episode
 
 _MOST_BYTES = 256 * 2**20  # of rows that wait for more of their episode
-_NUM_ENDED = 4096  # ended episodes whose agent is remembered
+_NUM_GIVEN = 4096  # episodes that are remembered when they have been given
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,15 @@ def run_starts(ended: np.ndarray, ids: np.ndarray | None, steps: np.ndarray | No
     return np.flatnonzero(begins)
 
 
+@dataclass(frozen=True)
+class _Given:
+    """An episode that is not waited for any more."""
+
+    agent: str
+    next_step: int
+    how: str  # "terminated" or "truncated"; empty: it has not ended
+
+
 @dataclass
 class _Begun:
     """An episode that has not ended yet: pieces of it, one after another."""
@@ -106,13 +115,14 @@ class EpisodeJoiner:
         self.num_left_out = self.num_ends = 0
         self._most, self._nbytes = most_bytes, 0
         self._begun: dict[str, _Begun] = {}
-        self._agents: dict[str, str] = {}  # of episodes that have ended, the last ones
+        self._given: dict[str, _Given] = {}  # the last ones
 
     def add(self, steps: Steps) -> Iterator[Episode]:
         """Take rows; yield the episodes that are whole with them.
 
         Raises:
-            DataError: if an episode has rows of several agents.
+            DataError: if an episode has rows of several agents, or out of order, or goes on after
+                its end.
         """
         stops = np.append(steps.starts[1:], len(steps.obs))
         ended = (steps.terminated | steps.truncated)[stops - 1]
@@ -147,13 +157,8 @@ class EpisodeJoiner:
         agent = "" if steps.agents is None else steps.agents[run]
         first = None if steps.first_steps is None else int(steps.first_steps[run])
         begun = self._begun.get(name)
-        if steps.ids is not None and steps.agents is not None:
-            known = begun.agent if begun is not None else self._agents.get(name, agent)
-            if known != agent:
-                raise Place(steps.file, steps.row + start, "agent_id").error(
-                    f"the episode {name!r} has rows of several agents, {known!r} and {agent!r}; "
-                    "data of several agents are not read yet: write those of one agent to a file"
-                )
+        if steps.ids is not None:
+            self._check(begun, name, agent, first, Place(steps.file, steps.row + start))
         if begun is not None and first not in (None, begun.first_step + begun.num_rows):
             yield from self._give(name)
             begun = None
@@ -174,15 +179,39 @@ class EpisodeJoiner:
         self._nbytes += added
         begun.next_obs = steps.next_obs[run : run + 1].copy() if steps.has_next[run] else None
 
+    def _check(
+        self, begun: _Begun | None, name: str, agent: str, first: int | None, at: Place
+    ) -> None:
+        """Raise if a run whose first step is `first` cannot be of the episode that it names."""
+        given = self._given.get(name)
+        known = begun or given
+        if known is not None and known.agent != agent:
+            raise at.of("agent_id").error(
+                f"the episode {name!r} has rows of several agents, {known.agent!r} and {agent!r}; "
+                "data of several agents are not read yet: write those of one agent to a file"
+            )
+        if not first:  # 0: another episode of the same name, e.g. another writer's
+            return
+        if begun is not None and begun.first_step < first < begun.first_step + begun.num_rows:
+            raise at.of("t").error(
+                f"step {first} of the episode {name!r} comes after step "
+                f"{begun.first_step + begun.num_rows - 1}; needed: steps in order, each once"
+            )
+        if begun is None and given is not None and given.how and first == given.next_step:
+            raise at.error(
+                f"the episode {name!r} goes on with step {first}, but step {first - 1} has "
+                f"{given.how} it"
+            )
+
     def _give(self, name: str) -> Iterator[Episode]:
         begun = self._begun.pop(name)
         self._nbytes -= begun.nbytes
-        if begun.agent:
-            self._agents[name] = begun.agent
-            if len(self._agents) > _NUM_ENDED:
-                del self._agents[next(iter(self._agents))]
         obs, actions, rewards, logp, terminated, truncated = zip(*begun.pieces, strict=True)
         is_terminated, is_truncated = bool(terminated[-1][0]), bool(truncated[-1][0])
+        how = "terminated" if is_terminated else "truncated" if is_truncated else ""
+        self._given[name] = _Given(begun.agent, begun.first_step + begun.num_rows, how)
+        if len(self._given) > _NUM_GIVEN:
+            del self._given[next(iter(self._given))]
         num = begun.num_rows
         last = begun.next_obs
         if last is None and is_terminated:
