@@ -55,12 +55,14 @@ def plot_data(summary: DataSummary, out: Path) -> Path:
 
 
 def _draw_episodes(summary: DataSummary, left: Axes, right: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     returns, lengths = summary.returns, summary.lengths
     for axes, label in ((left, "return of an episode"), (right, "return of an episode")):
         dress(axes)
         axes.set_xlabel(label)
     left.set_ylabel("episodes")
-    left.yaxis.get_major_locator().set_params(integer=True)
+    left.yaxis.set_major_locator(MaxNLocator(integer=True))
     right.set_ylabel("steps of the episode")
     if not len(returns):
         for axes in (left, right):

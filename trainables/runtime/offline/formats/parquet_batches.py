@@ -161,6 +161,8 @@ class BatchReader:
         for path in layout.leaf_spaces:
             columns[path] = self._leaf(batch, "next_obs", path, at).take(pa.array(ends))
             known &= np.array(pc.is_valid(columns[path]))
+        if not known.any():  # amid a long episode: of no lists no shape can be told
+            return rows, known
         for path, column in columns.items():
             values = self._values(column.filter(pa.array(known)), "next_obs", path, at)
             (rows if layout.is_plain else rows[path])[known] = values
