@@ -51,8 +51,8 @@ class Mixture:
 
     @property
     def num_added(self) -> int:
-        """Rows that were ever added since it was empty."""
-        return sum(part.num_added for part in self.parts.values())
+        """Rows that were ever added since it was empty: what was sampled, not what was read."""
+        return 0 if self._growing is None else self.parts[self._growing].num_added
 
     @property
     def nbytes(self) -> int:

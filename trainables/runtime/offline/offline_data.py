@@ -12,7 +12,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.offline.data_rows import DataRows, RewardBound
 from trainables.runtime.offline.data_set import DataSet
-from trainables.runtime.offline.returns import returns_to_end
+from trainables.runtime.offline.returns import returns_to_end, windows_to_end
 from trainables.runtime.replay.draws import Draws, Windows
 
 
@@ -61,13 +61,7 @@ class OfflineData(Draws):
         if returns is None:
             returns = returns_to_end(self.data, gamma, self._bound)
             self._returns_by_gamma[gamma] = returns
-        first_rows = self.data.first_rows
-        # Before the next episode's first row lies the one with the last observation.
-        last = first_rows.take(np.searchsorted(first_rows, ids, side="right")) - 2
-        n_steps = last - ids + 1
-        discounts = np.power(float(gamma), n_steps).astype(np.float32)
-        discounts[self._rows.columns["terminated"].take(last)] = 0
-        return Windows(last, n_steps, returns.take(ids), discounts)
+        return windows_to_end(self.data, returns, ids, gamma)
 
     def update(self, ids: Tensor, columns: Batch) -> None:
         """Raise: rows of data have no values that could be written back."""

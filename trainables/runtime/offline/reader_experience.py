@@ -18,6 +18,7 @@ from trainables.runtime.offline.data_set import DataSet
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
 from trainables.runtime.offline.read_options import ReadOptions
 from trainables.runtime.offline.reader_batches import data_set_of, episodes_of
+from trainables.runtime.offline.returns import discounted_sums, windows_to_end
 from trainables.runtime.replay.draws import Draws, Windows
 from trainables.runtime.replay.experience import NStep
 
@@ -141,13 +142,9 @@ class ReaderExperience(Draws):
 
     def _to_end(self, ids: np.ndarray, gamma: float) -> Windows:
         if gamma not in self._returns:
-            self._returns[gamma] = _returns(self._data, gamma, self._bound)
-        first_rows = self._data.first_rows
-        last = first_rows.take(np.searchsorted(first_rows, ids, side="right")) - 2
-        n_steps = last - ids + 1
-        discounts = np.power(float(gamma), n_steps).astype(np.float32)
-        discounts[self._rows.columns["terminated"].take(last)] = 0
-        return Windows(last, n_steps, self._returns[gamma].take(ids), discounts)
+            rewards = bounded(self._data.columns["rewards"], self._bound)
+            self._returns[gamma], _ = discounted_sums(rewards, self._data.columns["valid"], gamma)
+        return windows_to_end(self._data, self._returns[gamma], ids, gamma)
 
     def update(self, ids: Tensor, columns: Batch) -> None:
         """Raise: rows of data have no values that could be written back."""
@@ -191,14 +188,3 @@ class ReaderExperience(Draws):
         self._fill(self._num_kept - 1)  # the next draw reads one more
         self._ahead, self._num_added = 0, state["num_added"]
         self._rng.bit_generator.state = state["rng"]
-
-
-def _returns(data: DataSet, gamma: float, bound: RewardBound) -> np.ndarray:
-    """Return the discounted sum of rewards from each row to its episode's end, `[num_rows]`."""
-    rewards = bounded(data.columns["rewards"], bound).astype(np.float64).tolist()
-    factors = np.where(data.columns["valid"], gamma, 0.0).tolist()
-    returns, following = np.empty(len(rewards), np.float32), 0.0
-    for row in range(len(rewards) - 1, -1, -1):
-        following = rewards[row] + factors[row] * following
-        returns[row] = following
-    return returns

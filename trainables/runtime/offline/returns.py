@@ -12,6 +12,7 @@ from trainables.runtime.offline.cache import make_file
 from trainables.runtime.offline.columns import ColumnType, map_column, write_column
 from trainables.runtime.offline.data_rows import RewardBound, bounded
 from trainables.runtime.offline.data_set import DataSet
+from trainables.runtime.replay.draws import Windows
 
 _KIND = ColumnType(np.dtype(np.float32))
 _ROWS_AT_ONCE = 2**18
@@ -61,14 +62,47 @@ def _write(raw: Path, data: DataSet, gamma: float, reward_bound: RewardBound) ->
     with raw.open("wb") as file:
         for start in reversed(range(0, data.num_rows, _ROWS_AT_ONCE)):
             rows = slice(start, min(start + _ROWS_AT_ONCE, data.num_rows))
-            earned = bounded(rewards[rows], reward_bound).astype(np.float64)
-            # A row that is not valid ends the episode before it.
-            factors = np.where(valid[rows], gamma, 0.0)
-            returns = np.empty(len(earned), np.float32)
-            sums = []
-            for reward, factor in zip(earned[::-1].tolist(), factors[::-1].tolist(), strict=True):
-                following = reward + factor * following
-                sums.append(following)
-            returns[::-1] = sums
+            earned = bounded(rewards[rows], reward_bound)
+            returns, following = discounted_sums(earned, valid[rows], gamma, following)
             file.seek(start * _KIND.nbytes)
             file.write(returns.data)
+
+
+def discounted_sums(
+    rewards: np.ndarray, valid: np.ndarray, gamma: float, following: float = 0.0
+) -> tuple[np.ndarray, float]:
+    """Return discounted sums from each row to its episode's end, made in float64.
+
+    Args:
+        rewards: Of consecutive rows, `[M]`.
+        valid: Which rows are steps, `[M]`: one that is not ends the episode before it.
+        gamma: Discount factor.
+        following: The sum from the row after the last one.
+
+    Returns:
+        The sums, `[M]`, float32, and that of the first row.
+    """
+    factors = np.where(valid, gamma, 0.0)[::-1].tolist()
+    sums = []
+    for reward, factor in zip(rewards[::-1].tolist(), factors, strict=True):
+        following = reward + factor * following
+        sums.append(following)
+    return np.array(sums[::-1], np.float32), following
+
+
+def windows_to_end(data: DataSet, returns: np.ndarray, ids: np.ndarray, gamma: float) -> Windows:
+    """Return the windows from valid rows `[M]` to the ends of their episodes.
+
+    Args:
+        data: The data set.
+        returns: What `returns_to_end` gives of it, `[num_rows]`.
+        ids: Their first rows, `[M]`.
+        gamma: Discount factor.
+    """
+    first_rows = data.first_rows
+    # Before the next episode's first row lies the one with the last observation.
+    last = first_rows.take(np.searchsorted(first_rows, ids, side="right")) - 2
+    n_steps = last - ids + 1
+    discounts = np.power(float(gamma), n_steps).astype(np.float32)
+    discounts[data.columns["terminated"].take(last)] = 0
+    return Windows(last, n_steps, returns.take(ids), discounts)
