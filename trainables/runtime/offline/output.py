@@ -68,7 +68,11 @@ class Output:
         )
         self.recorders = {
             module_id: RolloutRecorder(
-                policy, module_id, self._thread, self._name, bool(config.uses_logp)
+                policy,
+                module_id,
+                self._thread,
+                self._name if len(policies) == 1 else f"{self._name}-{module_id}",
+                bool(config.uses_logp),
             )
             for module_id, policy in policies.items()
         }
