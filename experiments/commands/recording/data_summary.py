@@ -145,8 +145,11 @@ def _reported(source: Source, summary: DataSummary) -> Iterator[None]:
     """Note what is broken, and go on behind it."""
     from trainables.runtime.offline.episode import DataError
 
+    told: set[str] = set()
+
     def report(error: DataError) -> None:
-        if str(error) not in summary.broken[-len(source.files) - 1 :]:  # files are opened twice
+        if str(error) not in told:  # files are opened more than once
+            told.add(str(error))
             summary.broken.append(str(error))
         if len(summary.broken) >= MOST_BROKEN:
             raise _TooManyError

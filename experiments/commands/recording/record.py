@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from experiments.commands.evaluation.evaluate import shown_progress, stopped_by_ctrl_c
 from experiments.commands.evaluation.played_policy import NUM_ENVS, PlayedPolicy, played_policy
@@ -21,12 +19,13 @@ from experiments.output_files import why_not_writable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainables.core.policy.actable import Actable
+    from trainables.runtime.evaluation.record import Behaves
     from trainables.runtime.evaluation.watch import EpisodeRecord
 
 RANDOM = "random"
 """In the place of a policy: actions are uniformly random."""
 
+_UNTRAINED = {"explore": True, "num_envs_per_env_runner": NUM_ENVS}
 FORMATS = ("parquet", "json", "minari")
 
 
@@ -117,61 +116,57 @@ def record_folder(
             without bounds are to be random.
         KeyboardInterrupt: Ctrl-C came before an episode had ended.
     """
-    from trainables.core.policy.behaviour import Behaviour
-    from trainables.runtime.evaluation.play import evaluate_policy
-    from trainables.runtime.evaluation.recorder import EpisodeRecorder
-    from trainables.runtime.evaluation.watch import EpisodeLog, Watch
-    from trainables.runtime.offline.episode import DataSpaces
-    from trainables.runtime.offline.writers import make_writer
+    from trainables.runtime.evaluation.record import Behaves, record_episodes, uniform_policy
 
     check_target(folder, append=append)
-    chosen = _random_episodes(episodes, random_share, seed)
-    played = _uniform(env, env_config, num_envs) if str(policy) == RANDOM else None
-    played = played or played_policy(Path(policy), env, env_config, trust)
-    explore = played.as_trained["explore"] if explore is None else explore
-    behaviour = Behaviour(played.policy, epsilon=epsilon, may_be_random=chosen is not None)
-    spaces = DataSpaces(played.policy.observation_space, played.policy.action_space)
-    before = _sizes(folder)
-    name = _name_of(played, seed, epsilon, random_share, explore, episodes, max_steps)
-    writer = make_writer(
-        folder, spaces, format=format_, prefix=f"data-{name}", env_id=str(played.environment)
+    if str(policy) == RANDOM:
+        if env is None:
+            raise ExperimentError(f"record {RANDOM}: name the environment with --env")
+        played = PlayedPolicy(
+            uniform_policy(env, env_config), None, env, env_config, _UNTRAINED, "random actions"
+        )
+    else:
+        played = played_policy(Path(policy), env, env_config, trust)
+    behaves = Behaves(
+        episodes,
+        seed,
+        epsilon,
+        random_share,
+        played.as_trained["explore"] if explore is None else explore,
+        num_envs or played.as_trained["num_envs_per_env_runner"],
+        max_steps,
     )
-    log = EpisodeLog()
-    recorder = EpisodeRecorder(behaviour, writer, spaces, name, chosen)
-    watches: list[Watch] = [log, recorder]
+    before = _sizes(folder)
     with ExitStack() as stack:
-        stack.callback(writer.close)
-        if progress is not None:
-            watches.append(stack.enter_context(shown_progress(episodes, progress)))
+        shown = (
+            [] if progress is None else [stack.enter_context(shown_progress(episodes, progress))]
+        )
         stopped = stack.enter_context(stopped_by_ctrl_c())
-        stack.enter_context(_one_thread())
         start = time.perf_counter()
-        evaluate_policy(
-            behaviour,
+        recorded = record_episodes(
+            played.policy,
             played.environment,
             played.env_config,
-            num_episodes=episodes,
-            seed=seed,
-            explore=explore,
-            num_envs=num_envs or played.as_trained["num_envs_per_env_runner"],
-            time_limit=max_steps,
-            watches=watches,
+            folder,
+            behaves,
+            name=_name_of(played, behaves),
+            format=format_,
+            watches=shown,
             stopped=stopped,
         )
         wall_s = time.perf_counter() - start
-    if not len(log):
+    if not recorded.episodes:
         raise KeyboardInterrupt
-    records = log.episodes
     after = _sizes(folder)
     written = {path: size for path, size in after.items() if before.get(path) != size}
     return Recording(
         folder,
         played.described,
         played.environment,
-        records,
-        0 if chosen is None else sum(bool(chosen[record.episode]) for record in records),
+        recorded.episodes,
+        recorded.num_random,
         episodes,
-        recorder.num_steps,
+        recorded.num_steps,
         len(written),
         sum(written.values()),
         wall_s,
@@ -196,52 +191,9 @@ def check_target(folder: Path, *, append: bool) -> None:
         )
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Have torch compute on one thread: what a few slots need is over before others wake up."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _random_episodes(episodes: int, share: float, seed: int) -> np.ndarray | None:
-    """Return which episodes are random, `[episodes]`; exactly the share of them, but for halves."""
-    count = round(share * episodes)
-    if not count:
-        return None
-    chosen = np.zeros(episodes, bool)
-    # A stream of its own: the policy's episodes are those without random ones.
-    chosen[np.random.default_rng([seed, 18]).permutation(episodes)[:count]] = True
-    return chosen
-
-
-def _uniform(
-    env: str | None, env_config: dict[str, Any] | None, num_envs: int | None
-) -> PlayedPolicy:
-    """Return a policy that knows nothing, for an environment."""
-    from trainables.core.policy.behaviour import UniformPolicy
-    from trainables.runtime.envs.make import make_vector_env
-
-    if env is None:
-        raise ExperimentError(f"record {RANDOM}: name the environment with --env")
-    made = make_vector_env(env, env_config, 1)
-    try:
-        spaces = made.single_observation_space, made.single_action_space
-    finally:
-        made.close()
-    policy: Actable = UniformPolicy(*spaces)
-    told = {"explore": True, "num_envs_per_env_runner": num_envs or NUM_ENVS}
-    return PlayedPolicy(policy, None, env, env_config, told, "uniformly random actions")
-
-
-def _name_of(played: PlayedPolicy, *what: Any) -> str:
+def _name_of(played: PlayedPolicy, behaves: Behaves) -> str:
     """Return a short name of a recording: the same one for the same episodes."""
-    told = [played.described, str(played.environment), played.env_config, *what]
+    told = [played.described, str(played.environment), played.env_config, asdict(behaves)]
     return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:8]
 
 
