@@ -150,6 +150,9 @@ def missing_extra(spec_text: str) -> str | None:
 def on_two_cores(config: dict[str, Any]) -> dict[str, Any]:
     """A spec's config for an iteration in this process: no GPUs, no actors, no long games."""
     small = dict(config)
+    if "input_" in config:  # its data are yet to be recorded
+        small |= {"input_": recorded(config["env"]), "dataset_num_iters_per_learner": 2}
+        return small | {"evaluation_duration": 2}
     if str(config["env"]).startswith("ALE/"):  # a game takes minutes
         small["env_config"] = {**config["env_config"], "max_num_frames_per_episode": 400}
         small |= {"num_epochs": 1, "train_batch_size_per_learner": 512}

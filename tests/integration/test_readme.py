@@ -69,6 +69,7 @@ def test_every_shipped_spec_runs(path: Path) -> None:
     for spec in specs[:: len(specs) // 4 + 1]:  # of a matrix a diagonal: of each row and column one
         with get_algorithm(spec.trainable)(config=on_two_cores(dict(spec.config))) as algo:
             result = algo.train()
-            while result["num_episodes_lifetime"] == 0:  # there is no return before one has ended
+            # There is no return before an episode has ended.
+            while result.get("num_episodes_lifetime") == 0:
                 result = algo.train()
         assert np.isfinite(result[spec.objective.metric])
