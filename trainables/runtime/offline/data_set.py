@@ -95,6 +95,10 @@ def load_data_set(
     def make(empty: Path) -> dict[str, Any]:
         start = time.monotonic()
         noted = convert(source, spaces, empty)
+        if _digest(source, spaces) != digest:
+            raise DataError(
+                f"{source.name} has changed while it was read; needed: files that nobody writes to"
+            )
         seconds, size = time.monotonic() - start, _size(empty)
         say = logger.info
         if seconds > _NOTABLE_SECONDS or size > _NOTABLE_BYTES:

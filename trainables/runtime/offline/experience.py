@@ -45,7 +45,10 @@ def data_spaces(config: OffPolicyConfig) -> DataSpaces | None:
             continue
         source = _source(config, item)
         stated = source.spaces()
-        found[source.name] = source.infer_spaces() if stated is None else stated
+        if stated is not None:
+            found[source.name] = stated
+        elif not _others_say_spaces(config):
+            found[source.name] = source.infer_spaces()
     if not found:
         return None
     (first, spaces), *others = found.items()
@@ -58,6 +61,13 @@ def data_spaces(config: OffPolicyConfig) -> DataSpaces | None:
                     "data of one environment"
                 )
     return spaces
+
+
+def _others_say_spaces(config: OffPolicyConfig) -> bool:
+    """Return whether the spaces are known without data: by settings, or who evaluates."""
+    return config.evaluation_env is not None or (
+        config.observation_space is not None and config.action_space is not None
+    )
 
 
 def make_offline_experience(

@@ -93,7 +93,17 @@ class _Begun:
     pieces: list[tuple[np.ndarray, ...]] = field(default_factory=list)
     num_rows: int = 0
     nbytes: int = 0
+    last_file: str = ""
     next_obs: np.ndarray | None = None  # [1, *shape]
+
+    def may_lead_to(self, steps: Steps, row: int) -> bool:
+        """Return whether a row of the same name, but of no number, may be the next one.
+
+        Within a file it is. Names of several files may be alike: there it must have been led to.
+        """
+        if self.last_file == steps.file or self.next_obs is None:
+            return self.last_file == steps.file
+        return bool(np.array_equal(self.next_obs[0], steps.obs[row]))
 
 
 class EpisodeJoiner:
@@ -141,7 +151,8 @@ class EpisodeJoiner:
         """Yield what goes on in no further file.
 
         Args:
-            has_steps: Whether the file numbers the rows of an episode.
+            has_steps: Whether the file says which rows go on with which: by names of episodes,
+                and by numbers of rows or by what actions led to.
         """
         if not has_steps:
             yield from self.finish()
@@ -162,6 +173,9 @@ class EpisodeJoiner:
         if begun is not None and first not in (None, begun.first_step + begun.num_rows):
             yield from self._give(name)
             begun = None
+        if begun is not None and first is None and not begun.may_lead_to(steps, start):
+            yield from self._give(name)
+            begun = None
         if begun is None:
             module = "" if steps.modules is None else steps.modules[run]
             begun = _Begun(first or 0, agent, steps.file, steps.row + start, module)
@@ -174,6 +188,7 @@ class EpisodeJoiner:
         piece = tuple(each[rows] if ends else each[rows].copy() for each in columns)
         begun.pieces.append((*piece, *flags))
         begun.num_rows += stop - start
+        begun.last_file = steps.file
         added = sum(each.nbytes for each in piece)
         begun.nbytes += added
         self._nbytes += added
@@ -192,7 +207,7 @@ class EpisodeJoiner:
             )
         if not first:  # 0: another episode of the same name, e.g. another writer's
             return
-        if begun is not None and begun.first_step < first < begun.first_step + begun.num_rows:
+        if begun is not None and first < begun.first_step + begun.num_rows:
             raise at.of("t").error(
                 f"step {first} of the episode {name!r} comes after step "
                 f"{begun.first_step + begun.num_rows - 1}; needed: steps in order, each once"

@@ -87,7 +87,7 @@ def _space_of(value: Any, ours: str, at: Place) -> gym.Space:
     if dtype.kind == "f" and ours == "action":
         raise at.error(
             f"the bounds of continuous actions (here {values[0]}) cannot be told: give "
-            "`action_space` in the settings, or the environment"
+            "observation_space and action_space in the settings, or the environment"
         )
     if dtype.kind == "f" or (shape and ours == "obs"):
         # Text says no type: 1.0 may well have been written as 1.

@@ -94,7 +94,7 @@ def _space_of(column: pa.Array, ours: str, at: Place) -> gym.Space:
     if dtype.kind == "f" and ours == "action":
         raise at.error(
             f"the bounds of continuous actions (here {values[0]}) cannot be told: give "
-            "`action_space` in the settings, or the environment"
+            "observation_space and action_space in the settings, or the environment"
         )
     if dtype.kind == "f":
         return gym.spaces.Box(-np.inf, np.inf, shape, dtype.type)

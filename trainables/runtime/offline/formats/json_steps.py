@@ -36,7 +36,7 @@ class LineReader:
         ids, agents = labels_of(line, "episode_id"), labels_of(line, "agent_id")
         numbers = None
         if "t" in line.columns:
-            numbers = _scalars(line, "t").astype(np.int64)
+            numbers = _whole_numbers(line, "t")
         names = None
         if ids is not None or agents is not None:
             names = _codes(ids or agents or [], agents or ids or [])
@@ -155,6 +155,16 @@ def _scalars(line: Line, ours: str) -> np.ndarray:
         raise at.error(f"values have shape {values.shape[1:]}, not one number each")
     check_finite(values, at)
     return values
+
+
+def _whole_numbers(line: Line, ours: str) -> np.ndarray:
+    """Return a column of whole numbers, `[N]`, int64."""
+    values = _scalars(line, ours)
+    whole = values.astype(np.int64)
+    if (whole != values).any():
+        row = int((whole != values).argmax())
+        raise line.at.of(line.columns[ours]).error(f"{values[row]} is no whole number", row)
+    return whole
 
 
 def _flags(line: Line) -> tuple[np.ndarray, np.ndarray]:

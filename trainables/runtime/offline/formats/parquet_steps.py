@@ -51,8 +51,8 @@ class ParquetSteps:
 
     @property
     def has_steps(self) -> bool:
-        """Whether the rows of an episode are numbered."""
-        return "t" in self.columns and "episode_id" in self.columns
+        """Whether it says which rows go on with which, also with those of other files."""
+        return "episode_id" in self.columns and bool({"t", "next_obs"} & {*self.columns})
 
     def steps(
         self, spaces: DataSpaces, options: ReadOptions, report: Report | None = None
@@ -98,8 +98,9 @@ class ParquetSteps:
                     yield row, batch
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())
             raise DataError(
-                f"{self.name}, row {row} or one soon after it: the file is damaged: {error}"
+                f"{self.name}, row {row} or one soon after it: the file is damaged: {reason}"
             ) from None
 
     def _stated(self) -> DataSpaces | None:
