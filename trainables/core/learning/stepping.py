@@ -142,8 +142,10 @@ class Stepping:
         if state["type"] != self._type:
             return
         groups = self.optimizer.state_dict()["param_groups"]
-        moments = copy.deepcopy(state["moments"])
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        # The last groups may be stepped no longer, as the values of MARWIL with beta = 0.
+        stored = {i: m for i, m in state["moments"].items() if i < len(parameters)}
+        moments = copy.deepcopy(stored)
         for index, of_parameter in moments.items():
             for name, moment in of_parameter.items():
                 same = np.shape(moment) == tuple(parameters[index].shape)
