@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from trainables.runtime.offline.checks import Place
+from trainables.runtime.offline.formats.packed_values import unpacked
 
 
 def to_arrow(values: np.ndarray) -> pa.Array:
@@ -48,7 +49,10 @@ def from_bytes(column: pa.Array, dtype: np.dtype, shape: tuple[int, ...], at: Pl
 
 
 def from_arrow(column: pa.Array, at: Place) -> np.ndarray:
-    """Return a column of numbers, or of lists of them, nested at will, as rows `[N, ...]`.
+    """Return a column of numbers, of lists of them nested at will, or of packed arrays.
+
+    Returns:
+        Rows `[N, ...]`.
 
     Raises:
         DataError: if rows are of different shapes, are missing, or are no numbers.
@@ -67,20 +71,14 @@ def from_arrow(column: pa.Array, at: Place) -> np.ndarray:
             row = int((widths != width).argmax())
             raise at.error(f"{widths[row]} values, {width} in the rows before it", row)
         return _nested(column.flatten(), len(column), width, at)
+    if is_packed(column.type):
+        return unpacked(column, at)
     if pt.is_decimal(column.type):
         column = column.cast(pa.float64())
     if not (
         pt.is_integer(column.type) or pt.is_floating(column.type) or pt.is_boolean(column.type)
     ):
-        packed = (
-            ""
-            if not _is_packed(column.type)
-            else (
-                "; packed columns are not read from Parquet: write them unpacked "
-                "(output_compress_columns=[] in RLlib)"
-            )
-        )
-        raise at.error(f"values are of type {column.type}, not numbers{packed}")
+        raise at.error(f"values are of type {column.type}, not numbers")
     values: np.ndarray = column.to_numpy(zero_copy_only=False)
     return values
 
@@ -101,8 +99,12 @@ def _check_no_nulls(column: pa.Array, at: Place) -> None:
         raise at.error("the value is missing (null)", row)
 
 
-def _is_packed(type_: pa.DataType) -> bool:
+def is_packed(type_: pa.DataType) -> bool:
+    """Return whether values of a type are bytes, or texts: something else that is packed."""
     return any(
         is_so(type_)
-        for is_so in (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_string)
+        for is_so in (
+            *(pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary),
+            *(pt.is_string, pt.is_large_string),
+        )
     )

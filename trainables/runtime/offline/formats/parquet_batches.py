@@ -13,7 +13,7 @@ import pyarrow.types as pt
 from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.offline.checks import Place, check_finite, fitted
 from trainables.runtime.offline.episode import DataSpaces
-from trainables.runtime.offline.formats.arrow_values import child, from_arrow, from_bytes
+from trainables.runtime.offline.formats.arrow_values import child, from_arrow, from_bytes, is_packed
 from trainables.runtime.offline.formats.step_columns import StepColumns
 from trainables.runtime.offline.joining import Steps, run_starts
 from trainables.runtime.offline.read_options import ReadOptions
@@ -131,10 +131,17 @@ class BatchReader:
         if ours not in self._columns:
             return None
         column = self._column(batch, ours)
+        if column.null_count == len(column):  # RLlib's, of a single agent
+            return None
         if column.null_count:
             row = int(np.array(pc.is_null(column)).argmax())
             raise at.of(self._columns[ours]).error("the value is missing (null)", row)
-        return column if pt.is_dictionary(column.type) else column.dictionary_encode()
+        labels = column if pt.is_dictionary(column.type) else column.dictionary_encode()
+        try:
+            labels.dictionary.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise at.of(self._columns[ours]).error(f"a name is no text: {error}") from None
+        return labels
 
     def _tree(self, batch: pa.RecordBatch, ours: str, at: Place) -> np.ndarray:
         """Return observations or actions as rows of their layout, `[N, *shape]`."""
@@ -181,7 +188,7 @@ class BatchReader:
         tree = "obs" if ours == "next_obs" else ours
         name, fields = self._trees[ours][path]
         at = at.of("/".join((name, *fields)))
-        if tree in self._stated and _is_binary(column.type):
+        if tree in self._stated and is_packed(column.type):
             stated = self._stated[tree].leaf_spaces[path]
             assert stated.dtype is not None
             values = from_bytes(column, np.dtype(stated.dtype), stated.shape or (), at)
@@ -191,10 +198,6 @@ class BatchReader:
         if tree == "obs":
             return fitted(values, space, at)
         return fitted_actions(values, space, at, self._options)
-
-
-def _is_binary(type_: pa.DataType) -> bool:
-    return pt.is_fixed_size_binary(type_) or pt.is_binary(type_) or pt.is_large_binary(type_)
 
 
 def _names(labels: Any, starts: np.ndarray) -> list[str] | None:

@@ -17,6 +17,8 @@ from trainables.runtime.offline.joining import Steps
 from trainables.runtime.offline.read_options import ReadOptions
 
 METADATA = b"tunescape"  # the key in the schema's metadata
+# What Arrow raises of damaged files: also texts that are none, of names.
+_DAMAGE = (pa.ArrowException, OSError, ValueError)
 _BATCH_BYTES = 8 * 2**20
 _BUFFER_BYTES = 2**20  # of a column that is read: not all of a row group at once
 
@@ -41,9 +43,14 @@ class ParquetSteps:
         self.name = name
         try:
             # Without pre_buffer: it would hold the bytes of all row groups read so far.
-            self._file = pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{name}: it is no whole Parquet file: {error}") from None
+            self._file = pq.ParquetFile(
+                opened,
+                buffer_size=_BUFFER_BYTES,
+                pre_buffer=False,
+                page_checksum_verification=True,  # of files that have them, as ours do
+            )
+        except _DAMAGE as error:
+            raise DataError(f"{name}: it is no whole Parquet file: {_reason(error)}") from None
         self.schema = self._file.schema_arrow
         self.num_rows: int = self._file.metadata.num_rows
         self.spaces = self._stated()
@@ -97,12 +104,17 @@ class ParquetSteps:
                 if batch.num_rows:
                     yield row, batch
                 row += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())
+        except _DAMAGE as error:
             raise DataError(
-                f"{self.name}, row {row} or one soon after it: the file is damaged: {reason}"
+                f"{self.name}, row {row} or one soon after it: the file is damaged: "
+                f"{_reason(error)}"
             ) from None
 
     def _stated(self) -> DataSpaces | None:
         text = (self.schema.metadata or {}).get(METADATA)
         return None if text is None else spaces_from_text(text, self.name)
+
+
+def _reason(error: Exception) -> str:
+    """Return an error of Arrow in one line."""
+    return " ".join(str(error).split())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from trainables.core.data.spaces import PLAIN, leaf_keys
 from trainables.core.errors import ConfigError
@@ -74,6 +74,9 @@ class StepColumns:
                 raise self._missing(needed)
         if not self._found.keys() & {"terminated", "truncated", "done"}:
             raise self._missing("terminated")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
 
     def __contains__(self, ours: str) -> bool:
         return ours in self._found

@@ -1,0 +1,34 @@
+"""Columns of packed arrays, as RLlib writes those that it is asked to compress."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from trainables.runtime.offline.checks import Place
+from trainables.runtime.offline.packed_columns import PackedColumnError, unpack
+
+
+def unpacked(column: pa.Array, at: Place) -> np.ndarray:
+    """Return the arrays of a column, `[N, *shape]`, without unpickling.
+
+    Raises:
+        DataError: if a value is missing, damaged, or no array of the same shape as the others.
+    """
+    rows: list[np.ndarray] = []
+    for number, value in enumerate(column.to_pylist()):
+        if value is None:
+            raise at.error("the value is missing (null)", number)
+        try:
+            text = value if isinstance(value, str) else value.decode("ascii")
+            array = unpack(text)
+        except (UnicodeDecodeError, PackedColumnError) as error:
+            raise at.error(
+                f"it is bytes, or a text, but no packed array: {error}", number
+            ) from None
+        if not isinstance(array, np.ndarray):
+            raise at.error("it is packed and holds more than one array", number)
+        if rows and array.shape != rows[0].shape:
+            raise at.error(f"it has shape {array.shape}, {rows[0].shape} before it", number)
+        rows.append(array)
+    return np.stack(rows) if rows else np.zeros((0,))
