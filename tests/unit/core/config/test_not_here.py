@@ -90,7 +90,7 @@ def test_an_unheard_of_name_is_missing_as_ever() -> None:
 
 def test_one_table_names_what_is_planned() -> None:
     assert set(compatibility.SETTINGS_OF_PLANNED) <= set(ALGORITHMS_PLANNED)
-    assert {"BC", "MARWIL", "CQL", "IQL", "DreamerV3"} == set(ALGORITHMS_PLANNED)
+    assert {"CQL", "IQL", "DreamerV3"} == set(ALGORITHMS_PLANNED)
     not_here = [*names_not_here(), *FEATURES_PLANNED]
     assert len(set(not_here)) == len(not_here)
     assert not set(not_here) & {*algorithm_names(), *trainables.__all__, *tunescape.__dir__()}
@@ -109,16 +109,16 @@ def test_names_are_found_however_they_are_written() -> None:
 # ------------------------------------------------------------------ by name
 
 
-@pytest.mark.parametrize("name", [*ALGORITHMS_PLANNED, "bc"])
+@pytest.mark.parametrize("name", [*ALGORITHMS_PLANNED, "cql"])
 def test_the_registry_says_so(name: str) -> None:
-    says = rf"^algorithm '{name}': .* is planned, and not there yet \(known: A2C, APPO, "
+    says = rf"^algorithm '{name}': .* is planned, and not there yet \(known: A2C, APPO, BC, "
     with pytest.raises(ConfigError, match=says):
         get_algorithm(name)
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("BC", "BC .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "multi-agent training")],
+    [("CQL", "CQL .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "multi-agent training")],
 )
 def test_tune_says_so_by_name(name: str, says: str) -> None:
     registry._tell_the_new_cluster()  # as `ray.init` does, where another test ended a cluster
@@ -156,20 +156,20 @@ def command(*arguments: str) -> str:
 
 @pytest.mark.parametrize("option", ["--algo", "--run"])
 def test_the_command_line_says_so(option: str) -> None:
-    told = command("train", option, "BC", "--env", "CartPole-v1")
-    assert "BC (behaviour cloning) is planned, and not there yet" in told
+    told = command("train", option, "CQL", "--env", "CartPole-v1")
+    assert "CQL (conservative Q-learning) is planned, and not there yet" in told
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("x: {run: BC, env: CartPole-v1}", "BC (behaviour cloning) is planned"),
+        ("x: {run: CQL, env: CartPole-v1}", "CQL (conservative Q-learning) is planned"),
         ("x: {run: DDPG, env: CartPole-v1}", "DDPG is not in Tunescape; nearest: SAC"),
         (
             "{algorithm: QMIX, config: {env: CartPole-v1}}",
             "here it is trainable, and QMIX is not in Tunescape: multi-agent training is planned",
         ),
-        ("{trainable: MARWIL, config: {env: CartPole-v1}}", "MARWIL (imitation weighted by"),
+        ("{trainable: IQL, config: {env: CartPole-v1}}", "IQL (implicit Q-learning)"),
     ],
 )
 def test_specs_say_so(text: str, says: str, tmp_path: Path) -> None:
