@@ -107,6 +107,7 @@ class ParquetWriter:
                 table.schema,
                 compression=_codecs(table.schema, self._compressed),
                 use_dictionary=["episode_id", "agent_id", "module_id"],
+                write_page_checksum=True,
             )
         self._writer.write_table(table)
 
