@@ -44,6 +44,16 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         }
         for algorithm in ("impala", "appo")
     },
+    "bc": {
+        "ours": ("ours_offline.py", "bc"),
+        "bare": ("bare_bc.py", "bc"),
+        "d3rlpy": ("peer_d3rlpy_offline.py", "bc"),
+        "rllib": ("peer_rllib_offline.py", "bc"),
+    },
+    "marwil": {
+        "ours": ("ours_offline.py", "marwil"),
+        "rllib": ("peer_rllib_offline.py", "marwil"),
+    },
     "ppo_actors": {
         "ours": ("ours_actors.py", "ppo"),
         "evaluating": ("ours_actors.py", "ppo"),
@@ -63,9 +73,10 @@ LABELS = {
     "evaluating": "Tunescape, evaluating",
     "bare": "bare loop",
     "sb3": "Stable-Baselines3",
+    "d3rlpy": "d3rlpy",
     "rllib": "RLlib",
 }
-PEERS = ("sb3", "rllib")
+PEERS = ("sb3", "d3rlpy", "rllib")
 
 Result = dict[str, Any]
 console = Console()

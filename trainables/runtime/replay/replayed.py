@@ -21,6 +21,8 @@ from trainables.runtime.replay.experience import Experience, GrowingExperience
 # update changes are seen by the next draw only.
 _BATCHES_AT_ONCE = 16
 _BYTES_AT_ONCE = 256 * 2**20  # of observations and features
+# The same of data alone: of rows as wide as images one batch at a time is as fast.
+_DATA_BYTES_AT_ONCE = 32 * 2**20
 _MAX_IDLE_REFILLS = 3
 _MAX_DRAWS = 100
 
@@ -52,9 +54,8 @@ class Replayed(Mapping[str, Experience]):
         rows = config.total_train_batch_size
         if shape is not None:
             rows = self._resolved.num_sequences * (shape.num_rows + 1)
-        self._batches_at_once = max(
-            1, min(_BATCHES_AT_ONCE, _BYTES_AT_ONCE // (2 * rows * row_bytes))
-        )
+        at_once = _BYTES_AT_ONCE if config.needs_env else _DATA_BYTES_AT_ONCE
+        self._batches_at_once = max(1, min(_BATCHES_AT_ONCE, at_once // (2 * rows * row_bytes)))
         # By module id, the updates at its last refill, and how many in a row none came between.
         self._refills: dict[str, list[int]] = {m: [-1, 0] for m in self._stores}
         if not config.needs_env:

@@ -1,0 +1,74 @@
+"""BC and the bare loop in turns in one process: CPU seconds of an update and its draw.
+
+As `dqn_pairs.py`, for a machine that is shared::
+
+    python experiments/benchmarks/bc_pairs.py /path/to/data/cartpole/expert --batch-size 256
+
+The last line it prints is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import bare_bc  # type: ignore[import-not-found]  # the neighbours, see imitation.py
+import imitation  # type: ignore[import-not-found]
+import numpy as np
+import ours_offline  # type: ignore[import-not-found]
+import torch
+
+
+def cpu_ms_per_update(imitator: imitation.Imitator, updates: int) -> float:
+    """CPU milliseconds of an update."""
+    before, start = imitator.updates, time.process_time()
+    while imitator.updates - before < updates:
+        imitator.iterate()
+    return (time.process_time() - start) / (imitator.updates - before) * 1e3
+
+
+def main() -> None:
+    """Prints the medians, and how many times as fast as the bare loop the other one is."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("data", type=Path, help="of offline_data_sets.py, e.g. …/cartpole/expert")
+    parser.add_argument("--hidden", type=int, default=64, help="units of both hidden layers")
+    parser.add_argument("--batch-size", type=int, default=2000)
+    parser.add_argument("--pairs", type=int, default=15, help="of blocks, in turns")
+    parser.add_argument("--updates", type=int, default=100, help="of a block")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    settings = imitation.ImitationSettings(
+        data=args.data,
+        env_id=imitation.ENVS[args.data.parent.name],
+        hidden=args.hidden,
+        batch_size=args.batch_size,
+    )
+    imitators = {
+        "ours": ours_offline.Ours("bc", settings),
+        "bare": bare_bc.BareBC(settings),
+    }
+    for imitator in imitators.values():
+        cpu_ms_per_update(imitator, args.updates)
+    measured: dict[str, list[float]] = {name: [] for name in imitators}
+    for pair in range(args.pairs):
+        for name in sorted(imitators, reverse=pair % 2 == 1):
+            measured[name].append(cpu_ms_per_update(imitators[name], args.updates))
+    for imitator in imitators.values():
+        imitator.stop()
+    ratios = np.array(measured["bare"]) / np.array(measured["ours"])
+    result = {
+        "hidden": args.hidden,
+        "batch_size": args.batch_size,
+        **{f"{name}_cpu_ms": float(np.median(values)) for name, values in measured.items()},
+        "ratio_median": float(np.median(ratios)),
+        "ratio_mean": float(ratios.mean()),
+        "ratio_half_width_95": float(1.96 * ratios.std(ddof=1) / np.sqrt(len(ratios))),
+        "ratios": ratios.round(3).tolist(),
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""How well what was learned from the same data plays: BC and MARWIL, ours, d3rlpy's and RLlib's.
+
+Each learns from the data of `offline_data_sets.py` with five seeds, then plays greedily the same
+episodes as everyone. Scores are normalised: 0 is random play, 1 the expert's greedy play. Every run
+is kept as soon as it ends, and one that the record has already is not repeated::
+
+    python -m experiments.benchmarks.offline_scores /path/to/data --peers-python /path/to/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from analysis.comparison.pairs import iqm_difference
+from analysis.statistics.estimates import iqm
+from analysis.statistics.intervals import iqm_interval
+from experiments.benchmarks import gather
+from experiments.benchmarks.gather import LABELS, Result, console, table, verdict
+
+BC_SHARE = 0.97
+"""Of the expert, that BC on its data has to reach."""
+
+
+class Learner(NamedTuple):
+    """An algorithm, on which data, with which settings."""
+
+    algorithm: str
+    data: str
+    options: tuple[str, ...]
+
+
+UPDATES = ("--updates", "3000", "--batch-size", "256")
+LEARNERS = {
+    "BC, expert": Learner("bc", "expert", UPDATES),
+    "BC, mixed": Learner("bc", "mixed", UPDATES),
+    "MARWIL, mixed": Learner("marwil", "mixed", UPDATES),
+}
+MARWIL_OPTIONS = {
+    "cartpole": ("--beta", "1", "--norm-rate", "0.01"),
+    "pendulum": ("--beta", "1", "--norm-rate", "0.01"),
+}
+"""Of MARWIL, everyone's: the best of a small sweep with other seeds (1000 and 1001)."""
+CONTESTANTS = ("ours", "d3rlpy", "rllib")
+
+
+def main() -> None:
+    """Runs what the record lacks, keeps it in `offline_scores.json`, and prints the tables."""
+    parser = gather.arguments(__doc__, CONTESTANTS)
+    parser.add_argument("data", type=Path, help="the folder of offline_data_sets.py")
+    parser.add_argument("--tasks", nargs="+", choices=list(MARWIL_OPTIONS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.set_defaults(out=gather.HERE / "figures", algorithm="marwil")
+    args = parser.parse_args()
+    path = args.out / "offline_scores.json"
+    runs = json.loads(path.read_text(encoding="utf-8"))["results"] if path.is_file() else []
+    for seed in args.seeds:
+        for task in args.tasks or MARWIL_OPTIONS:
+            scale = json.loads((args.data / task / "scores.json").read_text(encoding="utf-8"))
+            for title, learner in LEARNERS.items():
+                for name in gather.chosen(args, contestants(learner)):
+                    key = {"task": task, "learner": title, "contestant": name, "seed": seed}
+                    if any(key.items() <= run.items() for run in runs):
+                        continue
+                    runs.append({**run(key, learner, args), **key})
+                    runs[-1]["score"] = normalised(runs[-1]["evaluation_mean"], scale)
+                    console.print(f"{key}  {runs[-1]['score']:.3f}", highlight=False)
+                    gather.keep(args.out, "offline_scores", {"learners": LEARNERS}, runs)
+    for task in dict.fromkeys(run["task"] for run in runs):
+        show(task, [run for run in runs if run["task"] == task])
+
+
+def contestants(learner: Learner) -> tuple[str, ...]:
+    """Who has the algorithm."""
+    return CONTESTANTS if learner.algorithm == "bc" else ("ours", "rllib")
+
+
+def run(key: Result, learner: Learner, args: argparse.Namespace) -> Result:
+    """One run in a process of its own."""
+    data = (args.data / key["task"] / learner.data).absolute()
+    more = MARWIL_OPTIONS[key["task"]] if learner.algorithm == "marwil" else ()
+    given = ("score", data, *learner.options, *more, "--seed", key["seed"])
+    return gather.measure(key["contestant"], args.peers_python, *given, algorithm=learner.algorithm)
+
+
+def normalised(mean_return: float, scale: Result) -> float:
+    """A return where 0 is random play's and 1 the expert's."""
+    return float((mean_return - scale["random"]) / (scale["expert"] - scale["random"]))
+
+
+def show(task: str, runs: list[Result]) -> None:
+    """Prints the IQM of every learner of one task, and what has to hold between them."""
+    scores: dict[tuple[str, str], np.ndarray] = {}
+    for run_ in runs:
+        of = (run_["learner"], run_["contestant"])
+        scores[of] = np.append(scores.get(of, np.empty(0)), run_["score"])
+    view = table(task, "", "", "seeds", "IQM", "95 % interval", "return", "s", "")
+    for (learner, name), values in scores.items():
+        of_these = [r for r in runs if (r["learner"], r["contestant"]) == (learner, name)]
+        low, high = iqm_interval(values)
+        is_ours = (learner, name) == ("BC, expert", "ours")
+        view.add_row(
+            learner,
+            LABELS[name],
+            str(len(values)),
+            f"{iqm(values):.3f}",
+            f"{low:.3f} to {high:.3f}",
+            f"{iqm([r['evaluation_mean'] for r in of_these]):.1f}",
+            f"{gather.middle(of_these, 'seconds'):.0f}",
+            verdict(iqm(values), BC_SHARE) if is_ours else "",
+        )
+    console.print(view)
+    ours = scores.get(("MARWIL, mixed", "ours"))
+    for other in (("BC, mixed", "ours"), ("MARWIL, mixed", "rllib")):
+        if ours is not None and other in scores:
+            low, high = iqm_difference(ours[:, None], scores[other][:, None])
+            less = f"MARWIL less {LABELS[other[1]]}'s {other[0].partition(',')[0]}"
+            console.print(f"{less}: {low:+.3f} to {high:+.3f} (95 %)", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

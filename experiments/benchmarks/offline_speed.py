@@ -1,0 +1,90 @@
+"""Updates per second of behaviour cloning, everyone on the same data, one torch thread each.
+
+BC on an expert's CartPole data (`offline_data_sets.py`): two hidden layers of 64 tanh units, Adam,
+2,000 rows an update as Tunescape's and RLlib's defaults are, and 256::
+
+    python -m experiments.benchmarks.offline_speed /path/to/data --peers-python /path/to/python
+
+RLlib prepares its batches once, before the first update, and draws no others; that is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.benchmarks.gather import (
+    LABELS,
+    Result,
+    arguments,
+    chosen,
+    console,
+    keep,
+    measure,
+    middle,
+    rounds,
+    spread,
+    table,
+    verdict,
+)
+
+CONTESTANTS = ("ours", "bare", "d3rlpy", "rllib")
+RATE, CPU = "updates_per_second", "cpu_ms"
+REQUIRED = {"bare": 0.9, "rllib": 10.0}
+"""Ours over theirs, at least."""
+
+
+def main() -> None:
+    """Measures, prints a table for each size of batch and writes `offline_speed.json`."""
+    parser = arguments(__doc__, CONTESTANTS)
+    parser.add_argument("data", type=Path, help="the folder of offline_data_sets.py")
+    parser.set_defaults(algorithm="bc")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each")
+    parser.add_argument("--peer-rounds", type=int, default=3, help="measurements of each peer")
+    parser.add_argument("--updates", type=int, default=1_000, help="updates of each")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[256, 2000])
+    parser.add_argument("--hidden", type=int, default=64, help="units of both hidden layers")
+    args = parser.parse_args()
+    names, data = chosen(args, CONTESTANTS), (args.data / "cartpole" / "expert").absolute()
+    kept = {}
+    for size in args.batch_sizes:
+        kept[str(size)] = compared(names, data, size, args)
+    settings = {"rounds": args.rounds, "updates": args.updates, "hidden": args.hidden}
+    keep(args.out, "offline_speed", settings, kept)
+
+
+def compared(
+    names: Sequence[str], data: Path, batch_size: int, args: argparse.Namespace
+) -> dict[str, list[Result]]:
+    """Measures everyone with one size of batch and prints the table."""
+    sizes = ("--batch-size", batch_size, "--hidden", args.hidden)
+    given = ("speed", data, "--updates", args.updates, *sizes, "--seed")
+    results = rounds(
+        names,
+        args.rounds,
+        lambda name, number: measure(name, args.peers_python, *given, number, algorithm="bc"),
+        lambda result: f"{result[RATE]:>9,.0f} updates/s  {result[CPU]:.2f} CPU ms",
+        args.peer_rounds,
+    )
+    title = f"BC on CartPole, {batch_size} rows an update"
+    view = table(title, "", "updates/s", "range", "ratio", "", "CPU ms", "ratio")
+    for name, measured in results.items():
+        rate, cpu = middle(measured, RATE), middle(measured, CPU)
+        compare = "ours" in results and name != "ours"
+        ratio = middle(results["ours"], RATE) / rate if compare else None
+        view.add_row(
+            LABELS[name],
+            f"{rate:,.0f}",
+            spread(measured, RATE),
+            f"{ratio:.2f}" if ratio else "",
+            verdict(ratio, REQUIRED.get(name)) if ratio else "",
+            f"{cpu:.2f}",
+            f"{cpu / middle(results['ours'], CPU):.2f}" if compare else "",
+        )
+    console.print(view)
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""BC and MARWIL with Tunescape itself.
+
+The last line it prints is one JSON object::
+
+    python ours_offline.py bc speed /path/to/data/cartpole/expert
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import imitation  # type: ignore[import-not-found]  # the neighbour, see there
+import numpy as np
+import torch
+from imitation import ImitationSettings
+
+from trainables import BCConfig, MARWILConfig
+
+
+class Ours:
+    """An algorithm of Tunescape; `iterate` is one `train()` of 100 updates."""
+
+    def __init__(self, algorithm: str, settings: ImitationSettings) -> None:
+        s = settings
+        config: MARWILConfig = BCConfig() if algorithm == "bc" else MARWILConfig()
+        observation_space, action_space = s.spaces
+        config.environment(observation_space=observation_space, action_space=action_space)
+        config.training(lr=s.lr, gamma=s.gamma, train_batch_size_per_learner=s.batch_size)
+        config.training(model={"fcnet_hiddens": [s.hidden, s.hidden]})
+        config.offline_data(input_=str(s.data))
+        if algorithm == "marwil":
+            config.training(beta=s.beta, moving_average_sqd_adv_norm_update_rate=s.norm_rate)
+        self.algo = config.debugging(seed=s.seed).build()
+        self.updates = 0
+
+    def iterate(self) -> None:
+        """One training iteration."""
+        self.updates = self.algo.train()["num_updates_lifetime"]
+
+    def act(self, obs: np.ndarray) -> Any:
+        """The greedy action."""
+        return self.algo.compute_single_action(obs, explore=False)
+
+    def stop(self) -> None:
+        """Ends the algorithm."""
+        self.algo.stop()
+
+
+def main() -> None:
+    """Runs the task that the command line names and prints its result."""
+    args = imitation.arguments(__doc__, ("bc", "marwil"))
+    torch.set_num_threads(1)
+    imitation.run("ours", args, lambda settings: Ours(args.algorithm, settings))
+
+
+if __name__ == "__main__":
+    main()

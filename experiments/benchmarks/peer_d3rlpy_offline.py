@@ -1,0 +1,82 @@
+"""BC with d3rlpy, which has no MARWIL; runs in the peers' virtual environment (see README.md).
+
+The last line it prints is one JSON object::
+
+    python peer_d3rlpy_offline.py bc score /path/to/data/cartpole/expert
+
+Its BC of continuous actions is the default one: deterministic, of the squared error.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import d3rlpy  # type: ignore[import-not-found]
+import gymnasium as gym
+import imitation  # type: ignore[import-not-found]  # the neighbour, see there
+import numpy as np
+import structlog  # type: ignore[import-not-found]
+import torch
+from imitation import ImitationSettings
+
+ITERATION = 100
+
+
+class D3rlpy:
+    """`iterate` is 100 updates, batches drawn by its replay buffer."""
+
+    def __init__(self, settings: ImitationSettings) -> None:
+        s = settings
+        d3rlpy.seed(s.seed)
+        arrays = s.arrays()
+        _, action_space = s.spaces
+        self.is_discrete = isinstance(action_space, gym.spaces.Discrete)
+        actions = arrays["actions"]
+        dataset = d3rlpy.dataset.MDPDataset(
+            observations=arrays["obs"],
+            actions=actions.reshape(len(actions), -1),
+            rewards=arrays["rewards"],
+            terminals=arrays["terminated"].astype(np.float32),
+            timeouts=arrays["truncated"].astype(np.float32),
+        )
+        common: dict[str, Any] = {
+            "batch_size": s.batch_size,
+            "learning_rate": s.lr,
+            "encoder_factory": d3rlpy.models.encoders.VectorEncoderFactory(
+                [s.hidden, s.hidden], activation="tanh"
+            ),
+        }
+        if self.is_discrete:
+            self.algo = d3rlpy.algos.DiscreteBCConfig(**common).create()
+        else:
+            scaler = d3rlpy.preprocessing.MinMaxActionScaler(action_space.low, action_space.high)
+            self.algo = d3rlpy.algos.BCConfig(**common, action_scaler=scaler).create()
+        self.algo.build_with_dataset(dataset)
+        self.dataset, self.updates = dataset, 0
+
+    def iterate(self) -> None:
+        """Some updates."""
+        for _ in range(ITERATION):
+            self.algo.update(self.dataset.sample_transition_batch(self.algo.batch_size))
+        self.updates += ITERATION
+
+    def act(self, obs: np.ndarray) -> Any:
+        """The greedy action."""
+        action = self.algo.predict(obs[None])[0]
+        return int(action) if self.is_discrete else action
+
+    def stop(self) -> None:
+        """Nothing is held."""
+
+
+def main() -> None:
+    """Runs the task that the command line names and prints its result."""
+    args = imitation.arguments(__doc__, ("bc",))
+    torch.set_num_threads(1)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    imitation.run("d3rlpy", args, D3rlpy)
+
+
+if __name__ == "__main__":
+    main()
