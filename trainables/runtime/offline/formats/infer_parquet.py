@@ -59,6 +59,11 @@ def inferred_spaces(files: Iterable[ParquetSteps]) -> DataSpaces:
 
 def _first_guess(file: ParquetSteps, ours: str) -> gym.Space:
     """Return the space of a file's first row, with choices not counted yet."""
+    if file.has_episodes:
+        raise Place(file.name, 0).error(
+            "the episode states no spaces: give observation_space and action_space in the "
+            "settings, or the environment"
+        )
     columns = file.columns.leaf_columns(ours)
     for row, batch in file.batches(columns, 1):
         root = file.columns[ours]

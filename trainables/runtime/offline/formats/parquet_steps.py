@@ -8,9 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainables.runtime.offline.broken_rows import Report, readable
+from trainables.runtime.offline.broken_rows import Report, readable, reported
+from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.parquet_batches import BatchReader
+from trainables.runtime.offline.formats.rllib_episodes import (
+    ITEM,
+    is_of_episodes,
+    spaces_of_item,
+    steps_of_item,
+)
 from trainables.runtime.offline.formats.stated_spaces import spaces_from_text
 from trainables.runtime.offline.formats.step_columns import StepColumns
 from trainables.runtime.offline.joining import Steps
@@ -19,6 +26,7 @@ from trainables.runtime.offline.read_options import ReadOptions
 METADATA = b"tunescape"  # the key in the schema's metadata
 # What Arrow raises of damaged files: also texts that are none, of names.
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
+_SAID_BY_EPISODES = ("obs", "action", "reward", "terminated", "next_obs", "episode_id", "t")
 _BATCH_BYTES = 8 * 2**20
 _BUFFER_BYTES = 2**20  # of a column that is read: not all of a row group at once
 
@@ -34,6 +42,7 @@ class ParquetSteps:
         columns: Which column is what.
         spaces: What the file states; None: nothing.
         num_rows: Rows in it.
+        has_episodes: Whether a row is an episode of RLlib's.
 
     Raises:
         DataError: if it is no whole Parquet file of steps.
@@ -53,8 +62,10 @@ class ParquetSteps:
             raise DataError(f"{name}: it is no whole Parquet file: {_reason(error)}") from None
         self.schema = self._file.schema_arrow
         self.num_rows: int = self._file.metadata.num_rows
+        self.has_episodes = is_of_episodes(self.schema)
+        names = _SAID_BY_EPISODES if self.has_episodes else self.schema.names
+        self.columns = StepColumns(names, name)
         self.spaces = self._stated()
-        self.columns = StepColumns(self.schema.names, name)
 
     @property
     def has_steps(self) -> bool:
@@ -74,6 +85,9 @@ class ParquetSteps:
         Raises:
             DataError: naming row and column of what does not fit.
         """
+        if self.has_episodes:
+            yield from self._steps_of_episodes(spaces, options, report)
+            return
         stated = {}
         if self.spaces is not None:
             stated = {"obs": self.spaces.obs_layout, "action": self.spaces.action_layout}
@@ -110,7 +124,20 @@ class ParquetSteps:
                 f"{_reason(error)}"
             ) from None
 
+    def _steps_of_episodes(
+        self, spaces: DataSpaces, options: ReadOptions, report: Report | None
+    ) -> Iterator[Steps]:
+        for row, batch in self.batches([ITEM], 1):
+            with reported(report):
+                [item] = batch.column(ITEM).to_pylist()
+                steps = steps_of_item(item, spaces, options, Place(self.name, row))
+                if steps is not None:
+                    yield steps
+
     def _stated(self) -> DataSpaces | None:
+        if self.has_episodes:
+            for row, batch in self.batches([ITEM], 1):
+                return spaces_of_item(batch.column(ITEM)[0].as_py(), Place(self.name, row))
         text = (self.schema.metadata or {}).get(METADATA)
         return None if text is None else spaces_from_text(text, self.name)
 
