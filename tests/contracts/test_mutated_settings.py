@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_runs import home, learns_from_replay, settings_of
+from recorded_data import recorded
+from small_runs import home, learns_from_replay, needs_data, settings_of
 
 from trainables import Algorithm
 from trainables.core.config.settings import Setting
@@ -47,6 +48,8 @@ REMEMBERING = {
 }
 REPLAYING = {"replay_proportion": 1.0, "replay_buffer_num_slots": 4}
 FILTERED = {"observation_filter": "MeanStdFilter"}
+WEIGHED = {"beta": 0.5}
+PENDULUM = {"env": "Pendulum-v1", "input_": recorded("Pendulum-v1")}
 # Of settings for which `another` value does not do.
 CASES: dict[str, Case] = {
     "lr": (5e-3, {}),
@@ -84,6 +87,10 @@ CASES: dict[str, Case] = {
     "replay_proportion": (2.0, REPLAYING),
     "replay_buffer_num_slots": (1, REPLAYING),
     "broadcast_interval": (1000, FILTERED),
+    "beta": (2.0, {}),
+    "bc_logstd_coeff": (0.5, PENDULUM),
+    "moving_average_sqd_adv_norm_update_rate": (0.5, WEIGHED),
+    "vf_coeff": (0.1, {**WEIGHED, "model": {"fcnet_hiddens": [8], "vf_share_layers": True}}),
     **exploring("EpsilonGreedy", GREEDY),
     **exploring("SoftQ", {"temperature": 50.0}),
     **exploring("OrnsteinUhlenbeckNoise", {**SCALE, **OU, "base": "mode"}),
@@ -92,6 +99,7 @@ CASES: dict[str, Case] = {
 }
 # Of one algorithm, where those do not do.
 OF: dict[tuple[str, str], Case] = {
+    ("BC", "gamma"): (0.8, WEIGHED),
     ("APPO", "use_gae"): (False, {"vtrace": False, "lambda_": 0.5}),
     ("APPO", "target_network_update_freq"): (4.0, {}),
     ("APPO", "broadcast_interval"): (3, FILTERED),
@@ -158,7 +166,7 @@ def base(name: str, **more: Any) -> dict[str, Any]:
     if learns_from_replay(name):  # in few steps
         frequent = {"target_network_update_freq": 16, "tau": 0.9}
         frequent["min_sample_timesteps_per_iteration"] = 64
-    return settings_of(name, home(name), **{**frequent, **more})
+    return {**settings_of(name, home(name), **frequent), **more}
 
 
 def changed(settings: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:
@@ -273,4 +281,4 @@ def test_the_live_objects_have_the_mutated_values(
         assert (group["lr"], group["eps"], group["betas"][0]) == (2e-3, 0.02, 0.3)
     [stepping] = learner._steppings.values()
     assert stepping._grad_clip == 0.25
-    assert set(asked) == ({0.7} if learns_from_replay(name) else set())
+    assert set(asked) == ({0.7} if learns_from_replay(name) or needs_data(name) else set())

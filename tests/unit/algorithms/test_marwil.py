@@ -310,7 +310,7 @@ def test_what_has_no_effect_is_refused(given: dict[str, Any], says: str) -> None
 
 
 def test_a_coefficient_of_log_sigma_needs_one() -> None:
-    with pytest.raises(ConfigError, match="bc_logstd_coeff = .* has no effect on actions of Dis"):
+    with pytest.raises(ConfigError, match=r"bc_logstd_coeff = .* has no effect on actions of D"):
         marwil(bc_logstd_coeff=0.1)
     marwil(env="Pendulum-v1", bc_logstd_coeff=0.1).stop()
 
