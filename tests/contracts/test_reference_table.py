@@ -9,7 +9,7 @@ import pytest
 import yaml
 from page_blocks import blocks
 
-from trainables import PPO, PPOConfig, reference_table
+from trainables import PPO, DQNConfig, PPOConfig, reference_table
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.model import MODEL_REFUSED, ModelConfig
@@ -59,6 +59,7 @@ ALIAS_VALUES: dict[str, Any] = {
     "is_atari": True,
     "custom_evaluation_function": "mine:evaluate",
     "learner_class": "mine:Learner",
+    "input_": "data/*.json",
     "learner_connector": "mine:connect",
     "env_to_module_connector": "mine:connect",
     "module_to_env_connector": "mine:connect",
@@ -188,14 +189,15 @@ def test_the_reference_section_takes_the_name(section: str, name: str) -> None:
     ("old", "new"), [pair for pair in ALIASES.items() if pair[1] not in PPOConfig.without]
 )
 def test_alias_sets_its_target(old: str, new: str) -> None:
-    declared = PPOConfig.settings()[new]
+    config_class: Any = DQNConfig if new == "input_" else PPOConfig  # which learns from no data
+    declared = config_class.settings()[new]
     value = ALIAS_VALUES.get(new, 7)
     assert value != declared.default
-    plain = PPOConfig()
+    plain = config_class()
     others = {k: v for k, v in plain.to_dict().items() if k != new}
     for config in (
-        PPOConfig.from_dict({old: value}),
-        getattr(PPOConfig(), declared.section)(**{old: value}),
+        config_class.from_dict({old: value}),
+        getattr(config_class(), declared.section)(**{old: value}),
     ):
         settings = config.to_dict()
         assert settings.pop(new) == value

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -90,15 +91,22 @@ def test_a2c_on_pong(run: Run) -> None:
     assert status == 0, output
 
 
+def test_episode_traces(run: Run, tmp_path: Path) -> None:
+    config = {**SHORT, "output": str(tmp_path / "debug"), "output_compress_columns": []}
+    status, output = run(
+        *("train", "--run=PPO", "--env=CartPole-v1", "--config", json.dumps(config), *ONE)
+    )
+    assert status == 0, output
+    table = pq.read_table(tmp_path / "debug").to_pandas()
+    assert len(table) >= 64
+    assert {"obs", "action", "reward", "terminated", "truncated"} <= {*table}
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--config", '{"framework": "tf2"}'), "everything here is PyTorch"),
         (("--config", '{"framework": "tf2"}', "--trace"), "No such option: --trace"),
-        (
-            ("--config", '{"output": "/tmp/debug", "output_compress_columns": []}'),
-            "is not supported yet (offline data)",
-        ),
     ],
 )
 def test_what_is_refused_says_why(run: Run, arguments: tuple[str, ...], says: str) -> None:
