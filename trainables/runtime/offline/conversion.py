@@ -12,7 +12,7 @@ import numpy as np
 from trainables.core.logs import logger
 from trainables.runtime.offline.columns import ColumnType, ColumnWriter
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
-from trainables.runtime.offline.episode_checks import check_episode
+from trainables.runtime.offline.episode_checks import EpisodeCheck
 from trainables.runtime.offline.source import Source
 
 _FLAGS = ("terminated", "truncated", "is_first", "valid")
@@ -66,10 +66,10 @@ def convert(source: Source, spaces: DataSpaces, folder: Path) -> dict[str, Any]:
     Raises:
         DataError: naming what is wrong with the data, or if there is no step in them.
     """
-    writer = _DataSetWriter(folder, spaces)
+    writer, check = _DataSetWriter(folder, spaces), EpisodeCheck(spaces)
     try:
         for episode in _with_progress(source, spaces, writer):
-            check_episode(episode, spaces)
+            check(episode)
             writer.add(episode)
         if not writer.num_steps:
             raise DataError(f"{source.name} holds no step to learn from")

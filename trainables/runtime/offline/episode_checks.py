@@ -10,28 +10,40 @@ from trainables.runtime.offline.checks import Place, check_finite, fitted
 from trainables.runtime.offline.episode import DataSpaces, Episode
 
 
-def check_episode(episode: Episode, spaces: DataSpaces) -> None:
-    """Check that an episode is of its spaces, and that all of it is finite.
+class EpisodeCheck:
+    """Checks that episodes are of their spaces, and that all of them is finite.
 
-    Raises:
-        DataError: naming file, row and column.
+    Args:
+        spaces: What observations and actions must be of.
     """
-    length = len(episode.rewards)
-    at = Place(episode.file, episode.row)
-    _check_rows(episode.obs, length + 1, spaces.obs_layout, at.of("obs"), bounded=False)
-    _check_rows(episode.actions, length, spaces.action_layout, at.of("actions"), bounded=True)
-    for name, column in (("rewards", episode.rewards), ("logp", episode.logp)):
-        if column is None:
-            continue
-        if column.shape != (length,) or column.dtype != np.float32:
-            raise at.of(name).error(f"values are {column.dtype} {column.shape}, not float32 [L]")
-        if name == "rewards":
-            check_finite(column, at.of(name))
+
+    def __init__(self, spaces: DataSpaces):
+        self._obs, self._actions = spaces.obs_layout, spaces.action_layout
+
+    def __call__(self, episode: Episode) -> None:
+        """Check an episode.
+
+        Raises:
+            DataError: naming file, row and column.
+        """
+        length = len(episode.rewards)
+        at = Place(episode.file, episode.row)
+        _check_rows(episode.obs, length + 1, self._obs, at.of("obs"), bounded=False)
+        _check_rows(episode.actions, length, self._actions, at.of("actions"), bounded=True)
+        for name, column in (("rewards", episode.rewards), ("logp", episode.logp)):
+            if column is None:
+                continue
+            if column.shape != (length,) or column.dtype != np.float32:
+                found = f"{column.dtype} {column.shape}"
+                raise at.of(name).error(f"values are {found}, not float32 {(length,)}")
+            if name == "rewards":
+                check_finite(column, at.of(name))
 
 
 def _check_rows(
     rows: np.ndarray, length: int, layout: ObservationLayout, at: Place, *, bounded: bool
 ) -> None:
+    """Check rows that should be `[length, *shape]` of a layout."""
     if rows.dtype != layout.dtype or rows.shape != (length, *layout.shape):
         raise at.error(
             f"values are {rows.dtype} {rows.shape}, not {layout.dtype} {(length, *layout.shape)}"

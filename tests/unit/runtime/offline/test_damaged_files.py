@@ -15,7 +15,7 @@ from episode_files import written
 from offline_fakes import CARTPOLE, random_episodes
 
 from trainables.runtime.offline.episode import DataError
-from trainables.runtime.offline.episode_checks import check_episode
+from trainables.runtime.offline.episode_checks import EpisodeCheck
 from trainables.runtime.offline.inputs import find_source
 
 TRIES = 150
@@ -52,8 +52,9 @@ def outcome(folder: Path) -> str:
     try:
         source = find_source(folder)
         spaces = source.spaces() or source.infer_spaces()
+        check = EpisodeCheck(spaces)
         for episode in source.episodes(spaces):
-            check_episode(episode, spaces)
+            check(episode)
             assert np.isfinite(episode.rewards).all()
     except DataError as error:
         assert "\n" not in str(error)
