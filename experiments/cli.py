@@ -38,8 +38,14 @@ COMMANDS = {
         "evaluate:evaluate",
         "Play episodes with a trained policy: its return with an interval, videos, traces.",
     ),
-    "record": ("record:record", "Play episodes and write them as data to learn from."),
-    "data": ("data:data", "Tell what is in recorded data, and what is wrong with them."),
+    "record": (
+        "record:record",
+        "Play episodes and write them to files that BC, MARWIL, DQN and SAC learn from.",
+    ),
+    "data": (
+        "data:data",
+        "Tell what is in recorded data; the exit status is 1 if rows are broken, which are listed.",
+    ),
     "export": ("export:export", "Export the best policy of a sweep, or another one."),
     "report": (
         "report:report",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from analysis.names import ENV_STEPS, TRAINED
 from experiments.commands import shell
 from experiments.commands.results.summary import show_outcome
 from experiments.commands.show.plan import show_plan, show_plans
@@ -150,8 +151,11 @@ def _verdict(matrix: Matrix) -> list[str]:
     if len(objectives) > 1:
         return ["Not compared: the sweeps have different objectives."]
     metric, mode = objectives.pop()
+    # Of what learns from data alone no step is counted but those that it was trained on.
+    in_envs = all(matrix.rows[name].env_steps is not None for name in names)
+    x = ENV_STEPS if in_envs else TRAINED
     try:  # without a label each has its folder's name, less the environment
-        return compare({"": [matrix.folder / name for name in names]}, metric, mode).lines
+        return compare({"": [matrix.folder / name for name in names]}, metric, mode, x=x).lines
     except ResultsError as error:
         return [f"Not compared: {error}"]
 

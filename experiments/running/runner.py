@@ -17,6 +17,7 @@ from experiments.errors import PreflightError, SweepError
 from experiments.running.extension import extended, write_spec
 from experiments.running.final import Final, run_final
 from experiments.running.fit import RunOptions, fit
+from experiments.running.recorded_data import record_data
 from experiments.running.results import Outcome
 from experiments.running.sweep_lock import sweep_lock
 from experiments.running.unsaved_sweep import remove_unsaved, was_saved
@@ -126,6 +127,8 @@ def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 
     for line in [*history.lines, *search_kind(spec.search).notes(spec, sweep.space)]:
         say(console, line)
     study = study_copy(spec)
+    with shown_activity(console):
+        record_data(spec, console)
     with (
         shown_activity(console),
         _closed_unless_begun(study) as unused,

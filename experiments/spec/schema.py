@@ -16,6 +16,7 @@ from experiments.spec.section import (
     Count,
     FilePath,
     PositiveInt,
+    Probability,
     Section,
     Seed,
 )
@@ -112,6 +113,36 @@ class Final(Section):
     """How many held-out seeds each."""
 
 
+class Expert(Section):
+    """A policy that is trained before data are recorded, in the sweep's own process."""
+
+    trainable: str = "PPO"
+    """An algorithm that learns from an environment."""
+    config: dict[str, Any]
+    stop: Annotated[dict[str, float | int], Field(min_length=1)]
+    """Training ends when a metric reaches the value."""
+
+
+class Record(Section):
+    """Data that are recorded before the trials, unless that was done already: for `input_`."""
+
+    train: Expert | None = None
+    """The policy that plays; by default actions are uniformly random."""
+    env: str | None = None
+    """The environment; by default that of `train`."""
+    episodes: PositiveInt = 100
+    epsilon: Probability = 0.0
+    """Probability of each action to be uniformly random instead."""
+    random_share: Probability = 0.0
+    """Share of episodes that are uniformly random as a whole."""
+    explore: bool = False
+    """Whether the policy samples actions, instead of taking the most likely ones."""
+    seed: Seed = 0
+    folder: FilePath | None = None
+    """Where the data lie; by default in `<storage>/data`, named by a digest of this section: a
+    change of it records anew."""
+
+
 class UserCallback(Section):
     """A callback of Tune's, and what it is made with."""
 
@@ -167,6 +198,8 @@ class SweepSpec(Section):
     written, as it is what the analysis reads."""
     callbacks: list[UserCallback] = []
     """Callbacks of Tune's: `module:Class` of a `ray.tune.Callback`, or a tracker's name."""
+    record: Record | None = None
+    """Data that are recorded first; `config.input_` is then their folder unless it is set."""
     _references: dict[str, str] = PrivateAttr(default_factory=dict)
     """Texts with `${env:…}` of keys that may be credentials, by dotted key."""
 

@@ -23,6 +23,7 @@ from experiments.spec.matrix import KEY, expand_matrix
 from experiments.spec.no_env import settle_defaults, trains_in_env
 from experiments.spec.overrides import apply_overrides
 from experiments.spec.paths import settle_paths
+from experiments.spec.recorded_data import settle_inputs, settle_record
 from experiments.spec.references import (
     escaped,
     expand_references,
@@ -56,6 +57,7 @@ from experiments.sweep.config_checks import (
     take_grids_from_config,
 )
 from experiments.sweep.env_checks import check_env
+from experiments.sweep.record_checks import check_record
 from experiments.sweep.trainable_checks import check_final, check_seeds, settle_trainable
 from search_spaces.documents import Document, SpecError, load_document
 from search_spaces.space import SearchSpace
@@ -190,6 +192,8 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     require_mapping(document, "config")
     require_mapping(document, "search_space")
     require_mapping(document, "stop")
+    settle_record(document)
+    settle_inputs(document)
     doing("loading the algorithm")
     trainable = trainable_of(document)
     config_class = getattr(trainable, "config_class", None)
@@ -219,6 +223,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     check_scheduler(document, spec, space, trainable)
     check_seeds(document, spec, space, trainable)
     check_final(document, spec, space, trainable)
+    check_record(document, spec)
     if config_class is not None:
         if "env" in config_class.settings():
             check_env(document, spec, space)

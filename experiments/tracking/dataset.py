@@ -1,9 +1,10 @@
-"""The environment of a run as an MLflow dataset: its id, its version, and what made it."""
+"""What a run learns from as MLflow datasets: its environment, and recorded data by their digest."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Mapping
 from importlib import metadata
@@ -14,6 +15,8 @@ from experiments.tracking.names import as_text
 
 if TYPE_CHECKING:
     from mlflow.entities import DatasetInput
+
+logger = logging.getLogger(__name__)
 
 _VERSION = re.compile(r"-v(\d+)$")
 _CONTEXT = "mlflow.data.context"
@@ -47,6 +50,59 @@ def environment_dataset(config: Mapping[str, Any]) -> dict[str, Any] | None:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def dataset_inputs(config: Mapping[str, Any]) -> list[DatasetInput]:
+    """Return the inputs that `client.log_inputs` takes: the environment, then recorded data.
+
+    The contents of files are read for that, the first time.
+    """
+    environment = environment_dataset(config)
+    found = [] if environment is None else [dataset_input(environment)]
+    return found + recorded_inputs(config)
+
+
+def recorded_inputs(config: Mapping[str, Any]) -> list[DatasetInput]:
+    """Return the recorded data of a config's `input_` as inputs, each with its digest.
+
+    What cannot be read has no digest to be told by, and is left out: the trial says what is wrong.
+    """
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    from trainables.core.config.input_shares import SAMPLER, parse_input
+    from trainables.runtime.offline.inputs import find_source
+
+    given = config.get("input_")
+    if given is None:
+        return []
+    found = []
+    try:
+        for source, share in parse_input(given).items():
+            if source == SAMPLER or callable(source):
+                continue
+            items = [source] if isinstance(source, str) else list(source)
+            data = find_source(items, config.get("input_config"))
+            spaces = data.spaces()
+            profile: dict[str, Any] = {"share": share, "files": len(data.files)}
+            if spaces is not None:
+                profile |= {"observation": str(spaces.observation), "action": str(spaces.action)}
+            entity = Dataset(
+                name=_data_name(items)[:500],
+                digest=data.digest()[:36],
+                source_type="local" if "://" not in items[0] else items[0].partition("://")[0],
+                source=json.dumps({"uri": items[0] if len(items) == 1 else items}),
+                profile=json.dumps(profile),
+            )
+            found.append(DatasetInput(entity, [InputTag(_CONTEXT, "training")]))
+    except (ValueError, OSError, ImportError):
+        logger.debug("no digest of input_ = %r", given, exc_info=True)
+    return found
+
+
+def _data_name(items: list[str]) -> str:
+    """Return the last two parts of a path: what tells recorded data apart."""
+    parts = [part for part in items[0].rstrip("/").split("/") if part]
+    return "/".join(parts[-2:]) + (f" and {len(items) - 1} more" if len(items) > 1 else "")
 
 
 def dataset_input(dataset: Mapping[str, Any]) -> DatasetInput:

@@ -41,7 +41,6 @@ from analysis.results.mlflow_tags import (
     TRIAL_TAG,
 )
 from analysis.results.rows import flatten
-from experiments.tracking.dataset import environment_dataset
 from experiments.tracking.names import (
     FAILED,
     FINISHED,
@@ -375,7 +374,7 @@ class MLflowLogger(tune.Callback):
             trial.trial_id,
             tags,
             as_params(config),
-            environment_dataset(trial.config),
+            trial.config,
             reopen,
         )
 

@@ -35,7 +35,7 @@ from analysis.results.mlflow_tags import (
     SWEEP_TAG,
     TRIAL_TAG,
 )
-from experiments.tracking.dataset import dataset_input, environment_dataset
+from experiments.tracking.dataset import dataset_inputs
 from experiments.tracking.names import (
     BEST_ARTIFACT,
     FAILED,
@@ -56,6 +56,7 @@ from experiments.tracking.view import VariedSettings, share_view
 from experiments.trial_info import numeric_metrics, read_json_lines
 
 if TYPE_CHECKING:
+    from mlflow.entities import DatasetInput
     from mlflow.tracking import MlflowClient
 
     from analysis.results.records import Sweep
@@ -114,8 +115,8 @@ class SweepRuns:
         self.model_uri = ""
         self._experiment_id = ""
         self._provenance: dict[str, str] = {}
-        # Parameters and environment of new runs, until they are logged.
-        self._unlogged: dict[str, tuple[Mapping[str, str], dict[str, Any] | None]] = {}
+        # Parameters and config of new runs, until they are logged.
+        self._unlogged: dict[str, tuple[Mapping[str, str], Mapping[str, Any] | None]] = {}
         self._found: dict[str, str] = {}  # status of the runs found at a resume
         self.anew: frozenset[str] = frozenset()  # trials that get a new run at a resume
         self._skip_until: dict[str, int] = {}  # env step up to which a run already holds its rows
@@ -161,9 +162,7 @@ class SweepRuns:
         run = client.create_run(self._experiment_id, run_name=sweep.name, tags=tags)
         self.parent_run_id = run.info.run_id
         log_batch(client, run.info.run_id, params=sweep.params)
-        dataset = environment_dataset(sweep.config)
-        if dataset is not None:
-            client.log_inputs(run.info.run_id, datasets=[dataset_input(dataset)])
+        self._log_inputs(run.info.run_id, dataset_inputs(sweep.config))
         if sweep.spec_path and os.path.isfile(sweep.spec_path):
             client.log_artifact(run.info.run_id, sweep.spec_path)
 
@@ -172,7 +171,7 @@ class SweepRuns:
         trial_id: str,
         tags: dict[str, str],
         params: dict[str, str],
-        dataset: dict[str, Any] | None,
+        config: Mapping[str, Any],
         reopen: bool,
     ) -> None:
         """Make a trial's run, or set the one there is back to RUNNING if `reopen`."""
@@ -188,7 +187,7 @@ class SweepRuns:
                 tags=tags,
             )
             self.run_ids[trial_id] = run.info.run_id
-            self._unlogged[trial_id] = params, dataset
+            self._unlogged[trial_id] = params, config
             if not self._writer().is_waiting(trial_id):  # else they go with its metrics
                 self._log(trial_id)
             if self._settings.add(params) or len(self.run_ids) == 1:
@@ -217,14 +216,19 @@ class SweepRuns:
                 raise
             logger.debug("MLflow keeps no view of %s", sweep.name, exc_info=True)
 
+    def _log_inputs(self, run_id: str, inputs: list[DatasetInput]) -> None:
+        """Log what a run learns from, its environment and its data."""
+        if inputs:
+            self._client.log_inputs(run_id, datasets=inputs)
+
     def _log(
         self, trial_id: str, rows: Sequence[Row] = (), tags: Mapping[str, str] | None = None
     ) -> None:
         """Write to a trial's run, with what is still to be written of its beginning."""
         run_id = self.run_ids[trial_id]
-        params, dataset = self._unlogged.get(trial_id, ({}, None))
-        if dataset is not None:
-            self._client.log_inputs(run_id, datasets=[dataset_input(dataset)])
+        params, config = self._unlogged.get(trial_id, ({}, None))
+        if config is not None:
+            self._log_inputs(run_id, dataset_inputs(config))
         log_batch(self._client, run_id, rows, params, tags)
         self._unlogged.pop(trial_id, None)
 
