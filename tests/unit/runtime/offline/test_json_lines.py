@@ -282,6 +282,45 @@ def test_gzipped_lines_are_read(tmp_path: Path) -> None:
     assert [len(episode) for episode in read(tmp_path)] == [4]
 
 
+FLAT = {
+    "discrete": gym.spaces.Discrete(5),
+    "multi discrete": gym.spaces.MultiDiscrete([2, 3]),
+    "dict": gym.spaces.Dict(
+        {"a": gym.spaces.Discrete(3), "b": gym.spaces.Dict({"c": gym.spaces.Box(-1, 1, (2, 2))})}
+    ),
+    "tuple": gym.spaces.Tuple([gym.spaces.MultiBinary(3), gym.spaces.Discrete(4)]),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_observations_that_rllib_has_flattened_are_read(
+    tmp_path: Path, name: str, is_packed: bool
+) -> None:
+    """Its preprocessors flatten as gymnasium does: choices one-hot, parts side by side."""
+    space = FLAT[name]
+    space.seed(0)
+    seen = [space.sample() for _ in range(8)]
+    flat = [gym.spaces.flatten(space, obs).astype(float).tolist() for obs in seen]
+    columns = {"obs": flat[:-1], "new_obs": flat[1:]}
+    if is_packed:
+        columns = {name: packed(column) for name, column in columns.items()}
+    file = json_file(tmp_path / "a.json", batch(7, **columns))
+    spaces = DataSpaces(space, gym.spaces.Discrete(2))
+    [episode] = read(file, spaces)
+    rows = np.concatenate([spaces.obs_layout.rows(obs, batched=False) for obs in seen])
+    expected = spaces.obs_layout.leaves(rows)
+    for path, leaf in spaces.obs_layout.leaves(episode.obs).items():
+        assert np.array_equal(leaf, expected[path])
+
+
+def test_a_choice_that_is_not_one_hot_is_named(tmp_path: Path) -> None:
+    rows = [[0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 1]]
+    file = json_file(tmp_path / "a.json", batch(obs=rows, new_obs=rows))
+    with pytest.raises(DataError, match=r"row 2, column 'obs': \[0, 1, 1\] is not one-hot"):
+        read(file, DataSpaces(gym.spaces.Discrete(3), gym.spaces.Discrete(2)))
+
+
 # ---------------------------------------------------------------------------- spaces
 
 

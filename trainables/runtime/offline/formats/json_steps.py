@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from trainables.runtime.offline.checks import Place, check_finite, fitted
 from trainables.runtime.offline.episode import DataSpaces
+from trainables.runtime.offline.formats.flat_observations import is_flattened, unflattened
 from trainables.runtime.offline.formats.json_file import Line, num_rows
 from trainables.runtime.offline.joining import Steps, run_starts
 from trainables.runtime.offline.read_options import ReadOptions
@@ -85,6 +87,9 @@ def leaf_values(line: Line, ours: str, path: str, spaces: DataSpaces) -> tuple[n
     """
     name, keys = line.columns.of_leaves(ours, spaces)[path]
     value, at = line.values[name], line.at.of("/".join((name, *keys)))
+    flat = _flattened(line, name, spaces.observation) if ours != "action" else None
+    if flat is not None:
+        return unflattened(flat, spaces.observation, path, at), at
     for key in keys:
         if isinstance(value, dict) and key in value:
             value = value[key]
@@ -100,6 +105,21 @@ def leaf_values(line: Line, ours: str, path: str, spaces: DataSpaces) -> tuple[n
             min(rows, line.num_rows),
         )
     return array_of(value, at), at
+
+
+def _flattened(line: Line, name: str, space: gym.Space) -> np.ndarray | None:
+    """Return a column of observations that RLlib has flattened; None: it has not."""
+    column = line.values[name]
+    if isinstance(space, gym.spaces.Box) or not isinstance(column, (list, np.ndarray)):
+        return None
+    if len(column) != line.num_rows:  # a Tuple's parts
+        return None
+    try:
+        values = np.asarray(column)
+    except ValueError:  # ragged
+        return None
+    is_flat = values.dtype.kind in "biuf" and is_flattened(values, space)
+    return values if is_flat else None
 
 
 def array_of(value: Any, at: Place) -> np.ndarray:
