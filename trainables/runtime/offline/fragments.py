@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,9 @@ def _concatenated(chunks: Sequence[Chunk]) -> Chunk:
     if first is last:
         return first
     names = ("actions", "rewards", "terminated", "truncated", "valid")
-    columns = {name: np.concatenate([getattr(c, name) for c in chunks]) for name in names}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(c, name) for c in chunks]) for name in names
+    }
     noted = [chunk.logp for chunk in chunks if chunk.logp is not None]
     return first._replace(
         obs=np.concatenate([*(chunk.obs[:-1] for chunk in chunks), last.obs[-1:]]),
