@@ -28,6 +28,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.evaluating",
     "trainables.lifecycle.exporting",
     "trainables.lifecycle.folder_trainable",
+    "trainables.lifecycle.initial_weights",
     "trainables.lifecycle.own_classes",
     "trainables.lifecycle.policy_access",
     "trainables.lifecycle.spaces",
