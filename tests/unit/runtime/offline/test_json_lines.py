@@ -8,6 +8,7 @@ import json
 import logging
 import pickle
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,23 @@ def test_a_batch_of_one_policy_of_several_is_read(tmp_path: Path) -> None:
         DataError, match=r"line 1: it has the policies \['default_policy', 'other'\]"
     ):
         read(json_file(tmp_path / "a.json", line))
+
+
+def test_a_module_is_the_policy_of_a_batch(tmp_path: Path) -> None:
+    """As RLlib has them; what only one policy can have done is a plain batch."""
+    episodes = [
+        replace(episode, module_id=module)
+        for episode, module in zip(
+            random_episodes(CARTPOLE, [3, 4, 2]), ["left", "default_policy", "right"], strict=True
+        )
+    ]
+    folder = written(tmp_path, episodes, CARTPOLE, format="json")
+    [file] = folder.glob("*.json")
+    types = [json.loads(line)["type"] for line in file.read_text().splitlines()]
+    assert types == ["MultiAgentBatch", "SampleBatch", "MultiAgentBatch"]
+    found = read(folder)
+    assert_same(found, episodes, CARTPOLE)
+    assert [episode.module_id for episode in found] == ["left", "", "right"]
 
 
 def test_log_probabilities_are_read_where_somebody_noted_them(tmp_path: Path) -> None:

@@ -35,12 +35,14 @@ class Line:
         values: The columns: lists of a value a row, of which those of nested spaces are objects
             or lists of them; packed ones are unpacked.
         num_rows: Rows in it.
+        policy: The policy that acted; empty: the line does not tell.
     """
 
     at: Place
     columns: StepColumns
     values: dict[str, Any]
     num_rows: int
+    policy: str
 
 
 def lines_of(opened: Any, name: str, report: Report | None = None) -> Iterator[Line]:
@@ -66,14 +68,15 @@ def lines_of(opened: Any, name: str, report: Report | None = None) -> Iterator[L
             if not text.isspace():
                 line = None
                 with reported(report):
-                    line = _line(_parsed(text, where), where)
+                    line = _line(*_parsed(text, where), where)
                 if line is not None and line.num_rows:
                     yield line
     except OSError as error:
         raise DataError(f"{name}, line {number + 1}: cannot be read: {error}") from None
 
 
-def _parsed(text: bytes, where: str) -> dict[str, Any]:
+def _parsed(text: bytes, where: str) -> tuple[dict[str, Any], str]:
+    """Return a batch, and the policy that it is of."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -83,7 +86,7 @@ def _parsed(text: bytes, where: str) -> dict[str, Any]:
         raise DataError(f"{where}: it is no object with a 'type'; allowed: a batch of steps a line")
     kind = parsed.pop("type")
     if kind == "SampleBatch":
-        return parsed
+        return parsed, ""
     if kind != "MultiAgentBatch":
         raise DataError(
             f"{where}: type {kind!r} is not known; allowed: 'SampleBatch', 'MultiAgentBatch'"
@@ -93,11 +96,11 @@ def _parsed(text: bytes, where: str) -> dict[str, Any]:
         raise DataError(f"{where}: 'policy_batches' is no object of batches by policy")
     if len(batches) != 1:
         raise DataError(f"{where}: it has the policies {sorted(batches)}; {_ONE_POLICY}")
-    [batch] = batches.values()
-    return dict(batch)
+    [(policy, batch)] = batches.items()
+    return batch, policy
 
 
-def _line(values: dict[str, Any], where: str) -> Line:
+def _line(values: dict[str, Any], policy: str, where: str) -> Line:
     at = Place(where, 0)
     columns = StepColumns(list(values), where)
     flat = [columns[ours] for ours in _FLAT if ours in columns]
@@ -106,7 +109,7 @@ def _line(values: dict[str, Any], where: str) -> Line:
     lengths = {name: num_rows(values[name], at.of(name)) for name in flat}
     if len(set(lengths.values())) > 1:
         raise at.error(f"the columns have different numbers of rows: {lengths}")
-    return Line(at, columns, values, lengths[columns["reward"]])
+    return Line(at, columns, values, lengths[columns["reward"]], policy)
 
 
 def num_rows(value: Any, at: Place) -> int:

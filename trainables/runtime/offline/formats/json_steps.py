@@ -62,6 +62,7 @@ class LineReader:
             has_next=np.full(len(starts), has_next),
             file=self._file,
             row=row,
+            modules=[line.policy] * len(starts),
         )
 
     def _tree(self, line: Line, ours: str, chosen: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from trainables.runtime.offline.formats.step_columns import NAMES, known_columns
 from trainables.runtime.offline.packed_columns import pack
 from trainables.runtime.offline.whole_files import WholeFile
 
+_ONLY_POLICY = "default_policy"  # RLlib's name of it
 _LINE_BYTES = 2**20  # of a line's arrays: what a reader may have to hold, some ten times over
 
 
@@ -117,10 +118,14 @@ class JsonLinesWriter:
         }
         if rows.logp is not None:
             columns["action_logp"] = rows.logp
-        return {"type": "SampleBatch"} | {
+        batch = {
             name: pack(_named(value)) if name in self._packed else _plain(value)
             for name, value in columns.items()
         }
+        if rows.module_id in ("", _ONLY_POLICY):
+            return {"type": "SampleBatch", **batch}
+        batches = {rows.module_id: batch}
+        return {"type": "MultiAgentBatch", "count": length, "policy_batches": batches}
 
     def _tree(self, space: gym.Space, layout: ObservationLayout, rows: np.ndarray) -> Any:
         return tree_of_leaves(space, layout.leaves(rows))

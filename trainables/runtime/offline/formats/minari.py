@@ -138,6 +138,7 @@ class MinariSource:
             first_step=int(notes.get("first_step", 0)),
             file=self._file,
             row=row,
+            module_id=str(notes.get("module_id", "")),
         )
 
 

@@ -90,6 +90,7 @@ class MinariWriter:
                 logp,
                 held.episode_id,
                 held.first_step,
+                module_id=held.module_id,
             )
         )
         self._held_bytes += obs.nbytes + actions.nbytes + rewards.nbytes
@@ -116,7 +117,12 @@ class MinariWriter:
                 self._storage = self._storage or self._new_storage()
                 self._storage.update_episodes([self._buffer(episode) for episode in self._held])
                 notes = [
-                    {"episode_id": e.episode_id, "first_step": e.first_step} for e in self._held
+                    {
+                        "episode_id": e.episode_id,
+                        "first_step": e.first_step,
+                        "module_id": e.module_id,
+                    }
+                    for e in self._held
                 ]
                 first = self._num_written
                 self._storage.update_episode_metadata(notes, range(first, first + len(self._held)))
