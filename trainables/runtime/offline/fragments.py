@@ -75,6 +75,16 @@ def _concatenated(chunks: Sequence[Chunk]) -> Chunk:
     )
 
 
+def _by_slot(chunk: Chunk) -> Chunk:
+    """Return a chunk whose arrays are `[N, T, …]`: a slot's rows lie side by side."""
+    columns = {
+        name: np.ascontiguousarray(part.swapaxes(0, 1))
+        for name, part in chunk._asdict().items()
+        if isinstance(part, np.ndarray) and name != "first_steps"
+    }
+    return chunk._replace(**columns)
+
+
 class _Piece(NamedTuple):
     """Consecutive rows of an episode, `[L, …]`."""
 
@@ -120,19 +130,24 @@ class EpisodeSplitter:
             yield from self.cut()
         for slot in [s for s in self._running if s < num_slots and not chunk.valid[0, s]]:
             yield from self._end(slot, False, False)
+        by_slot = _by_slot(chunk)
         padded = np.zeros((num_slots, num_steps + 2), np.int8)
-        padded[:, 1:-1] = chunk.valid.T
+        padded[:, 1:-1] = by_slot.valid
         edges = np.diff(padded, axis=1)
         slots, starts = np.nonzero(edges == 1)
         _, stops = np.nonzero(edges == -1)
         last = (slots, stops - 1)
-        terminated, truncated = chunk.terminated.T[last].tolist(), chunk.truncated.T[last].tolist()
+        terminated, truncated = by_slot.terminated[last].tolist(), by_slot.truncated[last].tolist()
         runs = zip(
             slots.tolist(), starts.tolist(), stops.tolist(), terminated, truncated, strict=True
         )
         for slot, start, stop, is_terminated, is_truncated in runs:
-            self._extend(chunk, slot, start, stop)
-            if is_terminated or is_truncated or stop < num_steps:
+            ends = is_terminated or is_truncated or stop < num_steps
+            if ends and start:  # the most frequent kind of short ones: nothing is kept of it
+                yield self._whole(by_slot, slot, start, stop, is_terminated, is_truncated)
+                continue
+            self._extend(by_slot, slot, start, stop)
+            if ends:
                 yield from self._end(slot, is_terminated, is_truncated)
         while self._nbytes > self._most:
             longest = max(self._running.values(), key=lambda running: running.nbytes)
@@ -143,8 +158,24 @@ class EpisodeSplitter:
         for slot in [*self._running]:
             yield from self._end(slot, False, False)
 
+    def _whole(
+        self, chunk: Chunk, slot: int, start: int, stop: int, terminated: bool, truncated: bool
+    ) -> Episode:
+        """Return an episode that begins amid a chunk by slots and ends in it: views of its rows."""
+        self._num_episodes += 1
+        return Episode(
+            obs=chunk.obs[slot, start : stop + 1],
+            actions=chunk.actions[slot, start:stop],
+            rewards=chunk.rewards[slot, start:stop],
+            terminated=terminated,
+            truncated=truncated,
+            logp=None if chunk.logp is None else chunk.logp[slot, start:stop],
+            episode_id=f"{self._name}-{self._num_episodes - 1}",
+            module_id=self._module_id,
+        )
+
     def _extend(self, chunk: Chunk, slot: int, start: int, stop: int) -> None:
-        """Append rows of a slot to its running episode, which they may begin."""
+        """Append rows of a chunk by slots to a slot's running episode, which they may begin."""
         running = self._running.get(slot)
         if running is None:
             first_step = int(chunk.first_steps[slot]) if start == 0 else 0
@@ -153,12 +184,12 @@ class EpisodeSplitter:
             self._num_episodes += 1
         # Copies: what waits for its end must not keep the rows of all slots.
         columns = (chunk.obs, chunk.actions, chunk.rewards, chunk.logp)
-        parts = [None if c is None else c[start:stop, slot].copy() for c in columns]
+        parts = [None if c is None else c[slot, start:stop].copy() for c in columns]
         obs, actions, rewards, logp = parts
         assert obs is not None and actions is not None and rewards is not None
         running.pieces.append(_Piece(obs, actions, rewards, logp))
         running.num_rows += stop - start
-        running.last_obs = chunk.obs[stop : stop + 1, slot].copy()
+        running.last_obs = chunk.obs[slot, stop : stop + 1].copy()
         added = obs.nbytes + actions.nbytes + rewards.nbytes
         running.nbytes += added
         self._nbytes += added
