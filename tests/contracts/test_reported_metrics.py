@@ -47,8 +47,10 @@ GAUSSIAN_NOISE = {"exploration_config": {"type": "GaussianNoise"}}
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "A2C": [{"use_critic": False, "use_gae": False}],
     "APPO": [{"_separate_vf_optimizer": True, "use_kl_loss": False}],
+    "BC": [{"beta": 0.5}],
     "DQN": [{"noisy": False, **PARAMETER_NOISE}],
     "IMPALA": [{"_separate_vf_optimizer": True}],
+    "MARWIL": [{"beta": 0.0}],
     "PPO": [{"use_kl_loss": False}],
     "SAC": [PARAMETER_NOISE, GAUSSIAN_NOISE],
 }
