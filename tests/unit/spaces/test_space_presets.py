@@ -150,12 +150,8 @@ def test_bad_files(tmp_path: Path, text: str, expected: str) -> None:
 
 
 def spec(**keys: Any) -> SearchSpace:
-    data = {
-        "name": "x",
-        "config": {"env": "CartPole-v1"},
-        "stop": {"training_iteration": 1},
-        **keys,
-    }
+    config = {"env": "CartPole-v1", "evaluation_interval": 1}  # returns without sampling, too
+    data = {"name": "x", "config": config, "stop": {"training_iteration": 1}, **keys}
     return spec_space(make_spec(data))
 
 
