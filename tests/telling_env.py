@@ -123,7 +123,7 @@ class TellingVectorEnv(VectorEnv):
         kinds = self._rng.integers(0, 3, count)  # terminated, truncated, both
         terminated, truncated = self._done & (kinds != 1), self._done & (kinds != 0)
         for slot in np.flatnonzero(crashed):
-            self._note(slot, self._seen[slot], False, False)
+            self._note(int(slot), self._seen[slot], False, False)
         self._episode += begins
         self._length = np.where(begins, self._rng.integers(1, 12, count), self._length)
         obs = self._obs()
@@ -131,7 +131,7 @@ class TellingVectorEnv(VectorEnv):
         for slot in np.flatnonzero(~begins):
             self._rows[slot].append((self._seen[slot], took[slot], rewards[slot]))
             if self._done[slot]:
-                self._note(slot, seen[slot], bool(terminated[slot]), bool(truncated[slot]))
+                self._note(int(slot), seen[slot], bool(terminated[slot]), bool(truncated[slot]))
         self._seen = seen
         return obs, rewards, terminated, truncated, {RESTARTS: crashed.astype(int)}
 
@@ -145,7 +145,7 @@ class TellingVectorEnv(VectorEnv):
         if not rows:
             return
         obs, actions, rewards = zip(*rows, strict=True)
-        key = (self.runner, int(slot), int(self._episode[slot]))
+        key = (self.runner, slot, int(self._episode[slot]))
         self.happened[key] = Happened(
             _stacked(self.spaces.obs_layout, [*obs, last]),
             _stacked(self.spaces.action_layout, actions),

@@ -73,9 +73,10 @@ def test_a_trial_records_into_its_own_folder(tmp_path: Path) -> None:
             name="x", storage_path=str(tmp_path), stop={"training_iteration": 1}
         ),
     )
-    [result] = tuner.fit()
+    result = tuner.fit()[0]
     assert result.error is None
     folder = Path(result.path) / "output"
     rows = [pq.read_metadata(path).num_rows for path in folder.glob("*.parquet")]
+    assert result.metrics is not None
     assert sum(rows) == result.metrics["num_env_steps_sampled_lifetime"]
     assert len(rows) > 1 and max(rows) <= 200

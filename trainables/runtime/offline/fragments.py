@@ -77,7 +77,7 @@ def _concatenated(chunks: Sequence[Chunk]) -> Chunk:
 
 def _by_slot(chunk: Chunk) -> Chunk:
     """Return a chunk whose arrays are `[N, T, …]`: a slot's rows lie side by side."""
-    columns = {
+    columns: dict[str, Any] = {
         name: np.ascontiguousarray(part.swapaxes(0, 1))
         for name, part in chunk._asdict().items()
         if isinstance(part, np.ndarray) and name != "first_steps"

@@ -81,7 +81,8 @@ def test_what_is_recorded_is_what_happened(
     """Up to 1,000 random episodes of three env runners, some of them crashed or not ended."""
     envs = [TellingVectorEnv(kind, runner, 16, crash_share=0.01) for runner in range(3)]
     compressed = ["obs", "rewards"] if kind == "nested" else []
-    settings = {"output_config": {"format": format}, "output_compress_columns": compressed}
+    settings: dict[str, Any] = {"output_config": {"format": format}}
+    settings["output_compress_columns"] = compressed
     logp: dict[tuple[int, ...], float] = {}
     for env in envs:
         runner = runner_of(env, tmp_path, **settings)
