@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from recorded_data import recorded
+from small_runs import needs_data
 
 from experiments.commands.space import (
     _EXPRESSIONS,
@@ -150,7 +152,7 @@ def test_bad_files(tmp_path: Path, text: str, expected: str) -> None:
 
 
 def spec(**keys: Any) -> SearchSpace:
-    config = {"env": "CartPole-v1", "evaluation_interval": 1}  # returns without sampling, too
+    config = {"env": "CartPole-v1"}
     data = {"name": "x", "config": config, "stop": {"training_iteration": 1}, **keys}
     return spec_space(make_spec(data))
 
@@ -158,9 +160,13 @@ def spec(**keys: Any) -> SearchSpace:
 @pytest.mark.parametrize("trainable", algorithm_names())
 def test_a_preset_alone_is_the_trainables_own(trainable: str) -> None:
     own = spaces_by_trainable()[trainable]
-    assert spec(trainable=trainable, search_space="small") == load_space(f"{own}/small")
+    config: dict[str, Any] = {"env": "CartPole-v1", "evaluation_interval": 1}
+    if needs_data(trainable):
+        config["input_"] = recorded("CartPole-v1")
+    keys: dict[str, Any] = {"trainable": trainable, "config": config}
+    assert spec(**keys, search_space="small") == load_space(f"{own}/small")
     without = load_space(f"{own}/default").keys[-1]
-    based = spec(trainable=trainable, search_space={"base": "default", without: None})
+    based = spec(**keys, search_space={"base": "default", without: None})
     assert without not in based.keys and "lr" in based.keys
 
 
