@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from small_runs import compares_actions, home, settings_of
+from small_runs import compares_actions, home, samples, settings_of
 
 from trainables.core.config.exploration import OPTIONS
 from trainables.core.errors import ConfigError
@@ -36,7 +36,8 @@ def test_type(name: str, kind: str, env: str) -> None:
     config_class = get_algorithm(name).config_class
     more: dict[str, Any] = {"exploration_config": {"type": kind}}
     more["env_config"] = {"max_episode_steps": 20}
-    more["min_sample_timesteps_per_iteration"] = 120
+    if samples(name):
+        more["min_sample_timesteps_per_iteration"] = 120
     if "noisy" in config_class.settings():
         more |= {"noisy": False, "num_atoms": 1}
     settings = settings_of(name, env, **more)
@@ -79,6 +80,8 @@ def test_why_a_type_is_not_supported() -> None:
 
 @pytest.mark.parametrize("name", algorithm_names())
 def test_explore_false_takes_the_best_actions_in_training(name: str) -> None:
+    if not samples(name):
+        pytest.skip("it acts in evaluations only")
     config_class = get_algorithm(name).config_class
     has = [kind for kind in FAR_FROM_GREEDY if kind in config_class.exploration_types]
     more: dict[str, Any] = {"exploration_config": {"type": has[0]} if has else {}}
