@@ -36,7 +36,8 @@ def episodes_of(batch: Any, spaces: DataSpaces, options: ReadOptions, where: str
         raise at.error(f"it is of type {type(batch).__name__}; allowed: a dict of columns")
     values = {str(name): _plain(column) for name, column in batch.items()}
     columns = StepColumns(list(values), where)
-    line = Line(at, columns, values, num_rows(values[columns["reward"]], at.of("rewards")))
+    count = num_rows(values[columns["reward"]], at.of("rewards"))
+    line = Line(at, columns, values, count, policy="")
     if not line.num_rows:
         return []
     for ours in ("terminated", "truncated", "done", "logp", "episode_id", "t", "agent_id"):

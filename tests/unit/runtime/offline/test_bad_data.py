@@ -155,6 +155,17 @@ def planted_in_parquet(folder: Path) -> Path:
     return parquet(lambda table: edit(table.replace_schema_metadata(None)))(folder)
 
 
+def packed_in_parquet(folder: Path) -> Path:
+    """A column that RLlib's reader would unpack, and so unpickle, row by row."""
+
+    def edit(table: pa.Table) -> pa.Table:
+        bad = pa.array([packed(Runs(folder / "run"))] * len(table))
+        table = table.replace_schema_metadata(None)
+        return table.set_column(table.column_names.index("obs"), "obs", bad)
+
+    return parquet(edit)(folder)
+
+
 def huge(folder: Path) -> Path:
     """A packed column of few bytes that stands for 2^60 numbers."""
     forged = pickle.dumps(np.zeros(4, np.float32), protocol=0).replace(b"I4\n", b"I%d\n" % 2**60)
@@ -197,7 +208,7 @@ BAD: dict[str, tuple[Make, str]] = {
     ),
     "wrong type": (
         with_values("reward", {n: "1" for n in range(7)}, pa.string()),
-        r"{file}, row 0, column 'reward': values are of type string, not numbers",
+        r"{file}, row 0, column 'reward': it is bytes, or a text, but no packed array",
     ),
     "text among numbers": (
         lines(batch(rewards=[1, 1, "one", 1])),
@@ -288,7 +299,14 @@ BAD: dict[str, tuple[Make, str]] = {
     ),
     "planted pickle": (planted, r"{file}, line 1, row 0, column 'obs': .*pickles are not loaded"),
     "packed objects": (object_array, r"{file}, line 1, row 0, column 'obs': .*array of type 'O8'"),
-    "pickles in Parquet": (planted_in_parquet, r"{file}, row 0, column 'obs': .*type binary"),
+    "pickles in Parquet": (
+        planted_in_parquet,
+        r"{file}, row 0, column 'obs': it is bytes, or a text, but no packed array",
+    ),
+    "packed pickles in Parquet": (
+        packed_in_parquet,
+        r"{file}, row 0, column 'obs': .*pickles are not loaded",
+    ),
     "huge packed column": (huge, r"{file}, line 1, row 0, column 'obs': it is no whole packed"),
     "no packed column": (
         lines(batch(obs="QUJD")),
