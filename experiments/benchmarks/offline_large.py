@@ -1,10 +1,9 @@
 """What learning from 5 GB of images costs: the share of drawing batches, and memory.
 
-Another process writes episodes of random images as Parquet; this one converts them into the cache
-and clones them by BC with convolutions. Meanwhile its memory is read twice a second: what it has
-allocated, and what it has mapped of files, which the system takes back when it needs the room. The
-data are deleted in the end; they need twice their size on the disk. Figure and numbers are kept in
-`figures/`::
+Episodes of random images are converted into mapped columns, and cloned by BC with convolutions.
+Meanwhile the process's memory is read twice a second: what it has allocated, and what it has mapped
+of files, which the system takes back when it needs the room. The columns are deleted in the end.
+Figure and numbers are kept in `figures/`::
 
     python -m experiments.benchmarks.offline_large --gigabytes 5 --folder /path/with/room
 """
@@ -12,13 +11,12 @@ data are deleted in the end; they need twice their size on the disk. Figure and 
 from __future__ import annotations
 
 import argparse
-import os
+import math
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +26,13 @@ import torch
 
 from experiments.benchmarks import curves
 from experiments.benchmarks.gather import HERE, Result, console, table, verdict
-from trainables import BCConfig
-from trainables.runtime.offline.cache import VARIABLE
+from trainables import BC, BCConfig
+from trainables.core.policy.policy import Policy
+from trainables.runtime.offline.data_set import DataSet, load_data_set
 from trainables.runtime.offline.episode import DataSpaces, Episode
-from trainables.runtime.offline.writers import make_writer
+from trainables.runtime.offline.offline_data import OfflineData
+from trainables.runtime.offline.read_options import ReadOptions
+from trainables.runtime.replay.experience import Experience
 
 SHARE = 0.1
 """Of an update, that drawing its batch may take."""
@@ -49,22 +50,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--gigabytes", type=float, default=5.0, help="of observations")
     parser.add_argument("--folder", type=Path, help="where the data lie for a while")
-    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--updates", type=int, default=100, help="updates to measure")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the JSON")
     curves.add_figures(parser)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(dir=args.folder) as name:
-        folder = Path(name)
-        os.environ[VARIABLE] = str(folder / "cache")
-        writer = get_context("spawn").Process(target=write, args=(folder / "data", args.gigabytes))
-        writer.start()
-        writer.join()
-        memory = Memory()
+    memory = Memory()
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         with memory.phase("converting"):
-            algo = cloning(folder / "data", args.batch_size).build()
+            data = load_data_set(RandomImages(args.gigabytes), cache=Path(folder))
         with memory.phase("training"):
+            algo = cloning(data, args.batch_size)
             result = train(algo, args.updates)
         algo.stop()
     memory.stop()
@@ -88,34 +85,55 @@ def main() -> None:
     draw(memory.samples, memory.phases, args.gigabytes, args.figures / "offline_large.png")
 
 
-def write(folder: Path, gigabytes: float) -> None:
-    """Writes episodes of random images and actions."""
-    rng, row = np.random.default_rng(0), SPACES.obs_layout.nbytes
-    writer = make_writer(folder, SPACES, max_file_size=2**28)
-    for number in range(max(1, int(gigabytes * 1e9 / row / EPISODE))):
-        shape = (EPISODE + 1, *SPACES.obs_layout.shape)
-        obs = np.frombuffer(rng.bytes((EPISODE + 1) * row), np.uint8).reshape(shape)
-        writer.write(
-            Episode(
-                obs,
-                rng.integers(SPACES.action.n, size=EPISODE),  # type: ignore[attr-defined]
+class RandomImages:
+    """A source of episodes of random images and actions; see `Source`."""
+
+    name = "random images"
+
+    def __init__(self, gigabytes: float) -> None:
+        self.files, self.options = [f"{gigabytes:g} GB"], ReadOptions()
+        self._episodes = max(1, int(gigabytes * 1e9 / SPACES.obs_layout.nbytes / EPISODE))
+
+    def digest(self) -> str:
+        """What tells its contents."""
+        return f"{self._episodes:x}"
+
+    def spaces(self) -> DataSpaces:
+        """Of its images and actions."""
+        return SPACES
+
+    infer_spaces = spaces
+
+    def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
+        """One after the other."""
+        rng, shape = np.random.default_rng(0), (EPISODE + 1, *spaces.obs_layout.shape)
+        for number in range(self._episodes):
+            yield Episode(
+                np.frombuffer(rng.bytes(math.prod(shape)), np.uint8).reshape(shape),
+                rng.integers(4, size=EPISODE),
                 np.zeros(EPISODE, np.float32),
                 terminated=True,
                 truncated=False,
                 episode_id=str(number),
             )
-        )
-    writer.close()
 
 
-def cloning(folder: Path, batch_size: int) -> BCConfig:
-    """BC with the usual convolutions for images of 84 x 84."""
-    config = BCConfig().environment(
+def cloning(data: DataSet, batch_size: int) -> BC:
+    """BC with the usual convolutions for images of 84 x 84, which learns from the data."""
+
+    class Cloning(BC):
+        def make_experience(
+            self, module_id: str, policy: Policy, seed: np.random.SeedSequence
+        ) -> Experience:
+            return OfflineData(data, policy, seed)
+
+    config = BCConfig(algo_class=Cloning).environment(
         observation_space=SPACES.observation, action_space=SPACES.action
     )
     config.training(train_batch_size_per_learner=batch_size)
-    config.offline_data(input_=str(folder), dataset_num_iters_per_learner=10)
-    return config
+    config.offline_data(input_=data.name, dataset_num_iters_per_learner=10)
+    algo: BC = config.build()
+    return algo
 
 
 def train(algo: Any, updates: int) -> Result:

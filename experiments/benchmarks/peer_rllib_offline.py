@@ -22,7 +22,7 @@ os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 
 import gymnasium as gym
 import imitation  # type: ignore[import-not-found]  # the neighbour, see there
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 import msgpack_numpy  # type: ignore[import-not-found]
 import numpy as np
 import pyarrow as pa
@@ -129,7 +129,7 @@ def episodes_file(settings: ImitationSettings) -> Path:
         )
         episode.to_numpy()
         states.append(msgpack.packb(episode.get_state(), default=msgpack_numpy.encode))
-        start = end
+        start = int(end)
     pq.write_table(pa.table({"item": states}), path)
     return path
 

@@ -113,7 +113,7 @@ def _flattened(line: Line, name: str, space: gym.Space) -> np.ndarray | None:
     column = line.values[name]
     if isinstance(space, gym.spaces.Box) or not isinstance(column, (list, np.ndarray)):
         return None
-    if len(column) != line.num_rows:  # a Tuple's parts
+    if len(column) != line.num_rows or _are_parts(column, space, line.num_rows):
         return None
     try:
         values = np.asarray(column)
@@ -230,3 +230,10 @@ def _codes(ids: Labels, agents: Labels) -> np.ndarray:
     """Return numbers that tell pairs of names apart, `[N]`."""
     known: dict[tuple[str, str], int] = {}
     return np.array([known.setdefault(pair, len(known)) for pair in zip(ids, agents, strict=True)])
+
+
+def _are_parts(column: Any, space: gym.Space, num_rows: int) -> bool:
+    """Tell whether a column can be the parts of a Tuple, each with all rows: then it is that."""
+    if not isinstance(space, gym.spaces.Tuple) or len(column) != len(space.spaces):
+        return False
+    return all(isinstance(part, list | np.ndarray) and len(part) == num_rows for part in column)
