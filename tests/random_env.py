@@ -40,6 +40,15 @@ class RandomEnv(gym.Env):
         reward = float(self.np_random.normal())
         return self._observation(), reward, ended and not by_time, ended and by_time, {}
 
+    def allowed_action(self) -> Any:
+        """Return a random action that may be taken now."""
+        if not self._has_mask:
+            return self.action_space.sample()
+        values = np.array([self.np_random.choice(np.flatnonzero(part)) for part in self._mask])
+        values += np.ravel(getattr(self.action_space, "start", 0))
+        like = self.action_space.sample()
+        return values.astype(like.dtype).reshape(np.shape(like))[()]
+
     def _observation(self) -> Any:
         obs = self.observation_space.sample()
         if self._has_mask:

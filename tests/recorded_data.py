@@ -48,15 +48,18 @@ def write(folder: Path, episodes: list[Episode], spaces: DataSpaces) -> str:
     return str(folder)
 
 
-def play(env: gym.Env, spaces: DataSpaces, seed: int = 0) -> list[Episode]:
-    """Return episodes of random actions."""
+def play(
+    env: gym.Env, spaces: DataSpaces, seed: int = 0, num_steps: int = _NUM_STEPS
+) -> list[Episode]:
+    """Return episodes of random actions, at least so many steps."""
     env.action_space.seed(seed)
+    act = getattr(env, "allowed_action", env.action_space.sample)  # there where some are masked
     episodes: list[Episode] = []
     obs, _ = env.reset(seed=seed)
-    while sum(map(len, episodes)) < _NUM_STEPS:
+    while sum(map(len, episodes)) < num_steps:
         seen, done, rewards, terminated, truncated = [obs], [], [], False, False
         while not (terminated or truncated) and len(done) < _MOST_STEPS:
-            action = env.action_space.sample()
+            action = act()
             obs, reward, terminated, truncated, _ = env.step(action)
             seen.append(obs)
             done.append(action)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
-from random_env import with_mask
-from small_runs import adds_noise, compares_actions, learns_from_replay
+from random_env import RandomEnv, with_mask
+from recorded_data import play, write
+from small_runs import adds_noise, compares_actions, learns_from_replay, needs_data
 from space_strategies import ACTION_LEAVES, nested_spaces
 
 from trainables import Algorithm
 from trainables.core.data.spaces import leaf_spaces
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
+from trainables.runtime.offline.episode import DataSpaces
 from trainables.registry import algorithm_names, get_algorithm
 
 ENV = "random_env:RandomEnv"
@@ -37,6 +40,11 @@ ON_POLICY: dict[str, Any] = {
     "min_sample_timesteps_per_iteration": 48,
     "num_epochs": 1,
     "minibatch_size": None,
+}
+FROM_DATA: dict[str, Any] = {
+    "train_batch_size_per_learner": 16,
+    "dataset_num_iters_per_learner": 2,
+    "seed": 3,
 }
 # Beside these, where an algorithm has more ways to go.
 OWN: dict[str, dict[str, Any]] = {
@@ -64,6 +72,8 @@ action_spaces = nested_spaces(max_depth=2, kinds=ACTION_LEAVES)
 
 def tiny(name: str) -> dict[str, Any]:
     config_class = get_algorithm(name).config_class
+    if needs_data(name):
+        return dict(FROM_DATA)
     shared = REPLAY if learns_from_replay(name) else ON_POLICY
     has = {key: value for key, value in shared.items() if key not in config_class.without}
     return {**has, **OWN.get(name, {})}
@@ -152,14 +162,27 @@ def check_example(
         observation_filter = "NoFilter"  # the other one is refused: it leaves images alone
     if masked:
         observation_space = with_mask(observation_space, action_space)
+    spaces = {"observation_space": observation_space, "action_space": action_space}
+    with tempfile.TemporaryDirectory() as folder:
+        data = DataSpaces(observation_space, action_space)
+        write(Path(folder), play(RandomEnv(**spaces), data, num_steps=40), data)
+        check_algorithms(folder, spaces, model, observation_filter)
+
+
+def check_algorithms(
+    folder: str, spaces: dict[str, gym.Space], model: dict[str, Any], observation_filter: str
+) -> None:
+    """Train each algorithm in an environment with these spaces, or on data of it in a folder."""
+    action_space = spaces["action_space"]
     for name in algorithm_names():
         algorithm = get_algorithm(name)
         config = {
             **tiny(name),
-            "env_config": {"observation_space": observation_space, "action_space": action_space},
-            "observation_filter": observation_filter,
+            **({"input_": folder} if needs_data(name) else {"env_config": spaces}),
             "model": {**NETWORK, **model},
         }
+        if not needs_data(name):  # a filter is one of what is sampled
+            config["observation_filter"] = observation_filter
         if "max_seq_len" in algorithm.config_class.model_without:  # a fragment is a sequence
             config["model"].pop("max_seq_len", None)
         if can_train(name, action_space, model):
@@ -181,6 +204,7 @@ examples = given(
 )
 every_time = settings(
     deadline=None,
+    phases=(Phase.generate, Phase.shrink),  # to explain a failure takes many minutes more
     derandomize=True,  # the same examples in every run, so that a failure is no accident
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -13,7 +13,7 @@ import ray
 from ray import tune
 from ray.tune.schedulers import PopulationBasedTraining
 from small_ray import small_ray
-from small_runs import PlacedOnFakeGPU, is_asynchronous, settings_of, without_clocks
+from small_runs import PlacedOnFakeGPU, is_asynchronous, samples, settings_of, without_clocks
 
 from trainables import PPO, Algorithm, PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
@@ -34,7 +34,10 @@ def remote(name: str = "PPO", **more: Any) -> Algorithm:
     return get_algorithm(name)(config=settings_of(name, **{**TWO_RUNNERS, **more}))
 
 
-@pytest.mark.parametrize("name", [n for n in algorithm_names() if not is_asynchronous(n)])
+SAMPLING = [name for name in algorithm_names() if samples(name)]
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLING if not is_asynchronous(name)])
 def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path: Path) -> None:
     """And a resumed one goes on exactly, with two env runners as well."""
     with remote(name) as one:
@@ -52,7 +55,7 @@ def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path:
     assert result == expected
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("name", SAMPLING)
 def test_env_runners_hold_what_is_running_of_whole_episodes(name: str) -> None:
     def held(runner: Any) -> tuple[list[int], list[int]]:
         return runner.recorders[DEFAULT_MODULE_ID].whole._running.tolist(), runner._lengths.tolist()

@@ -92,7 +92,8 @@ def test_a2c_on_pong(run: Run) -> None:
 
 
 def test_episode_traces(run: Run, tmp_path: Path) -> None:
-    config = {**SHORT, "output": str(tmp_path / "debug"), "output_compress_columns": []}
+    short = {**SHORT, "minibatch_size": 32}
+    config = {**short, "output": str(tmp_path / "debug"), "output_compress_columns": []}
     status, output = run(
         *("train", "--run=PPO", "--env=CartPole-v1", "--config", json.dumps(config), *ONE)
     )

@@ -14,7 +14,7 @@ from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 def test_an_env_runner_that_is_made_again_has_streams_of_its_own() -> None:
     """Neither its predecessor's, nor one that its predecessor spawned for its own parts."""
     runners: Any = RemoteEnvRunnerGroup.__new__(RemoteEnvRunnerGroup)
-    runners._config = runners._video_folder = None
+    runners._config = runners._video_folder = runners._output = None
     runners._policies, runners.tasks = {"a": SimpleNamespace(recipe={})}, []
     runners._module_slots = ModuleSlots(["a"])
     runners._seed, runners._restarts_before = np.random.SeedSequence(3), {}

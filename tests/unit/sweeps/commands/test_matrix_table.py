@@ -33,6 +33,7 @@ def matrix(second: dict[str, Any], mode: str = "max") -> Matrix:
         return make_spec({**keys, "stop": STOP, "objective": {"mode": mode}})
 
     done: dict[str, Any] = {"status": "finished", "env": "E", "measure": "last value", "trials": 4}
+    done["env_steps"] = 1000
     rows = {"a": Row(**done, value=1.0), "b": Row(**{**done, "value": 2.0, **second})}
     return Matrix(Path("study"), {"a": spec("a"), "b": spec("b")}, rows)
 
