@@ -21,8 +21,8 @@ from trainables import Algorithm
 from trainables.core.data.spaces import leaf_spaces
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.offline.episode import DataSpaces
 from trainables.registry import algorithm_names, get_algorithm
+from trainables.runtime.offline.episode import DataSpaces
 
 ENV = "random_env:RandomEnv"
 TINY: dict[str, Any] = {"env": ENV, "num_envs_per_env_runner": 2, "seed": 3}
