@@ -395,7 +395,8 @@ def marwil_loss(
         metrics["mean_weight"] = weights.mean()
     if not is_off(coefficients.log_std):
         policy_loss = policy_loss - coefficients.log_std * log_std
-    loss = policy_loss + excess
+    # Adding a constant 0 gives a tensor that inductor takes for the detached one (torch 2.13).
+    loss = policy_loss + excess if len(distribution.log_std_inputs) else policy_loss
     if not is_off(coefficients.beta):
         value_loss = 0.5 * (rows.returns - rows.values).square().mean()
         if not is_off(coefficients.value):

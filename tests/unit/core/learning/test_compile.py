@@ -53,8 +53,9 @@ def test_a_loss_whose_numbers_change_is_compiled_once(name: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-def test_inductor_compiles_a_loss() -> None:
-    plain, compiled = weights_after("PPO"), weights_after("PPO", torch_compile_learner=True)
+@pytest.mark.parametrize("name", ["BC", "MARWIL", "PPO"])
+def test_inductor_compiles_a_loss(name: str) -> None:
+    plain, compiled = weights_after(name), weights_after(name, torch_compile_learner=True)
     for key, value in plain.items():
         np.testing.assert_allclose(compiled[key], value, rtol=1e-2, atol=1e-4)
 
