@@ -49,6 +49,7 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         "bare": ("bare_bc.py", "bc"),
         "d3rlpy": ("peer_d3rlpy_offline.py", "bc"),
         "rllib": ("peer_rllib_offline.py", "bc"),
+        "rllib_anew": ("peer_rllib_offline.py", "bc_anew"),
     },
     "marwil": {
         "ours": ("ours_offline.py", "marwil"),
@@ -75,8 +76,9 @@ LABELS = {
     "sb3": "Stable-Baselines3",
     "d3rlpy": "d3rlpy",
     "rllib": "RLlib",
+    "rllib_anew": "RLlib, drawing anew",
 }
-PEERS = ("sb3", "d3rlpy", "rllib")
+PEERS = ("sb3", "d3rlpy", "rllib", "rllib_anew")
 
 Result = dict[str, Any]
 console = Console()

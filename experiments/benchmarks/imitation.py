@@ -99,26 +99,30 @@ def score(imitator: Imitator, env_id: str, updates: int, episodes: int) -> Resul
 
 
 def speed(imitator: Imitator, updates: int, warmup: int) -> Result:
-    """Updates per second, after a warm-up, and CPU seconds of one (of all its processes)."""
+    """Updates per second, after a warm-up, and CPU milliseconds of one.
+
+    The CPU time is that of all processes but those that end meanwhile.
+    """
     while imitator.updates < warmup:
         imitator.iterate()
     before, start, cpu = imitator.updates, time.perf_counter(), cpu_seconds()
     while imitator.updates - before < updates:
         imitator.iterate()
-    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+    seconds, after = time.perf_counter() - start, cpu_seconds()
+    used = sum(after[pid] - cpu.get(pid, 0.0) for pid in after)
     made = imitator.updates - before
     imitator.stop()
     return {
         "updates": made,
         "seconds": seconds,
         "updates_per_second": made / seconds,
-        "cpu_ms": cpu / made * 1e3,
+        "cpu_ms": used / made * 1e3,
     }
 
 
-def cpu_seconds() -> float:
-    """Of this process and those below it."""
-    return sum(processes.cpu_seconds(pid) for pid in (os.getpid(), *processes.descendants()))
+def cpu_seconds() -> dict[int, float]:
+    """Of this process and of each below it that has not ended."""
+    return {pid: processes.cpu_seconds(pid) for pid in (os.getpid(), *processes.descendants())}
 
 
 def arguments(description: str | None, algorithms: tuple[str, ...]) -> argparse.Namespace:

@@ -4,9 +4,11 @@ The last line it prints is one JSON object::
 
     python peer_rllib_offline.py marwil score /path/to/data/cartpole/mixed
 
-BC reads the very Parquet files that ours reads, a row a step. MARWIL needs whole episodes: from
-rows it makes episodes of one step, whose returns are one reward and a value. So it is given what
-RLlib itself would have recorded with `output_write_episodes`, made of the same rows.
+`bc` prepares its batches once, before the first update, and goes through them again and again, as
+is RLlib's default; `bc_anew` makes them again for each pass. Both read the very Parquet files that
+ours reads, a row a step. MARWIL needs whole episodes: from rows it makes episodes of one step,
+whose returns are one reward and a value. So it is given what RLlib itself would have recorded with
+`output_write_episodes`, made of the same rows.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class RLlib:
     def __init__(self, algorithm: str, settings: ImitationSettings) -> None:
         s = settings
         observation_space, self.action_space = s.spaces
-        config: MARWILConfig = BCConfig() if algorithm == "bc" else MARWILConfig()
+        is_bc = algorithm in ("bc", "bc_anew")
+        config: MARWILConfig = BCConfig() if is_bc else MARWILConfig()
         (
             config.environment(observation_space=observation_space, action_space=self.action_space)
             .learners(num_learners=0)
@@ -73,9 +76,12 @@ class RLlib:
             .debugging(seed=s.seed, log_level="ERROR")
         )
         config.offline_data(dataset_num_iters_per_learner=ITERATION)
-        if algorithm == "bc":
+        if is_bc:
             config.offline_data(
-                input_=s.files(), input_read_schema=NAMES, ignore_final_observation=True
+                input_=s.files(),
+                input_read_schema=NAMES,
+                ignore_final_observation=True,
+                materialize_mapped_data=algorithm == "bc",
             )
         else:
             config.training(beta=s.beta, moving_average_sqd_adv_norm_update_rate=s.norm_rate)
@@ -85,6 +91,8 @@ class RLlib:
                 input_read_batch_size=EPISODES_AT_ONCE,
             )
         self.algo = config.build_algo()
+        # `get_module` looks for it on env runners, of which there are none without an environment.
+        self.module = self.algo.learner_group._learner.module["default_policy"]
         self.rows, self.updates = s.batch_size, 0
 
     def iterate(self) -> None:
@@ -96,7 +104,7 @@ class RLlib:
     def act(self, obs: np.ndarray) -> Any:
         """The greedy action."""
         inputs = {"obs": torch.from_numpy(obs)[None]}
-        out = self.algo.get_module().forward_inference(inputs)["action_dist_inputs"][0].numpy()
+        out = self.module.forward_inference(inputs)["action_dist_inputs"][0].numpy()
         if isinstance(self.action_space, gym.spaces.Discrete):
             return int(out.argmax())
         return out[: len(out) // 2].clip(self.action_space.low, self.action_space.high)
@@ -136,7 +144,7 @@ def episodes_file(settings: ImitationSettings) -> Path:
 
 def main() -> None:
     """Runs the task that the command line names and prints its result."""
-    args = imitation.arguments(__doc__, ("bc", "marwil"))
+    args = imitation.arguments(__doc__, ("bc", "bc_anew", "marwil"))
     torch.set_num_threads(1)
     logging.getLogger("ray").setLevel(logging.ERROR)
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
