@@ -71,6 +71,7 @@ class RLlib:
                     fcnet_hiddens=[s.hidden, s.hidden],
                     fcnet_activation="tanh",
                     head_fcnet_hiddens=[],
+                    vf_share_layers=False,
                 )
             )
             .debugging(seed=s.seed, log_level="ERROR")
