@@ -15,7 +15,8 @@ from trainables import PPO
 from trainables.core.data.batch import Rollout
 from trainables.registry import get_algorithm
 from trainables.runtime.envs.games.known import PACKAGES
-from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.episodes import Episodes
 
 _ON_POLICY: dict[str, Any] = {
     "num_envs_per_env_runner": 4,

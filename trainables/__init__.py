@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from trainables.appo import APPO, APPOConfig
     from trainables.bc import BC, BCConfig
     from trainables.core.config.config import AlgorithmConfig
+    from trainables.core.config.policy_specs import PolicySpec
     from trainables.core.data.preprocessor import get_preprocessor
+    from trainables.core.policy.fixed_policy import FixedPolicy
     from trainables.core.policy.policy import Policy
     from trainables.dqn import DQN, DQNConfig
     from trainables.impala import IMPALA, IMPALAConfig
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from trainables.ppo import PPO, PPOConfig
     from trainables.runtime.callbacks.callbacks import Callbacks, DefaultCallbacks
     from trainables.runtime.callbacks.memory_tracking import MemoryTrackingCallbacks
+    from trainables.runtime.multi_agent.independent_agents import make_multi_agent
+    from trainables.runtime.multi_agent.multi_agent_env import MultiAgentEnv
     from trainables.runtime.offline.io_context import IOContext
     from trainables.runtime.offline.readers import InputReader, register_input
     from trainables.sac import SAC, SACConfig

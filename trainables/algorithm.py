@@ -212,7 +212,7 @@ class Algorithm(Checkpointing):
             with self.timers("sample"):
                 rollouts, episodes = self.env_runners.sample(all_columns=self.keeps_columns)
             self.episodes.add(episodes)
-            num_env_steps = sum(rollout.num_env_steps for rollout in rollouts.values())
+            num_env_steps = episodes.num_env_steps
             if self.keeps_columns:
                 break
         self.num_env_steps_sampled += num_env_steps

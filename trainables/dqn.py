@@ -52,6 +52,7 @@ class DQNConfig(OffPolicyConfig):
     the type "PrioritizedReplayBuffer".
     """
 
+    several_agents: ClassVar[str | None] = None
     _custom_model_replaces: ClassVar[tuple[str, ...]] = ()  # `hiddens` have their activation
     model_without: ClassVar[dict[str, str]] = {
         "vf_share_layers": "there is no value function beside Q",

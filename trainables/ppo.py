@@ -41,12 +41,14 @@ from trainables.core.reported_metrics import (
     learned,
 )
 from trainables.runtime.learners.group import LearnerWorker
+from trainables.runtime.learners.train_choice import TrainChoice
 
 
 @dataclass(kw_only=True)
 class PPOConfig(AdvantageConfig):
     """Settings of PPO. The defaults are the paper's style, not those of any other library."""
 
+    several_agents: ClassVar[str | None] = None
     without: ClassVar[dict[str, str]] = {
         "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
     }
@@ -142,22 +144,25 @@ class PPO(Algorithm):
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        self.kl_coeffs = dict.fromkeys(self.trained_policies, self.config.kl_coeff)
+        self.kl_coeffs = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
+        self._choice = TrainChoice(self.config)
+        # By module id, of its last update: a metric that Tune has seen must not go away.
+        self._latest: dict[str, dict[str, float]] = {}
 
     def training_step(self) -> dict[str, float]:
-        rollouts = self.sample()  # {module id: Rollout [T, N]}
-        lr = self.scheduled(self.config.lr)
+        rollouts = self._choice(self.sample())  # {module id: Rollout [T, N]}
+        rates = {m: self.scheduled(self.config_of(m).lr) for m in self.trained_policies}
         coefficients = {module_id: self.coefficients(module_id) for module_id in rollouts}
         with self.timers("learn"):
-            results = self.learners.run(ppo_update, rollouts, lr, coefficients)
+            results = self.learners.run(ppo_update, rollouts, rates, coefficients)
         self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
         self.sync_weights()
         self.adapt_kl(results)
-        return self.learner_metrics(results, lr, coefficients)
+        return self.learner_metrics(results, rates, coefficients)
 
     def coefficients(self, module_id: str) -> PPOCoefficients:
         """Return the numbers in a module's loss as they are now."""
-        config = self.config
+        config: PPOConfig = self.config_of(module_id)
         return PPOCoefficients(
             clip=self.scheduled(config.clip_param),
             entropy=self.scheduled(config.entropy_coeff),
@@ -168,40 +173,48 @@ class PPO(Algorithm):
 
     def adapt_kl(self, results: dict[str, dict[str, float]]) -> None:
         """Adapt the weight of each module's KL penalty to how far its policy has moved."""
-        if not self.config.use_kl_loss:
-            return
         for module_id, result in results.items():
-            self.kl_coeffs[module_id] = adapted_kl_coeff(
-                self.kl_coeffs[module_id], result["kl_after_update"], self.config.kl_target
-            )
+            config: PPOConfig = self.config_of(module_id)
+            if config.use_kl_loss:
+                self.kl_coeffs[module_id] = adapted_kl_coeff(
+                    self.kl_coeffs[module_id], result["kl_after_update"], config.kl_target
+                )
 
     def learner_metrics(
         self,
         results: dict[str, dict[str, float]],
-        lr: float,
+        rates: dict[str, float],
         coefficients: dict[str, PPOCoefficients],
     ) -> dict[str, float]:
-        """Return what an update reports, with the numbers that it was made with."""
-        metrics: dict[str, float] = {}
+        """Return what modules' last updates report, with the numbers that they were made with."""
         for module_id, result in results.items():
             used = coefficients[module_id]
-            kl = {"curr_kl_coeff": float(used.kl)} if self.config.use_kl_loss else {}
-            found = {**result, **kl, "curr_lr": lr, "curr_entropy_coeff": float(used.entropy)}
-            metrics |= {f"learner/{module_id}/{name}": value for name, value in found.items()}
-        return metrics
+            numbers = {"curr_lr": rates[module_id], "curr_entropy_coeff": float(used.entropy)}
+            if self.config_of(module_id).use_kl_loss:
+                numbers = {"curr_kl_coeff": float(used.kl), **numbers}
+            self._latest[module_id] = {**result, **numbers}
+        return {
+            f"learner/{module_id}/{name}": value
+            for module_id, latest in self._latest.items()
+            for name, value in latest.items()
+        }
 
     def get_learned_state(self) -> dict[str, Any]:
-        return {"kl_coeff": to_store(self.kl_coeffs)}
+        state: dict[str, Any] = {"kl_coeff": to_store(self.kl_coeffs)}
+        if len(self.kl_coeffs) > 1:  # one that is alone has an update in every iteration
+            state["metrics"] = {m: dict(latest) for m, latest in self._latest.items()}
+        return state
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
         stored = from_store(state["kl_coeff"], self.kl_coeffs)
         self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
+        self._latest = {m: dict(latest) for m, latest in state.get("metrics", {}).items()}
 
 
 def ppo_update(
     worker: LearnerWorker,
     rollouts: dict[str, Rollout],
-    lr: float,
+    rates: dict[str, float],
     coefficients: dict[str, PPOCoefficients],
 ) -> dict[str, dict[str, float]]:
     """Take several epochs of minibatch steps on fresh samples.
@@ -209,21 +222,21 @@ def ppo_update(
     Args:
         worker: What is trained.
         rollouts: `[T, N]` by module id; of several learners each has slots of its own.
-        lr: Learning rate.
+        rates: Learning rates, by module id.
         coefficients: The numbers in the loss, by module id.
 
     Returns:
         What losses report, means over all steps, and what is known afterwards, by module id, of
         modules with a valid row.
     """
-    config: PPOConfig = worker.config
-    items_at_once = num_items(config.minibatch_size, worker.resolved.state_stride)
-    worker.set_lr(lr)
+    worker.set_rates(rates)
     results = {}
     for module_id, rollout in rollouts.items():
         if not all_steps(rollout, worker.ranks):
             continue
-        policy = worker.policies[module_id]
+        config: PPOConfig = worker.config_of(module_id)
+        resolved, policy = worker.resolved_of(module_id), worker.policies[module_id]
+        items_at_once = num_items(config.minibatch_size, resolved.state_stride)
         batch = with_advantages(
             worker.with_parts(module_id, rollout),
             policy,
@@ -239,7 +252,7 @@ def ppo_update(
             # Of a few sequences the rows are too much alike: all are normalised at once.
             batch["advantages"] = scale.normalized(batch["advantages"])
         used = coefficients[module_id]
-        if worker.resolved.compile is not None:
+        if resolved.compile is not None:
             used = used._replace(clip=traced(used.clip, policy.device))
         results[module_id] = worker.learners[module_id].update(
             batch,

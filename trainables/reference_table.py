@@ -53,7 +53,12 @@ PART = GeneratedPart(PAGE, "reference table", "trainables.reference_table", refe
 def _sections() -> list[str]:
     """Return sections in the order in which the config class has its fluent methods."""
     used = {declared.section for declared in AlgorithmConfig.settings().values()}
-    for table in (compatibility.CONSTANTS, compatibility.PLANNED, compatibility.REFUSED):
+    for table in (
+        compatibility.COMPOSITES,
+        compatibility.CONSTANTS,
+        compatibility.PLANNED,
+        compatibility.REFUSED,
+    ):
         used |= {entry.section for entry in table.values()}
     return [name for name in vars(HasSections) if name in used]
 
@@ -62,6 +67,11 @@ def _section(section: str) -> str:
     known = AlgorithmConfig.settings()
     rows = [_setting(declared) for declared in known.values() if declared.section == section]
     rows += _aliases({name for name, declared in known.items() if declared.section == section})
+    rows += [
+        row(f"`{name}`", "alias of several", "dict", "", composite.meaning)
+        for name, composite in compatibility.COMPOSITES.items()
+        if composite.section == section
+    ]
     rows += [
         row(
             f"`{name}`",

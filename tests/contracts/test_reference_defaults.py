@@ -126,9 +126,12 @@ def test_classes_of_the_reference_are_told_by_name() -> None:
     ("values", "message"),
     [
         ({"horizon": 200}, "horizon is not supported"),
-        ({"policies": {"one": None}}, r"policies = \{'one': None\} is not supported yet"),
-        ({"policies": {"default_policy": (int, None, None, {})}}, "policies = .* not supported"),
-        ({"multiagent": {"policies": {"one": None}}}, "multiagent = .* is not supported yet"),
+        ({"policies": {"one": 1}}, r"policies: 'one' = 1 is not allowed"),
+        (
+            {"policies": {"default_policy": (int, None, None, {})}},
+            "policy_class = .* is not allowed",
+        ),
+        ({"multiagent": {"policies": {"one": 1}}}, r"policies: 'one' = 1 is not allowed"),
         ({"num_multi_gpu_tower_stacks": True}, "num_multi_gpu_tower_stacks is not supported"),
         ({"episodes_to_numpy": 1}, "episodes_to_numpy is not supported"),
         ({"model": {"dim": 64}}, "'dim' is not supported"),

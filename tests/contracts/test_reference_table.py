@@ -17,6 +17,7 @@ from trainables.core.config.reference import compatibility
 from trainables.core.config.reference import defaults as reference_defaults
 from trainables.core.config.reference.compatibility import (
     ALIASES,
+    COMPOSITES,
     CONSTANTS,
     METHOD_ALIASES,
     PLANNED,
@@ -36,6 +37,7 @@ NOT_METHODS = {**compatibility.METHODS_PLANNED, **compatibility.METHODS_REFUSED}
 TABLES: dict[str, Any] = {
     "settings": PPOConfig.settings(),
     "aliases": ALIASES,
+    "composites": COMPOSITES,
     "constants": CONSTANTS,
     "planned": PLANNED,
     "refused": REFUSED,
@@ -51,6 +53,7 @@ ALIAS_VALUES: dict[str, Any] = {
     "custom_resources_per_env_runner": {"accelerator": 1},
     "record_env": True,
     "env_runner_cls": "my_runners:Mine",
+    "algorithm_config_overrides_per_module": {"default_policy": {"lr": 1e-3}},
     "validate_env_runners_after_construction": False,
     "ignore_env_runner_failures": True,
     "restart_failed_env_runners": True,
@@ -174,7 +177,9 @@ def test_unsupported_name_raises(name: str) -> None:
 def test_the_reference_section_takes_the_name(section: str, name: str) -> None:
     """The method in which users of the reference have a name does not send them elsewhere."""
     method = getattr(PPOConfig(), section)
-    if name in PLANNED or name in REFUSED:
+    if name in COMPOSITES:
+        assert isinstance(method(**{name: {}}), PPOConfig)
+    elif name in PLANNED or name in REFUSED:
         with pytest.raises(ConfigError, match="is not supported"):
             method(**{name: "any"})
     elif name in CONSTANTS:

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.offline import DATASET, LOGDIR
+from trainables.core.config.several_agents import refuse_for_several_agents
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
@@ -21,12 +21,14 @@ from trainables.core.policy.policy import Policy
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import learner_device
-from trainables.runtime.envs.make import EnvContext, env_name, make_vector_env, training_options
+from trainables.runtime.envs.make import EnvContext, env_name, training_options
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
+from trainables.runtime.multi_agent.make import AnyVectorEnv, make_slots
+from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.offline.locating import absolute
 from trainables.runtime.offline.output import OutputPlan, writes_itself
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
@@ -51,7 +53,7 @@ def make_env(
     config: AlgorithmConfig,
     video_folder: str | None,
     validate: Callable[[Any, EnvContext], None],
-) -> VectorEnv | None:
+) -> AnyVectorEnv | None:
     """Return all slots of the in-process env runner; with actors one, to read the spaces from.
 
     An algorithm whose training steps no environment reads the spaces from one, too, if it is given
@@ -66,7 +68,8 @@ def make_env(
         return None
     in_process = config.needs_env and config.num_env_runners == 0
     num_envs = config.num_envs_per_env_runner if in_process else 1
-    env = make_vector_env(
+    env = make_slots(
+        config,
         config.env,
         config.env_config_for(training=True),
         num_envs,
@@ -74,7 +77,9 @@ def make_env(
         options=training_options(config, 0, video_folder),
     )
     try:
-        if config.env_task_fn is not None:
+        if isinstance(env, AgentsVectorEnv):
+            refuse_for_several_agents(config)  # also where one policy acts for all of them
+        elif config.env_task_fn is not None:
             check_tasks(env, env_name(config.env))
         validate(env, EnvContext(config.env_config))
     except BaseException:
@@ -182,7 +187,7 @@ def make_env_runners(
     config: AlgorithmConfig,
     policies: dict[str, Policy],
     module_slots: ModuleSlots,
-    env: VectorEnv | None,
+    env: AnyVectorEnv | None,
     seed: np.random.SeedSequence,
     video_folder: str | None,
     output: OutputPlan | None = None,

@@ -12,11 +12,12 @@ import gymnasium as gym
 import numpy as np
 import ray
 import torch
-from gymnasium.vector import VectorEnv
 
 from trainables.core.callables import resolve_callable
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
+from trainables.core.config.several_agents import config_of_module
+from trainables.core.config.several_agents import all_policies
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, learner_type
@@ -29,7 +30,7 @@ from trainables.lifecycle.configuring import Configures, merged, with_one_name_e
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.initial_weights import load_initial_weights
-from trainables.lifecycle.spaces import Spaces, policy_spaces
+from trainables.lifecycle.spaces import Spaces, module_spaces
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.feasibility import check_cluster
 from trainables.runtime.actors.process_environment import ProcessEnvironment
@@ -38,6 +39,9 @@ from trainables.runtime.envs.make import EnvContext
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.metrics import EpisodeWindow, Timers
+from trainables.runtime.multi_agent.make import AnyVectorEnv
+from trainables.runtime.multi_agent.modules import AgentModules
+from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
 from trainables.runtime.sampling.endless import EndlessWatch
 from trainables.runtime.sampling.group import EnvRunnerGroup
@@ -97,7 +101,7 @@ class BuiltTrainable(FolderTrainable):
         if self.config.render_env:
             check_display()
         Bundles(self.config).check_room()
-        env: VectorEnv | None = None
+        env: AnyVectorEnv | None = None
         try:
             self._environment.set(self.config.extra_python_environs_for_driver)
             env = building.make_env(self.config, self._video_folder(), self.validate_env)
@@ -107,7 +111,9 @@ class BuiltTrainable(FolderTrainable):
                 else self.config.seed
             )
             seeds = self._random_streams()
-            spaces = policy_spaces(self.config, env, self.spaces)
+            module_ids = type(self).module_ids(self.config)
+            self._groups = env.groups if isinstance(env, AgentsVectorEnv) else None
+            spaces = module_spaces(self.config, env, self.spaces, module_ids)
             self.policies = self._make_policies(spaces, seeds.module)
             if self.config.load_state_path is not None and not self._stored_weights:
                 load_initial_weights(self.config.load_state_path, self.policies)
@@ -187,12 +193,14 @@ class BuiltTrainable(FolderTrainable):
         """
         return None
 
-    def _make_policies(self, spaces: Spaces, seed: np.random.SeedSequence) -> dict[str, Policy]:
+    def _make_policies(
+        self, spaces: Mapping[str, Spaces], seed: np.random.SeedSequence
+    ) -> dict[str, Policy]:
         seeds = module_seeds(self.module_slots.module_ids, seed)
         policies = {
             module_id: building.make_policy(
-                self.config,
-                spaces,
+                self.config_of(module_id),
+                spaces[module_id],
                 self.module_options(),
                 draw_seed(own_seed),
                 self._stored_weights.get(module_id),
@@ -210,10 +218,17 @@ class BuiltTrainable(FolderTrainable):
                 )
         return policies
 
+    def config_of(self, module_id: str) -> Any:
+        """Return the settings of a module: those of the algorithm, and what it has of its own."""
+        return self.config.module_config(module_id)
+
     @property
     def module_slots(self) -> ModuleSlots:
         """Which module acts in which slot."""
-        return ModuleSlots(type(self).module_ids(self.config), type(self).module_of_slot)
+        module_ids = type(self).module_ids(self.config)
+        if self._groups is not None:
+            return AgentModules(module_ids, self._groups)
+        return ModuleSlots(module_ids, type(self).module_of_slot)
 
     @classmethod
     def module_ids(cls, config: Any) -> tuple[str, ...]:
@@ -225,7 +240,8 @@ class BuiltTrainable(FolderTrainable):
         Args:
             config: The algorithm's config.
         """
-        return (DEFAULT_MODULE_ID,)
+        policies = all_policies(config)
+        return tuple(m for m, spec in policies.items() if not spec.is_fixed)
 
     @classmethod
     def trained_modules(cls, config: Any) -> Collection[str]:
@@ -234,7 +250,8 @@ class BuiltTrainable(FolderTrainable):
         Args:
             config: The algorithm's config.
         """
-        return cls.module_ids(config)
+        chosen = config.policies_to_train
+        return chosen if isinstance(chosen, list) else cls.module_ids(config)
 
     @property
     def trained_policies(self) -> dict[str, Policy]:
@@ -261,11 +278,15 @@ class BuiltTrainable(FolderTrainable):
         """
         return {}
 
+    def config_of(self, module_id: str) -> Any:
+        """Return the config that a module learns by: with the settings that it has of its own."""
+        return config_of_module(self.config, module_id)
+
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         """Return what happens to the rollouts of a policy before anything is learned of them."""
-        return LearnerConnectors(
-            self.config.learner_connector, self.config.resolve().reward_bound, policy
-        )
+        own = (self.config_of(m) for m, known in self.policies.items() if known is policy)
+        config = next(own, self.config)
+        return LearnerConnectors(config.learner_connector, config.resolve().reward_bound, policy)
 
     def module_options(self) -> dict[str, Any]:
         """Return what policies are made of: a type in `core.networks.catalog` and its options."""
@@ -322,7 +343,7 @@ class BuiltTrainable(FolderTrainable):
         Before any actor is started, and cleaned up after if it fails.
         """
 
-    def _set_up_env_runners(self, env: VectorEnv | None, seed: np.random.SeedSequence) -> None:
+    def _set_up_env_runners(self, env: AnyVectorEnv | None, seed: np.random.SeedSequence) -> None:
         existing: EnvRunnerGroup | None = getattr(self, "env_runners", None)
         self.env_runners = building.make_env_runners(
             existing,

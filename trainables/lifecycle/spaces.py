@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -12,6 +12,8 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import evaluation_options, make_vector_env
+from trainables.runtime.multi_agent.make import AnyVectorEnv
+from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 
 
 class Spaces(NamedTuple):
@@ -50,6 +52,36 @@ def policy_spaces(
             "environment to evaluate in (evaluation_config: {env: …}), which has them, too"
         )
     return _overridden(config, _evaluation_spaces(config), "the environment's")
+
+
+def module_spaces(
+    config: AlgorithmConfig,
+    env: AnyVectorEnv | None,
+    of_data: Callable[[Any], tuple[gym.Space, gym.Space] | None],
+    module_ids: Collection[str],
+) -> dict[str, Spaces]:
+    """Return the spaces of each module; see `policy_spaces`.
+
+    With several agents they are those of the agents that are mapped to it.
+
+    Args:
+        config: The algorithm's config.
+        env: The environment that the setting `env` names; None if it names none.
+        of_data: `Algorithm.spaces`, which is asked if there is no environment.
+        module_ids: The ids of the modules.
+
+    Raises:
+        ConfigError: if nothing says them, or if a setting does not fit what does.
+    """
+    if not isinstance(env, AgentsVectorEnv):
+        return dict.fromkeys(module_ids, policy_spaces(config, env, of_data))
+    specs, _ = config.get_multi_agent_setup(env=env)
+    found = {}
+    for module_id in module_ids:
+        observation, action = specs[module_id].observation_space, specs[module_id].action_space
+        assert observation is not None and action is not None
+        found[module_id] = Spaces(observation, action)
+    return found
 
 
 def _evaluation_spaces(config: AlgorithmConfig) -> Spaces:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from trainables.runtime.callbacks.custom_metrics import CustomMetrics
-from trainables.runtime.sampling.env_runner import Episodes
+from trainables.runtime.sampling.episodes import Episodes
 
 
 class EpisodeWindow:

@@ -28,7 +28,7 @@ from trainables.core.policy.policy import Policy
 from trainables.impala import impala_update
 from trainables.runtime.learners.actor import shares
 from trainables.runtime.learners.group import LearnerWorker
-from trainables.runtime.sampling.env_runner import Episodes
+from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 

@@ -28,6 +28,8 @@ class AlgorithmTraits(TakesOlderNames):
     _custom_model_replaces: ClassVar[tuple[str, ...]] = ("fcnet_activation",)
     # Why it cannot train networks with a memory, if it cannot.
     without_memory: ClassVar[str | None] = None
+    # Why it cannot train policies of several agents; None: it can.
+    several_agents: ClassVar[str | None] = "it trains one agent so far"
     # Types of exploration that it can have, the first by default, and why it has no others.
     exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
     why_no_exploration: ClassVar[str] = "it learns from actions that its policy sampled"

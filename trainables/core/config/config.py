@@ -2,22 +2,23 @@
 
 An algorithm subclasses `AlgorithmConfig` as a dataclass and declares its own settings with
 `setting`. Sections of settings are in `environment`, `sampling`, `training`, `reporting`,
-`framework` and `callbacks`, names of the reference in `older_names`, fluent methods and what a
-config can do as a dict in `sections`.
+`framework`, `callbacks` and `multi_agent`, names of the reference in `older_names`, fluent methods
+and what a config can do as a dict in `sections`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from trainables.core.config.algorithm_traits import AlgorithmTraits
-from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
 from trainables.core.config.model import ModelConfig, OptimizerConfig
+from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings, without_older_dict
 from trainables.core.config.no_env import check_no_env
 from trainables.core.config.own_settings import StaysHere, checked_algorithm
+from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.uncalled_hooks import (
     CONFIG,
@@ -27,10 +28,17 @@ from trainables.core.config.reference.uncalled_hooks import (
 from trainables.core.config.resolved import Resolved
 from trainables.core.config.sections import HasSections, home_section
 from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
+from trainables.core.config.several_agents import (
+    Spaces,
+    check_multi_agent,
+    make_module_config,
+    module_overrides,
+    multi_agent_setup,
+)
 from trainables.core.config.training import check_gpus_per_learner
 from trainables.core.errors import ConfigError
 
-DEFAULT_MODULE_ID = "default_policy"
+DEFAULT_MODULE_ID = DEFAULT_POLICY
 R = TypeVar("R", bound=Resolved)
 
 # What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
@@ -40,7 +48,7 @@ CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "lea
 
 
 @dataclass(kw_only=True)
-class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
+class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
     """Settings that every algorithm has, each in its section.
 
     The first parameter is the `Algorithm` subclass that `build` makes, where it is not the one that
@@ -70,6 +78,10 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
         if isinstance(overrides, dict) and not is_search_domain(overrides):
             checked["evaluation_config"] = cls._check_evaluation(overrides)
         return checked
+
+    @classmethod
+    def _with_entries(cls, values: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
+        return super()._with_entries(without_older_dict(values), present)
 
     @classmethod
     def settings_inside(cls, name: str) -> type[Settings] | None:
@@ -124,6 +136,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             check_no_env(self)
         if self.resolve().explores_per_worker:
             self._validate_per_worker()
+        check_multi_agent(self)
 
     def _validate_per_worker(self) -> None:
         scheduled = ExplorationConfig.scheduled_options()
@@ -206,9 +219,64 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, CallbackSettings):
             given = self.__dict__.get("_algo_class") or self.own_algorithm()
             return given.get() if isinstance(given, StaysHere) else given
 
-    def is_multi_agent(self) -> bool:
-        """Tell whether several policies act. Never so far."""
-        return False
+    @property
+    def multiagent(self) -> dict[str, Any]:
+        """The settings of several agents as a dict, which is their older form."""
+        return {n: self[n] for n, s in type(self).settings().items() if s.section == "multi_agent"}
+
+    def __contains__(self, key: object) -> bool:
+        return key == OLDER_DICT or super().__contains__(key)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.multiagent if key == OLDER_DICT else super().__getitem__(key)
+
+    def get_multi_agent_setup(
+        self,
+        *,
+        policies: Any = None,
+        env: Any = None,
+        spaces: Mapping[str, Spaces] | None = None,
+        default_policy_class: type | None = None,
+    ) -> tuple[dict[str, PolicySpec], Callable[..., bool]]:
+        """Return complete specs of all policies by id, and a function that tells which are trained.
+
+        Spaces are those of a policy's spec, else of `spaces`, else of `env`, else of the settings
+        `observation_space` and `action_space`. The config of a policy that learns holds its
+        `algorithm_config_overrides_per_module`, too.
+
+        Args:
+            policies: In the place of the setting, in any of its forms.
+            env: An environment of one or several agents. A policy has the spaces of the agents that
+                `policy_mapping_fn` gives it.
+            spaces: Observation and action space by policy id.
+            default_policy_class: The `policy_class` in the specs of policies that learn.
+
+        Returns:
+            The specs, and `is_policy_to_train(policy_id, batch=None) -> bool`.
+
+        Raises:
+            ConfigError: for a policy whose spaces nothing says, or whose agents have different
+                ones.
+        """
+        return multi_agent_setup(self, policies, env, spaces, default_policy_class)
+
+    def module_config(self, module_id: str) -> Self:
+        """Return the config of one policy: this one with the settings that it has of its own.
+
+        Of a policy that has none it is this very object. Else it is frozen, and names no policies
+        itself; of a frozen config it is made once.
+
+        Raises:
+            ConfigError: if there is no such policy.
+        """
+        if not module_overrides(self, module_id):
+            return self
+        made: dict[str, Self] = self.__dict__.get("_module_configs", {}) if self.is_frozen else {}
+        if module_id not in made:
+            made[module_id] = make_module_config(self, module_id)
+        if self.is_frozen:
+            self._module_configs = made
+        return made[module_id]
 
     def build(self, env: Any = None, logger_creator: None = None, use_copy: bool = True) -> Any:
         """Return the algorithm of this config, ready to train.

@@ -126,6 +126,7 @@ class TakesOlderNames(Settings):
             cls.settings(),
             cls.composites,
             compatibility.ALIASES,
+            compatibility.COMPOSITES,
             compatibility.CONSTANTS,
             compatibility.PLANNED,
             compatibility.REFUSED,

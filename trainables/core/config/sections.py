@@ -15,8 +15,10 @@ from trainables.core.config.reference import compatibility
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
 
+# What is made of a config when it is first asked for, while it is frozen.
+_MADE = ("_resolved", "_module_configs")
 # What is no setting, and not copied with them.
-_OWN = ("_is_frozen", "_is_given_away", "_resolved")
+_OWN = ("_is_frozen", "_is_given_away", *_MADE)
 
 
 class Section:
@@ -136,11 +138,12 @@ class SettingsDict(Settings):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy in another process is made of; it resolves for itself."""
-        return {name: value for name, value in vars(self).items() if name != "_resolved"}
+        return {name: value for name, value in vars(self).items() if name not in _MADE}
 
     def freeze(self) -> None:
         """Make this config read-only."""
-        self.__dict__.pop("_resolved", None)
+        for name in _MADE:
+            self.__dict__.pop(name, None)
         self._is_frozen = True
 
     @property
@@ -209,7 +212,7 @@ class HasSections(TakesOlderNames, SettingsDict):
     experimental = Section("Flags of the reference, accepted where they mean what is always so.")
     fault_tolerance = Section("Set what happens when environments fail.")
     offline_data = Section("Set what recorded experience is read, and what is recorded.")
-    multi_agent = Section("Multi-agent training: not supported yet.")
+    multi_agent = Section("Set policies, which agents they act for, and which are trained.")
     callbacks = Section("Set what is called as the algorithm runs.", "callbacks_class")
     python_environment = Section("Set environment variables of a trial's processes.")
 
@@ -253,6 +256,7 @@ def home_section(name: str, known: Mapping[str, Any]) -> str | None:
     target = compatibility.ALIASES.get(name, name)
     tables: tuple[Mapping[str, Any], ...] = (
         known,
+        compatibility.COMPOSITES,
         compatibility.CONSTANTS,
         compatibility.PLANNED,
         compatibility.REFUSED,

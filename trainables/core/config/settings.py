@@ -13,7 +13,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
@@ -45,7 +45,7 @@ class Setting:
     choices: tuple[Any, ...] | None = None
     schedule: bool = False
     fixed: str | None = None
-    harmless: bool | tuple[float, float] | None = None
+    harmless: bool | tuple[float, float] | Callable[[Any], bool] | None = None
     risk: str | None = None
 
     @property
@@ -68,6 +68,8 @@ class Setting:
             return self.harmless or _same(value, self.default)
         if _same(value, self.default):
             return True
+        if callable(self.harmless):
+            return self.harmless(value)
         if self.choices is not None:
             return value is None or value in self.choices
         if isinstance(value, str):
@@ -165,6 +167,7 @@ _WHY_FIXED = {
     "python_environment": "the trial's processes are started with it",
     "model": "it is what the networks are built of",
     "callbacks": "callbacks are made when a trial is set up",
+    "multi_agent": "policies are made when a trial is set up",
     "offline_data": "what a trial reads from and writes to is opened when it is set up",
     **dict.fromkeys(
         ("evaluation", "reporting", "checkpointing", "debugging", "framework"),
@@ -208,7 +211,7 @@ def setting(
     choices: Iterable[Any] | None = None,
     schedule: bool = False,
     fixed: str | None = None,
-    harmless: bool | tuple[float, float] | None = None,
+    harmless: bool | tuple[float, float] | Callable[[Any], bool] | None = None,
     risk: str | None = None,
 ) -> Any:
     """Return a dataclass field that declares a setting. Mutable defaults are copied per instance.
@@ -229,7 +232,7 @@ def setting(
         schedule: Whether `[[0, value], [env step, value], …]` is allowed.
         fixed: Why a trial cannot change it in mid-run, e.g. that it is a network's shape.
         harmless: Whether any value that passes the checks is, or the first and last number that
-            is; None: what section and type say.
+            is, or a function that tells of a value; None: what section and type say.
         risk: What other values can do, in words. `CODE`: its texts are names of code.
     """
     declared = {

@@ -13,6 +13,8 @@ from trainables.core.errors import ConfigError
 
 PREFIX = "custom_metrics/"
 HISTOGRAMS = "hist_stats/"
+OWN = "/"
+"""Begins the names of metrics that are no user's: results have them without it, and no prefix."""
 
 Logged = dict[tuple[str, str], list[float]]
 """Values in order, by a metric's name and how they are reduced."""
@@ -107,11 +109,15 @@ def extend(logged: Logged, more: Logged) -> None:
 def reduced(logged: Logged) -> dict[str, float]:
     """Return flat metrics of all values."""
     return {
-        f"{'' if name.startswith(HISTOGRAMS) else PREFIX}{name}_{reduce}": _REDUCTIONS[reduce](
-            values
-        )
+        f"{_shown(name)}_{reduce}": _REDUCTIONS[reduce](values)
         for (name, reduce), values in logged.items()
     }
+
+
+def _shown(name: str) -> str:
+    if name.startswith(OWN):
+        return name.removeprefix(OWN)
+    return name if name.startswith(HISTOGRAMS) else f"{PREFIX}{name}"
 
 
 class CustomMetrics:

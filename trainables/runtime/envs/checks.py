@@ -17,7 +17,7 @@ from gymnasium.vector import VectorEnv
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.several_agents import (
     answers_for_several,
-    not_yet,
+    derive_it,
     observes_for_several,
 )
 
@@ -67,7 +67,7 @@ def _named(name: str) -> Iterator[None]:
     try:
         yield
     except _SeveralAgentsError:
-        raise ConfigError(not_yet(name)) from None
+        raise derive_it(name) from None
     except _WrongError as error:
         raise ConfigError(
             f"env {name!r} does not keep to gymnasium's API: {error} "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,11 +79,30 @@ def make_vector_env(
         from trainables.runtime.envs.games.envpool import make_envpool
 
         return make_envpool(env.removeprefix("envpool:"), env_config, num_envs)
-    try:
+    with making(env, env_config, options):
         slot = SlotMaker(
-            env_name(env), _resolve(env), env_config, worker_index, 0, num_workers, options
+            env_name(env), resolve_env(env), env_config, worker_index, 0, num_workers, options
         )
         vector_env = _make(slot, num_envs)
+    mode = vector_env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    if mode != AutoresetMode.NEXT_STEP:
+        vector_env.close()
+        raise ConfigError(
+            f"env {env_name(env)!r} resets in mode {mode}; only AutoresetMode.NEXT_STEP is "
+            "supported"
+        )
+    return vector_env
+
+
+@contextmanager
+def making(env: EnvName, env_config: dict[str, Any], options: EnvOptions) -> Iterator[None]:
+    """Within it, whatever an environment's constructor raises is told as one error.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    try:
+        yield
     except (ConfigError, SubEnvironmentError):
         raise
     except Exception as error:  # whatever a user's constructor raises is theirs to read
@@ -99,14 +119,6 @@ def make_vector_env(
             f"env {env_name(env)!r} cannot be made with env_config={env_config!r}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    mode = vector_env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-    if mode != AutoresetMode.NEXT_STEP:
-        vector_env.close()
-        raise ConfigError(
-            f"env {env_name(env)!r} resets in mode {mode}; only AutoresetMode.NEXT_STEP is "
-            "supported"
-        )
-    return vector_env
 
 
 def training_options(
@@ -207,7 +219,7 @@ def is_filmed_apart(env: EnvName) -> bool:
 
     They have other random streams then.
     """
-    creator = _resolve(env)
+    creator = resolve_env(env)
     if isinstance(creator, AtariGame):
         return True
     if not isinstance(creator, EnvSpec) or creator.vector_entry_point is None:
@@ -232,7 +244,7 @@ def _check_vector_options(name: str, options: EnvOptions) -> None:
             )
 
 
-def _resolve(env: EnvName) -> EnvSpec | Callable[..., Any]:
+def resolve_env(env: EnvName) -> EnvSpec | Callable[..., Any]:
     """Return a spec of gymnasium's registry, or what makes an environment or all slots."""
     if env is None:
         raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")

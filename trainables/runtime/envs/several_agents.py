@@ -9,6 +9,8 @@ from typing import Any
 
 from gymnasium import spaces
 
+from trainables.core.errors import ConfigError
+
 _CLASSES = {"MultiAgentEnv", "ParallelEnv", "AECEnv"}  # of RLlib and of PettingZoo
 
 
@@ -33,9 +35,21 @@ def observes_for_several(space: Any, obs: Any) -> bool:
     return all(space.contains(part) for part in obs.values())
 
 
-def not_yet(name: str) -> str:
-    """Return what to say of one."""
-    return (
-        f"env {name!r} has several agents: multi-agent training is planned and not there yet; an "
-        "environment of one agent is a gymnasium.Env with one observation and one reward a step"
+class SeveralAgents(ConfigError):
+    """An environment has several agents, where one of one agent is wanted."""
+
+
+def one_is_wanted(name: str) -> SeveralAgents:
+    """Return the error for an environment of a class for several agents."""
+    return SeveralAgents(
+        f"env {name!r} has several agents, where one of one agent is wanted: a gymnasium.Env with "
+        "one observation and one reward a step"
+    )
+
+
+def derive_it(name: str) -> ConfigError:
+    """Return the error for one that answers for several agents, and is of no such class."""
+    return ConfigError(
+        f"env {name!r} gives observations, rewards or ends by agent; an environment with several "
+        "agents derives from trainables.MultiAgentEnv"
     )

@@ -19,7 +19,7 @@ from trainables.core.suggestions import nearest_name
 from trainables.runtime.envs.checks import check_env
 from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.games.known import is_of_known_package
-from trainables.runtime.envs.several_agents import has_several_agents, not_yet
+from trainables.runtime.envs.several_agents import has_several_agents, one_is_wanted
 from trainables.runtime.envs.sub_environment import SubEnvironment
 from trainables.runtime.envs.time_limits import LIMIT, limited, made_by, take_limit
 from trainables.runtime.envs.video import Video, VideoRecorder, with_window
@@ -145,6 +145,36 @@ class SlotMaker:
 
     def make_inner(self, context: EnvContext) -> gym.Env:
         """Return the user's environment itself."""
+        made, steps = self._made(context)
+        if has_several_agents(made):
+            raise one_is_wanted(self.name)
+        if not isinstance(made, gym.Env):
+            raise ConfigError(
+                f"env {self.name!r} made a {type(made).__name__}, not a gymnasium.Env"
+            )
+        made = limited(made, steps)
+        if self.options.window and self.vector_index == 0:
+            return with_window(made, self.name)
+        return made
+
+    def make_any(self) -> Any:
+        """Return the user's environment itself, which may have several agents.
+
+        Raises:
+            ConfigError: if it has, and was given a time limit that it does not take itself.
+        """
+        made, steps = self._made(self.context())
+        if not has_several_agents(made):
+            return limited(made, steps) if isinstance(made, gym.Env) else made
+        if steps is not None:
+            raise ConfigError(
+                f"env_config: {LIMIT} = {steps!r}: env {self.name!r} has several agents and takes "
+                f"no {LIMIT}; allowed: an environment that truncates its episodes itself"
+            )
+        return made
+
+    def _made(self, context: EnvContext) -> tuple[Any, int | None]:
+        """Return what the creator makes, and the time limit that is to be put around it."""
         creator = self.creator
         steps = take_limit(creator, context, by_keyword=takes_keywords(creator, context))
         made: Any
@@ -156,16 +186,7 @@ class SlotMaker:
                 if isinstance(creator, type)
                 else made_by(creator, context)
             )
-        if has_several_agents(made):
-            raise ConfigError(not_yet(self.name))
-        if not isinstance(made, gym.Env):
-            raise ConfigError(
-                f"env {self.name!r} made a {type(made).__name__}, not a gymnasium.Env"
-            )
-        made = limited(made, steps)
-        if self.options.window and self.vector_index == 0:
-            return with_window(made, self.name)
-        return made
+        return made, steps
 
     def _arguments(self, spec: EnvSpec, context: EnvContext) -> dict[str, Any]:
         """Return what `gymnasium.make` takes besides the spec."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.callbacks.callbacks import CallbackSet
-from trainables.runtime.envs.make import evaluation_options, make_vector_env
+from trainables.runtime.envs.make import evaluation_options
 from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
 from trainables.runtime.evaluation.result import EvaluationResult
+from trainables.runtime.multi_agent.make import AnyVectorEnv, make_slots
+from trainables.runtime.multi_agent.play import play_agents
+from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.sampling.endless import longest_evaluated
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies
@@ -86,7 +88,7 @@ class EvaluationRunner(Worker):
         self.policies, self.worker_index = policies, worker_index
         self._module_slots = module_slots or ModuleSlots([*policies])
         self.weights_version = 0
-        self.env: VectorEnv | None = None
+        self.env: AnyVectorEnv | None = None
         self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
         # By number, because `finish` may overtake the task that it is meant for.
         self._finished_task = self._ended_task = -1
@@ -136,23 +138,7 @@ class EvaluationRunner(Worker):
                     self.stop()
                     made_for = (part.num_slots, shows)
                     self.env = self._make_env(part.num_slots, task, shows)
-                result = play_episodes(
-                    self.policies,
-                    self._module_slots.of(0, part.num_slots, part.first_episode),
-                    self.env,
-                    self.config.env,
-                    part_seed(task.seed, part.number),
-                    explore=self.config.explore,
-                    max_steps_per_episode=longest_evaluated(
-                        self.config.max_env_steps_without_episode
-                    ),
-                    if_endless="or set max_env_steps_without_episode to ten times what it needs",
-                    callbacks=self._callbacks,
-                    env_runner=self,
-                    stopped=stopped,
-                    max_steps=part.max_steps,
-                    cut_off=cut_off,
-                )
+                result = self._play_part(part, task, stopped, cut_off)
                 if result is None:
                     break
                 played[part.number] = result
@@ -163,6 +149,38 @@ class EvaluationRunner(Worker):
         finally:
             self.stop()
         return played
+
+    def _play_part(
+        self,
+        part: Part,
+        task: Task,
+        stopped: Callable[[], bool],
+        cut_off: Callable[[], bool] | None,
+    ) -> EvaluationResult | None:
+        """Return what a part gave; None if it was stopped."""
+        how: dict[str, Any] = {
+            "env_runner": self,
+            "max_steps_per_episode": longest_evaluated(self.config.max_env_steps_without_episode),
+            "if_endless": "or set max_env_steps_without_episode to ten times what it needs",
+            "stopped": stopped,
+            "max_steps": part.max_steps,
+            "cut_off": cut_off,
+        }
+        env, seed = self.env, part_seed(task.seed, part.number)
+        if isinstance(env, AgentsVectorEnv):
+            first = part.first_episode
+            return play_agents(self.config, self.policies, env, seed, first_episode=first, **how)
+        assert env is not None
+        return play_episodes(
+            self.policies,
+            self._module_slots.of(0, part.num_slots, part.first_episode),
+            env,
+            self.config.env,
+            seed,
+            explore=self.config.explore,
+            callbacks=self._callbacks,
+            **how,
+        )
 
     def stop(self) -> None:
         """Close the environments."""
@@ -182,9 +200,10 @@ class EvaluationRunner(Worker):
         if at_once:
             self._ended_task = number
 
-    def _make_env(self, num_slots: int, task: Task, shows: bool) -> VectorEnv:
+    def _make_env(self, num_slots: int, task: Task, shows: bool) -> AnyVectorEnv:
         folder = task.video_folder if shows else None
-        return make_vector_env(
+        return make_slots(
+            self.config,
             self.config.env,
             self.config.env_config_for(training=False),
             num_slots,

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.several_agents import config_of_module
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
@@ -41,8 +42,8 @@ class WorkerRecipe:
     Attributes:
         config: The algorithm's config.
         policies: Arguments of each policy by module id.
-        make_learner: Makes the learner of a module by the config.
-        make_parts: Makes the parts of a policy's module by the config.
+        make_learner: Makes the learner of a module by its config.
+        make_parts: Makes the parts of a policy's module by its config.
         seed: The seed of the random stream, the same on all ranks.
     """
 
@@ -60,10 +61,11 @@ class WorkerRecipe:
         where = f"on {ray.util.get_node_ip_address()}"
         device = chosen_device(config, "num_gpus_per_learner", where)
         policies = {m: Policy(**options, device=device) for m, options in self.policies.items()}
-        connectors = {
-            m: LearnerConnectors(config.learner_connector, config.resolve().reward_bound, policy)
-            for m, policy in policies.items()
-        }
+        connectors = {}
+        for module_id, policy in policies.items():
+            own = config_of_module(config, module_id)
+            bound = own.resolve().reward_bound
+            connectors[module_id] = LearnerConnectors(own.learner_connector, bound, policy)
         return make_worker(
             config, policies, self.make_learner, self.make_parts, connectors, self.seed, ranks
         )

@@ -13,6 +13,7 @@ from ray.exceptions import ObjectLostError
 from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.several_agents import config_of_module
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
@@ -40,7 +41,8 @@ class LearnerWorker:
         parts: Networks that train beside the policies, by module id and name.
 
     Attributes:
-        resolved: What the settings mean, see `AlgorithmConfig.resolve`.
+        config: The algorithm's config; `config_of` has what a module learns by.
+        resolved: What its settings mean, see `AlgorithmConfig.resolve`.
         generator: The stream of the permutations that make minibatches, and of what losses draw:
             on the CPU, so that its numbers are the same whatever the device.
         losses: Those that an algorithm makes once, by module id.
@@ -80,10 +82,24 @@ class LearnerWorker:
         """How many there are."""
         return self.ranks.size
 
+    def config_of(self, module_id: str) -> Any:
+        """Return the config that a module learns by: with the settings that it has of its own."""
+        return config_of_module(self.config, module_id)
+
+    def resolved_of(self, module_id: str) -> Any:
+        """Return what the settings that a module learns by mean."""
+        config = self.config_of(module_id)
+        return self.resolved if config is self.config else config.resolve()
+
     def set_lr(self, lr: float | Mapping[str, float]) -> None:
         """Set every learner's learning rate, for all its parameters or by group."""
         for learner in self.learners.values():
             learner.set_lr(lr)
+
+    def set_rates(self, rates: Mapping[str, float | Mapping[str, float]]) -> None:
+        """Set learning rates by module id, for all parameters of a module or by group."""
+        for module_id, rate in rates.items():
+            self.learners[module_id].set_lr(rate)
 
     def joined(self, module_id: str, fragments: Sequence[Mapping[str, Rollout]]) -> Rollout | None:
         """Return what a module learns from fragments, side by side; None if it acted in none.
@@ -205,7 +221,7 @@ def make_worker(
     """Return the worker of a process, with learners and parts.
 
     Args:
-        config: The algorithm's config.
+        config: The algorithm's config; each module's learner and parts are made by its own.
         policies: The policies by module id.
         make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
         make_parts: Makes the parts of a policy's module, see `Algorithm.make_learner_parts`.
@@ -213,11 +229,12 @@ def make_worker(
         seed: The seed of the random stream and of networks that are made here.
         ranks: Who learns together with this process.
     """
+    own = {m: config_of_module(config, m) for m in policies}
     # Networks that are made here draw their weights from the global stream, on each rank the same.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        learners = {m: make_learner(config, policy.module) for m, policy in policies.items()}
-        parts = {m: make_parts(config, policy) for m, policy in policies.items()}
+        learners = {m: make_learner(own[m], policy.module) for m, policy in policies.items()}
+        parts = {m: make_parts(own[m], policy) for m, policy in policies.items()}
     return LearnerWorker(config, policies, learners, learner_connectors, seed, ranks, parts)
 
 

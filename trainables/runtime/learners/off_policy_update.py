@@ -89,11 +89,12 @@ def off_policy_update(
     if module_id not in worker.losses:
         worker.losses[module_id] = algorithm.make_loss(worker, module_id)
     loss_fn, prioritized = worker.losses[module_id], worker.resolved.replay.prioritized
+    tau = worker.config_of(module_id).tau
     steps: list[Metrics] = []
     priorities: list[Tensor] = []
     shares: list[float] = []
     exploration: dict[str, float] = {}
-    for number, batch in enumerate(_batches(worker, drawn, policy.device)):
+    for number, batch in enumerate(_batches(worker, module_id, drawn)):
         share = None
         if ranks.size > 1:
             share = len(batch["actions"]) / drawn.num_rows[number]
@@ -114,7 +115,7 @@ def off_policy_update(
             exploration |= _adapted_exploration(policy, batch, worker)
         if plan.move_targets[number]:
             for name in learner.targets:
-                learner.update_target(name, worker.config.tau)
+                learner.update_target(name, tau)
     names = list(steps[0])
     scalars = torch.stack([value.reshape(()) for step in steps for value in step.values()])
     scalars = scalars.view(len(steps), -1)
@@ -160,12 +161,13 @@ def with_a_row(batch: Batch) -> Batch:
     }
 
 
-def _batches(worker: LearnerWorker, drawn: Drawn, device: torch.device) -> Iterator[Batch]:
-    """Yield what losses take of each batch, on a device."""
+def _batches(worker: LearnerWorker, module_id: str, drawn: Drawn) -> Iterator[Batch]:
+    """Yield what a module's loss takes of each batch, on its device."""
+    device = worker.policies[module_id].device
     if not drawn.are_sequences:
         yield from drawn.on(device).batches()
         return
-    shape, gamma = worker.resolved.sequences, worker.config.gamma
+    shape, gamma = worker.resolved_of(module_id).sequences, worker.config_of(module_id).gamma
     for sequences in drawn.batches():
         batch = q_sequences(sequences, tree_of(sequences, "features"), shape, gamma)
         yield {name: column.to(device) for name, column in batch.items()}

@@ -68,10 +68,10 @@ class RemoteLearnerGroup:
         config: The algorithm's config.
         policies: The trial's own, by module id. They are where learners start, and take over
             weights in `pull_weights`.
-        make_learner: Makes the learner of a module by the config.
+        make_learner: Makes the learner of a module by its config.
         seed: The seed of the learners' random stream.
         existing: Actors of another config whose processes fit this one.
-        make_parts: Makes the parts of a policy's module by the config.
+        make_parts: Makes the parts of a policy's module by its config.
 
     Attributes:
         num_restarts: How often the learners were made again.

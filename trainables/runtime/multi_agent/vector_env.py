@@ -6,6 +6,7 @@ Neither torch nor Ray may be imported here: environments in other processes impo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,12 +18,12 @@ class AgentGroup(NamedTuple):
     """Agents whose spaces are equal: what they see and do stands together in arrays.
 
     Attributes:
-        agents: Their ids, `[G]`.
+        agents: Their ids as the environment has them, `[G]`.
         observation_space: What each sees.
         action_space: What each does.
     """
 
-    agents: tuple[str, ...]
+    agents: tuple[Hashable, ...]
     observation_space: gym.Space
     action_space: gym.Space
 
@@ -38,6 +39,9 @@ class GroupRows:
     - then *acts* in each step that follows one in which it was asked to (`acts`);
     - *ends* once (`terminated`, `truncated`), with its last observation, and is silent from then on
       until its next episode.
+
+    An agent that ends before it was asked to act even once takes no part: it neither
+    begins nor ends.
 
     The environment may write over the arrays in its next step.
 
@@ -76,7 +80,7 @@ class AgentsStep(NamedTuple):
     is_over: np.ndarray
     resets: np.ndarray
     replaced: np.ndarray
-    infos: list[dict[str, Any]]
+    infos: list[dict[Hashable, Any]]
 
 
 class AgentsVectorEnv(ABC):
@@ -112,7 +116,7 @@ class AgentsVectorEnv(ABC):
                 space. Only rows of agents that were asked to act count.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # not everything holds something
         """Free what the environments hold."""
 
     def get_state(self) -> dict[str, Any] | None:
@@ -127,6 +131,6 @@ class AgentsVectorEnv(ABC):
         raise NotImplementedError
 
     @property
-    def agents(self) -> tuple[str, ...]:
+    def agents(self) -> tuple[Hashable, ...]:
         """The ids of all agents, group by group."""
         return tuple(agent for group in self.groups for agent in group.agents)

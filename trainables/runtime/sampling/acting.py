@@ -13,7 +13,7 @@ from trainables.core.networks.state import State, reset_state, state_arrays
 from trainables.core.policy.actable import Actable
 from trainables.core.policy.acting_policy import Acted
 from trainables.runtime.random_streams import draw_seed
-from trainables.runtime.sampling.row_checks import Place, check_masks, check_observations
+from trainables.runtime.sampling.row_checks import NamesSlots, check_masks, check_observations
 
 
 class SlotActor:
@@ -33,7 +33,7 @@ class SlotActor:
         rows: The observations to act on next as the policy's layout stores them, `[N, *shape]`.
         is_first: Slots whose row begins an episode, `[N]`.
         acted: What the policy did last; there is nothing before the first `act`.
-        before: The state that it had then, zeros where an episode began.
+        before: The state that each slot had when it acted last, zeros where an episode began.
         explored: What the explorer keeps of the slots.
     """
 
@@ -44,7 +44,7 @@ class SlotActor:
         self,
         policy: Actable,
         num_slots: int,
-        place: Place,
+        place: NamesSlots,
         seed: np.random.SeedSequence,
         explore: bool,
     ):
@@ -133,6 +133,9 @@ class SlotActor:
             acted = policy.act(rows, self._explore, self._generator, before, self.explored)
         else:
             acted = self._act_apart(before, slots)
+            before = {
+                name: _merged(slots, part, self.before[name]) for name, part in before.items()
+            }
         self._acted_on, self.before, self.acted = rows, before, acted
         self._actions, self._state = acted.actions, acted.state
         return acted.env_actions
@@ -149,6 +152,31 @@ class SlotActor:
             actions = _merged(slots, actions, self._actions)
         state = {name: _merged(slots, part, before[name]) for name, part in acted.state.items()}
         return acted._replace(actions=actions, state=state)
+
+    def grow(self, num_slots: int) -> None:
+        """Have more slots behind those there are; they have seen nothing yet.
+
+        Args:
+            num_slots: All slots from here on, more than before.
+        """
+        old, self.num_slots = self.num_slots, num_slots
+        policy = self.policy
+        rows, is_first = self._layout.zeros((num_slots,)), np.ones(num_slots, bool)
+        rows[:old], is_first[:old] = self.rows, self.is_first
+        self.rows = self._acted_on = rows
+        self.is_first = is_first
+        explored = policy.explorer.start(num_slots)
+        for name, part in self.explored.items():
+            if len(part) == old:
+                explored[name][:old] = part
+            else:  # of all slots together
+                explored[name] = part
+        self.explored = explored
+        self._state = _longer(self._state, policy.initial_state(num_slots))
+        self.before = _longer(self.before, policy.initial_state(num_slots))
+        if self._actions is not None:
+            added = self._actions.new_zeros((num_slots - old, *self._actions.shape[1:]))
+            self._actions = torch.cat([self._actions, added])
 
     def let_go(self) -> None:
         """Copy the rows to act on next: whoever was given what they are written to may have it."""
@@ -197,6 +225,13 @@ class SlotActor:
             if name in self.explored:
                 own = self.explored[name].numpy(force=True)
                 self.explored[name] = torch.from_numpy(like(own, kept, name))
+
+
+def _longer(state: State, longer: State) -> State:
+    """Return a longer state with the slots of a shorter one in front."""
+    for name, part in state.items():
+        longer[name][: len(part)] = part
+    return longer
 
 
 def _merged(slots: np.ndarray, new: Tensor, old: Tensor) -> Tensor:

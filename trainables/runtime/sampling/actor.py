@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
 from trainables.runtime.actors.process_environment import num_threads
-from trainables.runtime.envs.make import env_name, make_vector_env, training_options
+from trainables.runtime.envs.make import env_name, training_options
 from trainables.runtime.envs.slot_tasks import set_tasks
+from trainables.runtime.multi_agent.make import make_slots
 from trainables.runtime.offline.output import OutputPlan
-from trainables.runtime.sampling.env_runner import EnvRunner, SampleReport
+from trainables.runtime.sampling.episodes import SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
+from trainables.runtime.sampling.sampling_worker import SamplingWorker
 from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies
 
 
@@ -46,8 +49,8 @@ class RunnerPlan:
     output: OutputPlan | None = None
 
 
-class EnvRunnerActor(WorkerActor[EnvRunner]):
-    """An `EnvRunner` in a process of its own."""
+class EnvRunnerActor(WorkerActor[SamplingWorker]):
+    """An env runner in a process of its own."""
 
     def build(self, plan: RunnerPlan) -> None:
         """(Re)build the env runner."""
@@ -57,7 +60,8 @@ class EnvRunnerActor(WorkerActor[EnvRunner]):
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_env_runner))
         if hasattr(self, "runner"):
             self.runner.stop()
-        env = make_vector_env(
+        env = make_slots(
+            config,
             config.env,
             config.env_config_for(training=True),
             config.num_envs_per_env_runner,
@@ -65,7 +69,7 @@ class EnvRunnerActor(WorkerActor[EnvRunner]):
             num_workers=config.num_env_runners,
             options=training_options(config, index, plan.video_folder),
         )
-        if plan.tasks is not None:
+        if plan.tasks is not None and isinstance(env, VectorEnv):
             set_tasks(env, plan.tasks)  # its first episodes are of these tasks already
         policies = made_policies(config, plan.recipes)
         given = (config, policies, env, plan.seed, index, plan.module_slots, plan.output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
@@ -11,11 +11,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
-from trainables.core.logs import is_debug, logger, shapes
-from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.callbacks import CallbackSet
-from trainables.runtime.callbacks.custom_metrics import Logged, MetricsLogger, extend
 from trainables.runtime.callbacks.episodes import episode_hooks
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.seeding import reset_with_infos
@@ -23,54 +19,17 @@ from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.offline.output import Output, OutputPlan
+from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
 from trainables.runtime.sampling.recording import SlotRecorder, StepColumns
 from trainables.runtime.sampling.row_checks import Place, check_rewards
+from trainables.runtime.sampling.sampling_worker import SamplingWorker
 from trainables.runtime.sampling.slot_actors import together
-from trainables.runtime.sampling.workers import Worker
 
 _STEPS_AT_ONCE = 16  # that are stepped before a look at whether enough episodes are over
 
 
-class Episodes:
-    """Returns and lengths of the episodes that ended, in order.
-
-    Attributes:
-        num_restarts: How many environments were replaced.
-        logged: What callbacks have logged.
-    """
-
-    def __init__(self) -> None:
-        self.returns: list[float] = []
-        self.lengths: list[int] = []
-        self.num_restarts = 0
-        self.logged: Logged = {}
-
-    def extend(self, other: Episodes) -> None:
-        """Append the episodes of another."""
-        self.returns += other.returns
-        self.lengths += other.lengths
-        self.num_restarts += other.num_restarts
-        extend(self.logged, other.logged)
-
-
-class SampleReport(NamedTuple):
-    """What the driver wants to know of a sample at once; the rollouts are apart.
-
-    Attributes:
-        num_env_steps: The number of rows that do not only reset.
-        episodes: The episodes that ended.
-        weights_version: The version of the weights that acted.
-        moments: What observation filters have to learn of it, by module id.
-    """
-
-    num_env_steps: int
-    episodes: Episodes
-    weights_version: int
-    moments: dict[str, RunningMoments]
-
-
-class EnvRunner(Worker):
+class EnvRunner(SamplingWorker):
     """Samples rollouts from vectorised environments, in process or as a Ray actor.
 
     Args:
@@ -82,9 +41,6 @@ class EnvRunner(Worker):
         worker_index: 0 in process, 1, 2, … for actors.
         module_slots: Which module acts in which slot; None: the only one in all.
 
-    Attributes:
-        recorders: What acts and records in the slots of each module, by module id; a module that
-            has no slot here is missing.
     """
 
     env: VectorEnv
@@ -98,9 +54,9 @@ class EnvRunner(Worker):
         worker_index: int = 0,
         module_slots: ModuleSlots | None = None,
     ):
-        self.config, self.policies, self.worker_index = config, dict(policies), worker_index
+        super().__init__(config, worker_index)
+        self.policies = dict(policies)
         self.env, self.num_envs = env, env.num_envs
-        self.weights_version = 0
         self._place = Place(config.env, f"env runner {worker_index}")
         self._num_restarts = 0  # those counted so far
         env_seed, action_seed = seed.spawn(2)
@@ -118,7 +74,6 @@ class EnvRunner(Worker):
             for m, slots in self._slots.items()
         }
         self._acting = together(self.recorders, self._slots)
-        self.callbacks, self._logger = CallbackSet(config), MetricsLogger()
         self._hooks = episode_hooks(
             self.callbacks,
             self._logger,
@@ -225,29 +180,12 @@ class EnvRunner(Worker):
     def _sampled(
         self, rollouts: dict[str, Rollout], episodes: Episodes
     ) -> tuple[dict[str, Rollout], Episodes]:
-        """Tell callbacks and the log of a sample, and return what `sample` returns."""
-        self.callbacks(
-            "on_sample_end", env_runner=self, samples=rollouts, metrics_logger=self._logger
-        )
-        episodes.logged = self._logger.take()
-        if is_debug():
-            logger.debug(
-                "env runner %d sampled %d env steps, %d episodes ended, weights version %d: %s",
-                self.worker_index,
-                sum(rollout.num_env_steps for rollout in rollouts.values()),
-                len(episodes.returns),
-                self.weights_version,
-                shapes(next(iter(rollouts.values())) if len(rollouts) == 1 else rollouts),
-            )
+        episodes.num_env_steps = sum(rollout.num_env_steps for rollout in rollouts.values())
+        sampled = super()._sampled(rollouts, episodes)
         if isinstance(self.env, (SyncVectorEnv, RemoteVectorEnv)):
             total = count_restarts(self.env)
             episodes.num_restarts, self._num_restarts = total - self._num_restarts, total
-        return rollouts, episodes
-
-    def report(self, rollouts: dict[str, Rollout], episodes: Episodes) -> SampleReport:
-        """Return what is said of the sample that has just been made."""
-        steps = sum(rollout.num_env_steps for rollout in rollouts.values())
-        return SampleReport(steps, episodes, self.weights_version, self.take_filter_moments())
+        return sampled
 
     def _drop_episodes(self, valid: np.ndarray, replaced: np.ndarray) -> None:
         """Drop the episodes of replaced environments: nothing is known of this row's action.
@@ -270,17 +208,6 @@ class EnvRunner(Worker):
             self._lengths[done] = 0
         self._resets_next = done
         return ends
-
-    def take_filter_moments(self) -> dict[str, RunningMoments]:
-        """Return statistics of the frames since the last call, by id of the modules with a filter.
-
-        Each frame is counted once.
-        """
-        return {
-            m: recorder.take_filter_moments()
-            for m, recorder in self.recorders.items()
-            if recorder.policy.observations.filter is not None
-        }
 
     def get_state(self) -> dict[str, Any]:
         """Return random streams, running episodes and the environment's state, if it has one."""
@@ -332,10 +259,6 @@ class EnvRunner(Worker):
         """Set each slot's task."""
         set_tasks(self.env, tasks)
 
-    def ping(self) -> int:
-        """Return this runner's index; it answers when its environments are made."""
-        return self.worker_index
-
     def end_output(self) -> None:
         """Write what has been sampled and is not in whole files yet; record no more.
 
@@ -347,10 +270,3 @@ class EnvRunner(Worker):
             recorder.output = None
         if output is not None:
             output.close()
-
-    def stop(self) -> None:
-        """Close the environments, and what they are recorded to."""
-        try:
-            self.end_output()
-        finally:
-            self.env.close()

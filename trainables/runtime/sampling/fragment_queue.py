@@ -11,7 +11,7 @@ import numpy as np
 
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.runtime.sampling.env_runner import Episodes
+from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.group import Sample
 
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import ray
-from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
@@ -18,10 +17,12 @@ from trainables.core.data.per_module import from_store, to_store
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.slot_tasks import TaskFunction
+from trainables.runtime.multi_agent.make import AnyVectorEnv
 from trainables.runtime.offline.output import OutputPlan
-from trainables.runtime.sampling.env_runner import EnvRunner, Episodes, SampleReport
+from trainables.runtime.sampling.episodes import Episodes, SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
+from trainables.runtime.sampling.sampling_worker import SamplingWorker
 from trainables.runtime.sampling.worker_group import WorkerGroup
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Sample:
         return fetched
 
 
-class EnvRunnerGroup(WorkerGroup[EnvRunner]):
+class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
     """All env runners of an algorithm behind one `sample`.
 
     Args:
@@ -180,7 +181,7 @@ class EnvRunnerGroup(WorkerGroup[EnvRunner]):
                 timeout_s=timeout_s,
             )
 
-    def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
+    def _ask_all(self, function: Callable[[SamplingWorker], T]) -> list[T | None]:
         """Return the results of a function, one of each env runner; None of those that failed."""
         return [*self._foreach(function, self._healthy, None)]
 
@@ -238,7 +239,7 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
         self,
         config: AlgorithmConfig,
         policies: dict[str, Policy],
-        env: VectorEnv,
+        env: AnyVectorEnv,
         seed: np.random.SeedSequence,
         module_slots: ModuleSlots | None = None,
         output: OutputPlan | None = None,

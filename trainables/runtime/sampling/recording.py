@@ -16,7 +16,7 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.offline.recorder import RolloutRecorder
 from trainables.runtime.sampling.acting import SlotActor
-from trainables.runtime.sampling.row_checks import Place
+from trainables.runtime.sampling.row_checks import NamesSlots, Place
 from trainables.runtime.sampling.whole_episodes import WholeEpisodes
 
 
@@ -82,11 +82,14 @@ class SlotRecorder:
         policy: Policy,
         slots: np.ndarray | None,
         num_slots: int,
-        place: Place,
+        place: NamesSlots,
         seed: np.random.SeedSequence,
     ):
         self.policy, self.slots, self.num_slots = policy, slots, num_slots
-        self.actor = SlotActor(policy, num_slots, place._replace(slots=slots), seed, config.explore)
+        if slots is not None:
+            assert isinstance(place, Place)
+            place = place._replace(slots=slots)
+        self.actor = SlotActor(policy, num_slots, place, seed, config.explore)
         self._resolved, self._uses_logp = config.resolve(), config.uses_logp
         self.whole: WholeEpisodes | None = None
         if config.batch_mode != "truncate_episodes":
@@ -165,14 +168,21 @@ class SlotRecorder:
         self._clock += slots
         self._own.obs[self._clock[slots], slots] = self.actor.rows[slots]
 
+    def split(self) -> None:
+        """Let slots have clocks of their own from the present row on."""
+        if self._clock is not None:
+            return
+        own, stride = self._own, self._stride
+        self._clock = np.full(self.num_slots, self._row, np.int64)
+        if stride:  # every row is written once its slot has come to it
+            rows = range(len(own.states) * stride, len(own.actions), stride)
+            own.states += [state_arrays(self.actor.before) for _ in rows]
+
     def _keep_apart(self, slots: np.ndarray) -> None:
         """Keep what the policy did in slots that have clocks of their own."""
+        self.split()
         own, stride, acted = self._own, self._stride, self.actor.acted
-        if self._clock is None:
-            self._clock = np.zeros(self.num_slots, np.int64)
-            if stride:  # every row is written once its slot has come to it
-                rows = range(0, len(own.actions), stride)
-                own.states = [state_arrays(self.actor.before) for _ in rows]
+        assert self._clock is not None
         acting = np.flatnonzero(slots)
         if stride:
             index = self._clock // stride
@@ -226,11 +236,15 @@ class SlotRecorder:
         )
         if observations.filter is not None:
             # Each frame is row t of exactly one rollout; the last row opens the next one.
-            seen = observations.seen(rollout)[:num_steps]
+            seen = self._frames(observations.seen(rollout)[:num_steps])
             self._moments.update(observations.vector_features(seen))
         if self.output is not None:
             self.output.add(rollout)
         return rollout
+
+    def _frames(self, seen: np.ndarray) -> np.ndarray:
+        """Return those of the observations `[T, N, …]` that filters learn from."""
+        return seen
 
     def _of_slots(self, column: np.ndarray) -> np.ndarray:
         return column if self.slots is None else column[:, self.slots]

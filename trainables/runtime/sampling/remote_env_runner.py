@@ -7,7 +7,8 @@ import numpy as np
 from trainables.core.data.batch import Rollout
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.sub_environment import RESTARTS
-from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.row_checks import check_rewards
 
 

@@ -17,10 +17,10 @@ from trainables.runtime.actors.bundles import ENV_RUNNERS
 from trainables.runtime.actors.group import ActorGroup, Reply
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan
-from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample, child_seed, tasks_of
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.remote_workers import RemoteWorkers
+from trainables.runtime.sampling.sampling_worker import SamplingWorker
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _WRITE_TIMEOUT_S = 120  # in which an actor must have written what it still hold
 _RESTART = 1 << 20  # apart from the numbers of the streams that an env runner has itself
 
 
-class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
+class RemoteEnvRunnerGroup(RemoteWorkers[SamplingWorker], EnvRunnerGroup):
     """Env runners in actors, each with copies of the learner's policies.
 
     One that fails (dies, does not answer within `sample_timeout_s`, or has an environment that
@@ -144,11 +144,11 @@ class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
 
     # ------------------------------------------------------------------ functions
 
-    def _ask_all(self, function: Callable[[EnvRunner], T]) -> list[T | None]:
+    def _ask_all(self, function: Callable[[SamplingWorker], T]) -> list[T | None]:
         found = self._call_each(dict.fromkeys(self._group.healthy, function))
         return [found.get(index) for index in range(1, len(self._group) + 1)]
 
-    def _call_each(self, functions: Mapping[int, Callable[[EnvRunner], T]]) -> dict[int, T]:
+    def _call_each(self, functions: Mapping[int, Callable[[SamplingWorker], T]]) -> dict[int, T]:
         """Return results of functions by the index of the actor, without those that failed."""
         replies = self._call(functions, self._config.sample_timeout_s)
         return {reply.index: reply.value for reply in self._actors.answered(replies)}
@@ -170,7 +170,7 @@ class RemoteEnvRunnerGroup(RemoteWorkers[EnvRunner], EnvRunnerGroup):
             return False
         self._actors.wait_until_built()
         before = dict(enumerate(restarts, start=1))
-        functions: dict[int, Callable[[EnvRunner], bool | None]] = {}
+        functions: dict[int, Callable[[SamplingWorker], bool | None]] = {}
         for index in self._group.healthy:
             state = states[index - 1]
             if state is None:  # it had failed: it begins on streams of its own

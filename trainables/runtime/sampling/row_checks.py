@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,20 @@ _ADVICE = (
     "nothing was learned from it. Mend the environment, make numbers of its observations "
     "(env_to_module_connector), or have one that does so replaced (restart_failed_sub_environments)"
 )
+
+
+class NamesSlots(Protocol):
+    """How messages call the slots that are looked at; see `Place`."""
+
+    @property
+    def env(self) -> EnvName:
+        """The environment."""
+
+    def slot(self, index: int) -> str:
+        """Return how a slot is called."""
+
+    def number(self, index: int) -> int | str:
+        """Return the number of a slot."""
 
 
 class Place(NamedTuple):
@@ -41,7 +55,7 @@ class Place(NamedTuple):
         return index if self.slots is None else int(self.slots[index])
 
 
-def check_rewards(rewards: np.ndarray, steps: np.ndarray, place: Place) -> None:
+def check_rewards(rewards: np.ndarray, steps: np.ndarray, place: NamesSlots) -> None:
     """Raise unless all rewards are finite.
 
     Args:
@@ -64,7 +78,7 @@ def check_rewards(rewards: np.ndarray, steps: np.ndarray, place: Place) -> None:
 
 
 def check_observations(
-    observations: SeesObservations, rows: np.ndarray, steps: np.ndarray, place: Place
+    observations: SeesObservations, rows: np.ndarray, steps: np.ndarray, place: NamesSlots
 ) -> None:
     """Raise unless all numbers of observations are finite, or connectors make such of them.
 
@@ -95,7 +109,7 @@ def check_masks(
     rows: np.ndarray,
     resets_next: np.ndarray,
     steps: np.ndarray,
-    place: Place,
+    place: NamesSlots,
 ) -> None:
     """Raise if a slot must act and its action mask allows nothing.
 

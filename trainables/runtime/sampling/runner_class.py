@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -13,28 +14,33 @@ from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_u
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.multi_agent.runner import AgentsEnvRunner
+from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
+from trainables.runtime.sampling.sampling_worker import SamplingWorker
 
 
 def make_env_runner(
     config: AlgorithmConfig,
     policies: Mapping[str, Policy],
-    env: VectorEnv,
+    env: VectorEnv | AgentsVectorEnv,
     seed: np.random.SeedSequence,
     worker_index: int = 0,
     module_slots: ModuleSlots | None = None,
     output: OutputPlan | None = None,
-) -> EnvRunner:
+) -> SamplingWorker:
     """Return the env runner of an environment: the class of `env_runner_cls` if there is one.
 
     It records what it samples if `output` says where to.
     """
-    fitting = RemoteEnvRunner if isinstance(env, RemoteVectorEnv) else EnvRunner
+    fitting: Any = RemoteEnvRunner if isinstance(env, RemoteVectorEnv) else EnvRunner
+    if isinstance(env, AgentsVectorEnv):
+        fitting = AgentsEnvRunner
     runner_class = _runner_class(config.env_runner_cls, fitting)
-    runner = runner_class(config, policies, env, seed, worker_index, module_slots)
+    runner: SamplingWorker = runner_class(config, policies, env, seed, worker_index, module_slots)
     if output is not None:
         runner.write_output(output)
     return runner
@@ -46,11 +52,11 @@ def check_runner_class(config: AlgorithmConfig) -> None:
     Raises:
         ConfigError: if it is no class that fits.
     """
-    fitting = RemoteEnvRunner if config.remote_worker_envs else EnvRunner
+    fitting: type[SamplingWorker] = RemoteEnvRunner if config.remote_worker_envs else EnvRunner
     _runner_class(config.env_runner_cls, fitting)
 
 
-def _runner_class(given: str | type | None, fitting: type[EnvRunner]) -> type[EnvRunner]:
+def _runner_class(given: str | type | None, fitting: type[Any]) -> type[Any]:
     if given is None:
         return fitting
     found = resolve_callable(given) if isinstance(given, str) else given
@@ -58,9 +64,8 @@ def _runner_class(given: str | type | None, fitting: type[EnvRunner]) -> type[En
         refuse_uncalled(found, ENV_RUNNER)
         return found
     name = given if isinstance(given, str) else callable_name(given)
-    module = "remote_env_runner" if fitting is RemoteEnvRunner else "env_runner"
     raise ConfigError(
         f"env_runner_cls = {name!r} is not allowed; allowed: a subclass of "
-        f"trainables.runtime.sampling.{module}:{fitting.__name__}"
+        f"{fitting.__module__}:{fitting.__name__}"
         + (", as remote_worker_envs is set" if fitting is RemoteEnvRunner else "")
     )

@@ -66,8 +66,8 @@ def test_their_modules_say_so(name: str, module: str) -> None:
         ("TD3Config", "TD3 is not in Tunescape; nearest: SAC"),
         ("ES", "ES is not in Tunescape; nearest: PPO; there is no algorithm without gradients"),
         ("A3C", "A3C is not in Tunescape; nearest: IMPALA"),
-        ("QMIX", "QMIX is not in Tunescape: multi-agent training is planned, and not there yet"),
-        ("MultiAgentEnv", r"MultiAgentEnv \(multi-agent training\) is planned, and not there yet"),
+        ("QMIX", "QMIX is not in Tunescape: no algorithm adds up the values of several agents; .*"),
+        ("MultiAgentBatch", "MultiAgentBatch is not in Tunescape: what a policy learns from .*"),
         ("Curiosity", r"Curiosity \(intrinsic rewards\) is planned, and not there yet"),
     ],
 )
@@ -118,7 +118,7 @@ def test_the_registry_says_so(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("CQL", "CQL .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "multi-agent training")],
+    [("CQL", "CQL .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "several agents")],
 )
 def test_tune_says_so_by_name(name: str, says: str) -> None:
     registry._tell_the_new_cluster()  # as `ray.init` does, where another test ended a cluster
@@ -167,7 +167,7 @@ def test_the_command_line_says_so(option: str) -> None:
         ("x: {run: DDPG, env: CartPole-v1}", "DDPG is not in Tunescape; nearest: SAC"),
         (
             "{algorithm: QMIX, config: {env: CartPole-v1}}",
-            "here it is trainable, and QMIX is not in Tunescape: multi-agent training is planned",
+            "here it is trainable, and QMIX is not in Tunescape: no algorithm adds up",
         ),
         ("{trainable: IQL, config: {env: CartPole-v1}}", "IQL (implicit Q-learning)"),
     ],
@@ -200,11 +200,6 @@ def test_what_several_policies_need_says_so(name: str, value: Any, tmp_path: Pat
     says = rf"^{name} = .* is not supported yet \(multi-agent training\)"
     with pytest.raises(ConfigError, match=says):
         PPO.from_checkpoint(tmp_path, **{name: value})
-    if name != "policy_ids":
-        with pytest.raises(ConfigError, match=says):
-            PPOConfig().multi_agent(**{name: value})
-        with pytest.raises(ConfigError, match=says):  # in Tune's own process, before a trial
-            PPO.default_resource_request({"env": "CartPole-v1", name: value})
 
 
 def test_the_only_policy_may_be_named(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from trainables.runtime.envs.curriculum import TaskSettableEnv
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
 from trainables.runtime.evaluation.play import evaluate_policy
-from trainables.runtime.sampling.env_runner import EnvRunner, Episodes
+from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.episodes import Episodes
 
 RESTART = EnvOptions(restart=True)
 

@@ -1,6 +1,7 @@
 """Names of the reference API that are not settings of their own here, each with what becomes of it.
 
 - `ALIASES`: an older name for a setting.
+- `COMPOSITES`: a dict of several settings.
 - `CONSTANTS`: accepted only with the value that is always so here.
 - `PLANNED`: a feature that is not there yet; using it raises.
 - `REFUSED`: what will not come, with the reason; using it raises.
@@ -60,6 +61,7 @@ ALIASES: dict[str, str] = {
     "_train_batch_size_per_learner": "train_batch_size_per_learner",
     "_is_atari": "is_atari",
     "input": "input_",
+    "_per_module_overrides": "algorithm_config_overrides_per_module",
     "_learner_class": "learner_class",
     "_learner_connector": "learner_connector",
     "_env_to_module_connector": "env_to_module_connector",
@@ -71,6 +73,18 @@ ALIASES: dict[str, str] = {
 ALIAS_SECTIONS: dict[str, str] = {
     "max_requests_in_flight_per_sampler_worker": "training",
     "worker_cls": "debugging",
+}
+
+
+class Composite(NamedTuple):
+    """A name of a dict that stands for several settings."""
+
+    section: str
+    meaning: str
+
+
+COMPOSITES: dict[str, Composite] = {
+    "multiagent": Composite("multi_agent", "a dict of the settings of the section"),
 }
 
 METHOD_ALIASES: dict[str, str] = {"rollouts": "env_runners"}
@@ -232,14 +246,6 @@ PLANNED: dict[str, Planned] = {
         "callbacks_on_offline_eval_runners_recreated callbacks_on_evaluate_offline_start "
         "callbacks_on_evaluate_offline_end",
     ),
-    **_planned(
-        "multi_agent",
-        MULTI_AGENT,
-        "policies policy_map_capacity policy_map_cache policy_mapping_fn policies_to_train "
-        "observation_fn count_steps_by replay_mode algorithm_config_overrides_per_module "
-        "policy_states_are_swappable multiagent _per_module_overrides",
-    ),
-    **_planned("checkpointing", MULTI_AGENT, "checkpoint_trainable_policies_only"),
 }
 
 # Settings of `.training()` that only algorithms have which are not there yet.
@@ -492,9 +498,7 @@ REFUSED: dict[str, Refused] = {
 
 # Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.
 METHODS_PLANNED: dict[str, str] = {
-    **dict.fromkeys(
-        ("add_policy", "remove_policy", "get_multi_agent_setup", "multiagent"), MULTI_AGENT
-    ),
+    **dict.fromkeys(("add_policy", "remove_policy"), MULTI_AGENT),
 }
 METHODS_REFUSED: dict[str, str] = {
     "import_policy_model_from_h5": _TF,

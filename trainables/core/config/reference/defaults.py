@@ -42,6 +42,8 @@ _SAY_NOTHING: dict[str, tuple[Any, ...]] = {
     **_each("lr", None),
     **_each("num_cpus_per_learner", "auto"),
     **_each("callbacks callbacks_class", Named("DefaultCallbacks"), Named("RLlibCallback")),
+    **_each("policy_mapping_fn", Named("DEFAULT_POLICY_MAPPING_FN")),
+    **_each("policy_map_cache replay_mode", NOT_GIVEN),
 }
 
 # Of names that are refused, planned, or have one value here; and of settings where they have no
@@ -148,17 +150,12 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     **_each("_disable_execution_plan_api", NOT_GIVEN),
     **_each("_validate_config", True),
     **_each("_use_msgpack_checkpoints", False),
-    # several agents
+    # several agents: of these each default gives way to what the older dict `multiagent` has
     **_each("policies", {}, None),
     **_each("policy_map_capacity", 100),
-    **_each("policy_map_cache", None, NOT_GIVEN),
-    **_each("policy_mapping_fn", None, Named("DEFAULT_POLICY_MAPPING_FN")),
-    **_each("policies_to_train observation_fn", None),
+    **_each("policy_map_cache policy_mapping_fn policies_to_train observation_fn", None),
     **_each("count_steps_by", "env_steps"),
-    **_each("replay_mode", "independent", NOT_GIVEN),
-    **_each("algorithm_config_overrides_per_module", {}, None),
-    **_each("policy_states_are_swappable checkpoint_trainable_policies_only", False),
-    **_each("multiagent", {}, None),
+    **_each("replay_mode", "independent"),
     # offline data
     **_each("input input_", "sampler"),
     **_each("input_config input_read_method_kwargs input_read_schema", {}),
@@ -287,8 +284,6 @@ def is_default(name: str, value: Any) -> bool:
     """Tell whether the reference has this value by default, so that it asks for nothing."""
     if name == "policies" and _is_one_plain_policy(value):
         return True
-    if name == "multiagent" and isinstance(value, Mapping):
-        return all(is_default(inner, given) for inner, given in value.items())
     return _is_one_of(defaults_of(name), value)
 
 
@@ -338,7 +333,9 @@ def _is_one_plain_policy(value: Any) -> bool:
     if not isinstance(value, Mapping) or set(value) != {_DEFAULT_POLICY}:
         return False
     spec = value[_DEFAULT_POLICY]
-    if not isinstance(spec, (list, tuple)):
+    if isinstance(spec, Mapping):
+        spec = [*spec.values()]
+    elif not isinstance(spec, (list, tuple)):
         spec = [getattr(spec, part, None) for part in _SPEC]
     return not any(spec)
 

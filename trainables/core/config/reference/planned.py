@@ -23,7 +23,6 @@ MULTI_AGENT = "multi-agent training"
 OFFLINE_EVALUATION = "offline evaluation"
 FEATURES_PLANNED: dict[str, str] = {
     **dict.fromkeys(("Curiosity", "ICM", "RND"), INTRINSIC_REWARDS),
-    **dict.fromkeys(("MultiAgentEnv", "MultiAgentBatch", "PolicySpec"), MULTI_AGENT),
 }
 
 # Classes of the reference that have no namesake here, each with what takes its place.
@@ -32,6 +31,7 @@ FEATURES_ABSENT: dict[str, str] = {
         ("JsonReader", "DatasetReader", "OfflineData"),
         "give files, or a callable, as input_ of .offline_data()",
     ),
+    "MultiAgentBatch": "what a policy learns from is a Batch, one for each policy",
     **dict.fromkeys(
         ("JsonWriter", "DatasetWriter"),
         "set output of .offline_data(), or run `tunescape record`",
@@ -41,9 +41,15 @@ FEATURES_ABSENT: dict[str, str] = {
 # Algorithms that will not come and that nothing here comes near to, each with the reason. Those
 # that something comes near to are in `other_libraries.ALGORITHMS`.
 ALGORITHMS_ABSENT: dict[str, str] = {
+    "MAPPO": "no algorithm has a value function of all agents together; nearest: PPO, with one "
+    "policy for all in .multi_agent()",
     **dict.fromkeys(
-        ("QMIX", "VDN", "MADDPG", "MAPPO", "AlphaStar"),
-        f"{MULTI_AGENT} is planned, and not there yet",
+        ("QMIX", "VDN"),
+        "no algorithm adds up the values of several agents; nearest: DQN, with .multi_agent()",
+    ),
+    **dict.fromkeys(
+        ("MADDPG", "AlphaStar"),
+        "no algorithm learns values of all agents together; nearest: PPO, with .multi_agent()",
     ),
     **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, which is planned"),
     **dict.fromkeys(("CRR", "DT", "TD3BC", "AWAC"), "nearest: CQL, which is planned"),

@@ -14,12 +14,21 @@ def look_in(configs: Callable[[], Mapping[str, type[Settings]]]) -> None:
     _sources.append(configs)
 
 
-def who_has(name: str) -> str:
-    """Return the algorithms that have a setting, as a list in words; "" if none has."""
+def algorithms_where(holds: Callable[[type[Settings]], bool]) -> str:
+    """Return the algorithms of whose config classes something holds, as a list in words."""
     return ", ".join(
         algorithm
         for configs in _sources
         for algorithm, config_class in configs().items()
-        if name in config_class.settings().keys() - config_class.without
-        or name in getattr(config_class, "composites", ())
+        if holds(config_class)
+    )
+
+
+def who_has(name: str) -> str:
+    """Return the algorithms that have a setting, as a list in words; "" if none has."""
+    return algorithms_where(
+        lambda config_class: (
+            name in config_class.settings().keys() - config_class.without
+            or name in getattr(config_class, "composites", ())
+        )
     )

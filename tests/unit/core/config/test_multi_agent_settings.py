@@ -1,0 +1,555 @@
+"""Settings of several agents: their forms, what they mean together, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import ray.tune as tune
+from gymnasium.spaces import Box, Discrete
+
+from trainables import (
+    APPOConfig,
+    DQNConfig,
+    FixedPolicy,
+    MultiAgentEnv,
+    Policy,
+    PolicySpec,
+    PPOConfig,
+    SACConfig,
+)
+from trainables.core.checkpoint import CheckpointError, load_state, save_state
+from trainables.core.config.agent_mapping import PolicyMapping
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.module_overrides import module_settings
+from trainables.core.config.several_agents import refuse_for_several_agents
+from trainables.core.errors import ConfigError
+from trainables.core.trust import doubts_of, refuse, resolved
+
+SIGHT, MOVES = Box(-1, 1, (3,), np.float32), Discrete(2)
+PLAIN = {"red": PolicySpec(), "blue": PolicySpec()}
+OVERRIDES = "algorithm_config_overrides_per_module"
+
+
+class Still(FixedPolicy):
+    """Does nothing."""
+
+    def compute_actions(
+        self, observations: Any, rng: np.random.Generator, masks: np.ndarray | None = None
+    ) -> Any:
+        return np.zeros(len(observations), np.int64)
+
+
+class Arena(MultiAgentEnv):
+    """Two agents of one kind, and one of another."""
+
+    def __init__(self) -> None:
+        self.possible_agents = ["a_1", "a_2", "b"]
+        self.observation_spaces = {"a_1": SIGHT, "a_2": SIGHT, "b": Discrete(5)}
+        self.action_spaces = {"a_1": MOVES, "a_2": MOVES, "b": Discrete(3)}
+        super().__init__()
+
+
+def to_red(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
+    return "red"
+
+
+def trains_red(policy_id: str, batch: Any = None) -> bool:
+    return policy_id == "red"
+
+
+def several(**settings: Any) -> PPOConfig:
+    config = PPOConfig().environment("CartPole-v1")
+    return config.multi_agent(**{"policies": ["red", "blue"], **settings})
+
+
+# ------------------------------------------------------------------ forms
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["red", "blue"], PLAIN),
+        (("red", "blue"), PLAIN),
+        ({"red": None, "blue": {}}, PLAIN),
+        ({"red": (None, None, None, {}), "blue": [None, None, None, None]}, PLAIN),
+        ({"red": PolicySpec()}, {"red": PolicySpec()}),
+        ({"red": {"policy_class": "random"}}, {"red": PolicySpec("random")}),
+        ({"red": (None, SIGHT, MOVES, {"lr": 0.1})}, {"red": PolicySpec(None, SIGHT, MOVES, {"lr": 0.1})}),
+        ({"red": PolicySpec(config={"lambda": 0.5})}, {"red": PolicySpec(config={"lambda_": 0.5})}),
+        ({"red": PolicySpec(config=PPOConfig(lr=0.1))}, {"red": PolicySpec(config={"lr": 0.1})}),
+        ({"red": PolicySpec(Still, config={"any": 1})}, {"red": PolicySpec(Still, config={"any": 1})}),
+        ({"red": SimpleNamespace(policy_class=None, observation_space=SIGHT, action_space=None,
+                                 config=None)}, {"red": PolicySpec(None, SIGHT)}),
+        ({"default_policy": (None, None, None, {})}, None),
+        (["default_policy"], None),
+        ({}, None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_forms_of_policies(given: Any, expected: Any) -> None:
+    found = PPOConfig().multi_agent(policies=given).policies
+    assert found == expected
+    assert found is None or list(found) == list(expected)
+    assert all(isinstance(spec, PolicySpec) for spec in found or {}) is (not found)
+    assert all(isinstance(spec, PolicySpec) for spec in (found or {}).values())
+
+
+def test_a_set_is_sorted() -> None:
+    assert list(PPOConfig().multi_agent(policies={"c", "a", "b"}).policies) == ["a", "b", "c"]
+    config = several(policies_to_train={"red", "blue"})
+    assert config.policies_to_train == ["blue", "red"]
+
+
+def test_a_spec_has_attributes() -> None:
+    spec = PolicySpec("random", action_space=MOVES)
+    assert (spec.policy_class, spec.action_space, spec.config) == ("random", MOVES, {})
+    assert spec.is_fixed and not PolicySpec().is_fixed
+    spec.policy_class = None
+    assert spec["policy_class"] is None
+    assert repr(PolicySpec(config={"lr": 0.1})) == "PolicySpec(config={'lr': 0.1})"
+    assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == spec
+    assert isinstance(copy.deepcopy(spec), PolicySpec)
+    with pytest.raises(AttributeError, match="did you mean 'config'"):
+        _ = spec.confg
+    with pytest.raises(AttributeError, match=r"PolicySpec\.policy does not exist"):
+        spec.policy = 1
+
+
+def test_simple_settings() -> None:
+    config = several(
+        count_steps_by="agent_steps",
+        policy_map_capacity=None,
+        policy_map_cache="cache",
+        policy_states_are_swappable=True,
+        replay_mode="independent",
+        observation_fn=f"{__name__}:to_red",
+    ).checkpointing(checkpoint_trainable_policies_only=True)
+    assert config.count_steps_by == "agent_steps" and config.policy_map_capacity is None
+    assert config.policy_map_cache == "cache" and config.policy_states_are_swappable
+    assert config.checkpoint_trainable_policies_only
+    config.validate()
+
+
+def test_the_older_dict() -> None:
+    older = {"policies": {"red": (None, SIGHT, MOVES, {})}, "policy_mapping_fn": to_red}
+    for config in (
+        PPOConfig.from_dict({"multiagent": older}),
+        PPOConfig().multi_agent(multiagent=older),
+        PPOConfig().update_from_dict({"policies": {}, "multiagent": older}),
+    ):
+        assert config.policies == {"red": PolicySpec(None, SIGHT, MOVES)}
+        assert config["multiagent"]["policy_mapping_fn"] is to_red
+        assert "multiagent" in config and config.multiagent["policies"] == config.policies
+    config = PPOConfig()
+    config["multiagent"] = {"policies": ["red"], "policy_map_cache": None}
+    assert list(config.policies) == ["red"]
+    config.multiagent = {"count_steps_by": "agent_steps"}
+    assert config.count_steps_by == "agent_steps" and list(config.policies) == ["red"]
+    with pytest.raises(ConfigError, match="unknown setting 'policy' in multiagent; did you mean"):
+        PPOConfig.from_dict({"multiagent": {"policy": 1}})
+    with pytest.raises(ConfigError, match="'policies' is given twice with different values"):
+        PPOConfig.from_dict({"multiagent": older, "policies": ["blue"]})
+    assert PPOConfig.from_dict({"multiagent": {}}) == PPOConfig()
+
+
+# ------------------------------------------------------------------ copies and files
+
+
+def test_copies_are_equal_and_apart() -> None:
+    config = several(policies={"red": PolicySpec(None, SIGHT, MOVES, {"lr": 0.1}), "blue": None})
+    again = PPOConfig.from_dict(config.to_dict())
+    for other in (config.copy(), again, pickle.loads(pickle.dumps(config))):
+        assert other == config and isinstance(other.policies["red"], PolicySpec)
+        other.policies["red"].config["lr"] = 0.5
+        assert config.policies["red"].config == {"lr": 0.1}
+
+
+def stored(config: AlgorithmConfig, folder: Path, trust: list[str]) -> AlgorithmConfig:
+    """What comes back of a config that a checkpoint holds."""
+    save_state(folder, "checkpoint", {"config": config.to_dict()})
+    given = load_state(folder, "checkpoint")["config"]
+    settings = PPOConfig.check(given)
+    refuse(doubts_of(PPOConfig, settings, besides=("env",)), trust, "it")
+    return PPOConfig.from_dict(resolved(settings, trust, "it"))
+
+
+def test_a_checkpoint_gives_back_what_is_harmless(tmp_path: Path) -> None:
+    config = several(
+        policies={
+            "red": PolicySpec(None, SIGHT, MOVES, {"lr": 0.1, "model": {"fcnet_hiddens": [8]}}),
+            "blue": PolicySpec("random"),
+            "default_policy": None,
+        },
+        policy_mapping_fn={"a_*": "red", "*": "blue"},
+        policies_to_train=["red"],
+        algorithm_config_overrides_per_module={"red": {"gamma": 0.5, "explore": False}},
+    )
+    assert stored(config, tmp_path, []) == config
+
+
+@pytest.mark.parametrize(
+    ("given", "doubt", "entry"),
+    [
+        ({"policies": {"red": PolicySpec(Still), "blue": None}}, "policies", "Still"),
+        (
+            {"policies": {"red": PolicySpec("away:Thing", config={"any": "x"}), "blue": None}},
+            "policies.red.policy_class",
+            "away:Thing",
+        ),
+        (
+            {"policies": {"red": PolicySpec(config={"learner_class": "away:Thing"}), "blue": None}},
+            "policies.red.config.learner_class",
+            "away:Thing",
+        ),
+        (
+            {OVERRIDES: {"red": {"model": {"custom_model": "away:Thing"}}}},
+            f"{OVERRIDES}.red.model.custom_model",
+            "away:Thing",
+        ),
+        ({"policy_mapping_fn": to_red}, "policy_mapping_fn", "to_red"),
+        ({"policy_mapping_fn": "away:to_red"}, "policy_mapping_fn", "away:to_red"),
+        ({"policies_to_train": trains_red}, "policies_to_train", "trains_red"),
+        ({"observation_fn": "away:see"}, "observation_fn", "away:see"),
+        ({"policy_map_cache": "/somewhere"}, "policy_map_cache", "policy_map_cache"),
+        ({"policy_map_capacity": 10**6}, "policy_map_capacity", "policy_map_capacity"),
+    ],
+)
+def test_code_and_folders_need_trust(
+    given: dict[str, Any], doubt: str, entry: str, tmp_path: Path
+) -> None:
+    entry = entry if entry not in globals() else f"{__name__}:{entry}"
+    config = several(**given)
+    with pytest.raises(CheckpointError, match=f"what needs trust: {doubt} = ") as raised:
+        stored(config, tmp_path, [])
+    assert f"trust=['{entry}']" in str(raised.value)
+    assert stored(config, tmp_path, [entry]) == config
+
+
+def test_search_domains_lie_anywhere() -> None:
+    rate = tune.loguniform(1e-5, 1e-3)
+    config = several(
+        policies={"red": PolicySpec(config={"lr": rate}), "blue": tune.choice([None, {}])},
+        algorithm_config_overrides_per_module={"blue": {"gamma": tune.uniform(0.9, 1)}},
+        policies_to_train=tune.choice([["red"], ["blue"]]),
+    )
+    assert config.policies["red"].config["lr"] is rate
+    assert config.to_dict()["policies"]["red"]["config"]["lr"].lower == 1e-5
+    with pytest.raises(ConfigError, match=f"policies, policies_to_train, {OVERRIDES}: a search"):
+        config.validate()
+    drawn = tune.search.variant_generator.generate_variants(config.to_dict())
+    trial = PPOConfig.from_dict(next(iter(drawn))[1])
+    assert 1e-5 < trial.policies["red"].config["lr"] < 1e-3
+    trial.validate()
+
+
+# ------------------------------------------------------------------ what they mean
+
+
+def test_what_several_agents_are() -> None:
+    assert not PPOConfig().is_multi_agent()
+    assert (
+        not PPOConfig()
+        .multi_agent(policies={"default_policy": {"config": {"lr": 1}}})
+        .is_multi_agent()
+    )
+    assert PPOConfig().multi_agent(policies=["red"]).is_multi_agent()
+    assert several().is_multi_agent()
+
+
+@pytest.mark.parametrize(
+    ("given", "ids", "expected"),
+    [
+        (None, ["red", "blue"], {"red": "red", "blue": "blue"}),
+        (None, ["default_policy", "red"], {"red": "red", "green": "default_policy"}),
+        (None, ["red"], {"any": "red", 3: "red"}),
+        ({"*": "red", "a_*": "blue", "a_1": "red"}, ["red", "blue"],
+         {"a_1": "red", "a_2": "blue", "b": "red"}),
+        ({0: "red", 1: "blue"}, ["red", "blue"], {0: "red", 1: "blue", "1": "blue"}),
+        (to_red, ["red"], {"any": "red"}),
+        (f"{__name__}:to_red", ["red"], {"any": "red"}),
+        (lambda agent_id: agent_id, ["red"], {"red": "red"}),
+        (lambda agent_id, *args, **kwargs: f"{args[0]}", ["E"], {"red": "E"}),
+        (lambda agent_id, episode: episode, ["E"], {"red": "E"}),
+        (lambda agent_id, **kwargs: kwargs["episode"], ["E"], {"red": "E"}),
+        (lambda agent_id, episode, worker: worker, ["W"], {"red": "W"}),
+        (lambda agent_id, episode, **kwargs: kwargs["worker"], ["W"], {"red": "W"}),
+        (lambda agent_id, *, worker: worker, ["W"], {"red": "W"}),
+    ],
+)  # fmt: skip
+def test_whom_policies_act_for(given: Any, ids: list[str], expected: dict[Any, str]) -> None:
+    config = PPOConfig().multi_agent(policy_mapping_fn=given)
+    mapping = PolicyMapping(config.policy_mapping_fn, ids)
+    assert {agent: mapping(agent, "E", "W") for agent in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (None, "the agent 'x' has no policy; policies: red, blue"),
+        ({"a": "red"}, "the agent 'x' has no policy"),
+        (lambda agent_id: "green", "the agent 'x' has the policy 'green', which does not exist"),
+    ],
+)
+def test_an_agent_without_a_policy_is_named(given: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        PolicyMapping(given, ["red", "blue"])("x")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, [True, True]),
+        (["red"], [True, False]),
+        (trains_red, [True, False]),
+        (f"{__name__}:trains_red", [True, False]),
+        (lambda policy_id, batch: batch == "good", [False, False]),
+    ],
+)
+def test_which_policies_are_trained(given: Any, expected: list[bool]) -> None:
+    config = several(policies={"red": None, "blue": None, "still": "random" and PolicySpec("random")},
+                     policies_to_train=given)  # fmt: skip
+    _, trains = config.get_multi_agent_setup(env=gym.make("CartPole-v1"))
+    assert [trains(policy_id) for policy_id in ("red", "blue")] == expected
+    assert not trains("still")
+    assert trains("red", "good") is True
+
+
+def test_the_references_example_of_a_setup() -> None:
+    config = (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .framework("torch")
+        .multi_agent(policies={"pol1", "pol2"}, policies_to_train=["pol1"])
+    )
+    env = gym.make("CartPole-v1")
+    policies, is_policy_to_train = config.get_multi_agent_setup(env=env)
+    assert is_policy_to_train("pol1") and not is_policy_to_train("pol2")
+    expected = PolicySpec(None, env.observation_space, env.action_space, {})
+    assert policies == {"pol1": expected, "pol2": expected}
+    assert config.policies == {"pol1": PolicySpec(), "pol2": PolicySpec()}  # it stays
+
+
+def test_where_spaces_come_from() -> None:
+    config = several(policy_mapping_fn={"a_*": "red", "b": "blue"})
+    found, _ = config.get_multi_agent_setup(env=Arena(), default_policy_class=Policy)
+    assert (found["red"].observation_space, found["red"].action_space) == (SIGHT, MOVES)
+    assert (found["blue"].observation_space, found["blue"].action_space) == (
+        Discrete(5),
+        Discrete(3),
+    )
+    assert found["red"].policy_class is Policy
+    spaces = {"red": (Discrete(9), MOVES)}
+    found, _ = config.get_multi_agent_setup(env=Arena(), spaces=spaces)
+    assert found["red"].observation_space == Discrete(9)
+    own = {"red": PolicySpec(None, SIGHT), "blue": PolicySpec(None, None, Discrete(7))}
+    config.environment(observation_space=Discrete(4), action_space=Discrete(6))
+    found, _ = config.get_multi_agent_setup(policies=own)
+    assert found["red"] == PolicySpec(None, SIGHT, Discrete(6))
+    assert found["blue"] == PolicySpec(None, Discrete(4), Discrete(7))
+
+
+def test_a_setup_has_every_policys_settings() -> None:
+    config = several(
+        policies={"red": {"config": {"lr": 0.1, "gamma": 0.5}}, "blue": None},
+        algorithm_config_overrides_per_module={"red": {"gamma": 0.9}, "blue": {"lr": 1}},
+    )
+    found, _ = config.get_multi_agent_setup(env=gym.make("CartPole-v1"))
+    assert found["red"].config == {"lr": 0.1, "gamma": 0.9} and found["blue"].config == {"lr": 1}
+    found, _ = PPOConfig().get_multi_agent_setup(spaces={"default_policy": (SIGHT, MOVES)})
+    assert found == {"default_policy": PolicySpec(None, SIGHT, MOVES)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "env", "says"),
+    [
+        ({}, None, "policies: 'red': observation_space is not known; give it in the PolicySpec"),
+        ({"policy_mapping_fn": {"*": "red"}}, Arena(), "'red' is that of the agents 'a_1' and 'b'"),
+        (
+            {"policy_mapping_fn": {"a*": "red", "b": "red"}},
+            Arena(),
+            "different spaces",
+        ),
+    ],
+)
+def test_spaces_that_are_not_known_are_named(settings: Any, env: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        several(**settings).get_multi_agent_setup(env=env)
+
+
+def test_a_policy_without_agents_has_the_spaces_of_all() -> None:
+    arena = Arena()
+    arena.possible_agents = ["a_1", "a_2"]
+    found, _ = several(policy_mapping_fn={"*": "red"}).get_multi_agent_setup(env=arena)
+    assert found["blue"] == PolicySpec(None, SIGHT, MOVES)
+
+
+def test_the_config_of_a_policy() -> None:
+    config = several(
+        policies={"red": {"config": {"lr": 0.1, "gamma": 0.5}}, "blue": None},
+        algorithm_config_overrides_per_module={
+            "red": {"gamma": 0.9, "model": {"fcnet_activation": "relu"}}
+        },
+    ).training(lr=0.2, model={"fcnet_hiddens": [8]})
+    red, blue = config.module_config("red"), config.module_config("blue")
+    assert (red.lr, red.gamma, blue.lr, blue.gamma) == (0.1, 0.9, 0.2, 0.99)
+    assert red.resolve().model.fcnet_hiddens == [8] == blue.resolve().model.fcnet_hiddens
+    assert red.resolve().model.fcnet_activation == "relu"
+    assert isinstance(red, PPOConfig) and red.is_frozen and not red.is_multi_agent()
+    assert red.train_batch_size == config.train_batch_size and red.env == "CartPole-v1"
+    assert config.module_config("red") is not red  # it may have changed
+    config.freeze()
+    assert config.module_config("red") is config.module_config("red")
+    assert "_module_configs" not in vars(pickle.loads(pickle.dumps(config)))
+    assert "_module_configs" not in vars(config.copy(copy_frozen=False))
+    alone = PPOConfig(lr=0.3)
+    alone.freeze()
+    assert alone.module_config("default_policy") is alone
+    with pytest.raises(ConfigError, match="there is no policy 'rd'; policies: red, blue; did you"):
+        config.module_config("rd")
+
+
+def test_another_type_of_exploration_takes_no_options_over() -> None:
+    config = DQNConfig().environment("CartPole-v1").multi_agent(policies=["red", "blue"])
+    config.exploration(exploration_config={"type": "EpsilonGreedy", "final_epsilon": 0.1})
+    config.multi_agent(
+        algorithm_config_overrides_per_module={
+            "red": {"exploration_config": {"type": "SoftQ", "temperature": 0.5}},
+            "blue": {"exploration_config": {"initial_epsilon": 0.5}},
+        }
+    )
+    config.validate()
+    assert config.module_config("red").exploration_config == {"type": "SoftQ", "temperature": 0.5}
+    assert config.module_config("blue").exploration_config["final_epsilon"] == 0.1
+
+
+def test_what_policies_may_have_of_their_own() -> None:
+    own = module_settings(PPOConfig)
+    for name in ("lr", "gamma", "lambda_", "entropy_coeff", "clip_param", "grad_clip", "model",
+                 "minibatch_size", "num_epochs", "explore", "exploration_config", "optimizer",
+                 "observation_filter", "normalize_actions", "clip_actions"):  # fmt: skip
+        assert name in own
+    assert "num_epochs" not in module_settings(DQNConfig)
+    assert {"n_step", "tau"} < {*module_settings(DQNConfig)}
+
+
+# ------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"policies": "red"}, "policies = 'red' is not allowed; allowed: a dict of policies by id"),
+        ({"policies": {"red": 1}}, "policies: 'red' = 1 is not allowed; allowed: a PolicySpec"),
+        ({"policies": {"red": (None, None)}}, "policies: 'red' = .* is not allowed"),
+        ({"policies": ["red", "red"]}, "policies: 'red' is given twice"),
+        ({"policies": [1]}, "the policy id 1 is not allowed: it is of type int"),
+        ({"policies": [""]}, "the policy id '' is not allowed: it is empty"),
+        ({"policies": ["a/b"]}, "the policy id 'a/b' is not allowed: it names a folder"),
+        ({"policies": ["a."]}, "the policy id 'a.' is not allowed: .* cannot end in a dot"),
+        ({"policies": ["a "]}, "cannot end in a dot or space"),
+        ({"policies": ["a\\"]}, "is not allowed: it names a folder"),
+        ({"policies": {"red": {"clas": 1}}}, "'red': unknown part 'clas'; allowed: policy_class, "),
+        ({"policies": {"red": {"policy_class": "Still"}}}, "policy_class = 'Still' is not allowed"),
+        ({"policies": {"red": PolicySpec(int)}}, "policy_class = <class 'int'> is not allowed"),
+        ({"policies": {"red": PolicySpec(Policy)}}, "is not allowed; allowed: None, a policy that"),
+        ({"policies": {"red": {"action_space": 3}}}, "'red': action_space = 3 is not allowed"),
+        ({"policies": {"red": {"config": {"lr": -1}}}}, "'red': config: lr = -1 is not allowed"),
+        ({"policies": {"red": {"config": {"lrr": 1}}}}, "'red': config: unknown setting 'lrr'"),
+        ({"policies": {"red": {"config": [1]}}}, r"'red': config = \[1\] is not allowed"),
+        (
+            {"policies": {"red": PolicySpec("random", config={"a": 1})}},
+            "a random policy has no set",
+        ),
+        ({"policies": {"red": PolicySpec(Still, config=3)}}, "config = 3 is not allowed"),
+        ({OVERRIDES: ["red"]}, f"{OVERRIDES} = .* is not allowed; allowed: dicts by policy id"),
+        (
+            {OVERRIDES: {"red": {"env": "x"}}},
+            "'red': 'env' is the same for all policies; allowed: ",
+        ),
+        ({OVERRIDES: {"red": {"num_env_runners": 1}}}, "'num_env_runners' is the same for all"),
+        ({OVERRIDES: {"red": {"rollout_fragment_length": 8}}}, "'rollout_fragment_length' is the"),
+        ({OVERRIDES: {"red": {"train_batch_size": 8}}}, "'train_batch_size_per_learner' is the sa"),
+        ({OVERRIDES: {"red": {"seed": 8}}}, "'seed' is the same for all policies"),
+        ({OVERRIDES: {"red": {"policies": ["a"]}}}, "'policies' is the same for all policies"),
+        ({OVERRIDES: {"red": {"num_atoms": 8}}}, "num_atoms = 8 is no setting of PPO"),
+        ({"policy_mapping_fn": "red"}, "policy_mapping_fn = 'red' is not allowed; allowed: a func"),
+        ({"policy_mapping_fn": {"a": 1}}, "policy_mapping_fn: 'a': the policy id 1 is not allowed"),
+        ({"policies_to_train": "red"}, r"policies_to_train = 'red' .*; write \['red'\]"),
+        ({"policies_to_train": [1]}, "policies_to_train: the policy id 1 is not allowed"),
+        ({"observation_fn": "see"}, "observation_fn = 'see' is not allowed"),
+        ({"count_steps_by": "steps"}, "count_steps_by = 'steps' is not allowed; allowed: one of"),
+        ({"replay_mode": "lockstep"}, "'lockstep' is not supported: each policy has a replay buf"),
+        ({"policy_map_capacity": 0}, "policy_map_capacity = 0 is not allowed"),
+    ],
+)
+def test_what_is_not_allowed_is_named(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        PPOConfig().multi_agent(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"policies_to_train": ["rad"]}, "policies_to_train: there is no policy 'rad'; policies: red, "
+                                         "blue; did you mean 'red'"),
+        ({"policies_to_train": []}, r"policies_to_train = \[\] trains nothing"),
+        ({"policy_mapping_fn": {"*": "grey"}}, "policy_mapping_fn: there is no policy 'grey'"),
+        ({OVERRIDES: {"bleu": {"lr": 1}}}, f"{OVERRIDES}: there is no policy 'bleu'; .* 'blue'"),
+        ({"policies": {"red": None, "blue": PolicySpec("random")}, "policies_to_train": ["blue"]},
+         r"policies_to_train: 'blue' is written by hand \(policy_class = 'random'\)"),
+        ({"policies": {"red": None, "blue": PolicySpec("random")}, OVERRIDES: {"blue": {"lr": 1}}},
+         f"{OVERRIDES}: 'blue' is written by hand"),
+        ({"policies": {"red": PolicySpec("random")}}, "policies: none of red learns"),
+        ({OVERRIDES: {"red": {"minibatch_size": 10**6}}}, "policies: 'red': minibatch_size = 1000000"),
+        ({"policies": None, "policies_to_train": ["red"]}, "no policy 'red'; policies: default_pol"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_named(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        several(**settings).validate()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_mode", "complete_episodes"),
+        ("env_task_fn", "mine:task"),
+        ("remote_worker_envs", True),
+        ("record_env", True),
+        ("output", "logdir"),
+    ],
+)
+def test_what_several_agents_have_not_is_named(name: str, value: Any) -> None:
+    config = several()
+    config[name] = value
+    with pytest.raises(ConfigError, match=f"{name} = {value!r} is not supported with several"):
+        config.validate()
+    alone = PPOConfig().environment("CartPole-v1")
+    alone[name] = value
+    alone.validate()
+    with pytest.raises(ConfigError, match="not supported with several agents"):
+        refuse_for_several_agents(alone)  # of an environment whose agents share a policy
+
+
+def test_data_are_not_for_several_agents() -> None:
+    config = DQNConfig().environment("CartPole-v1").multi_agent(policies=["red"])
+    config.validate()
+    config.offline_data(input_={"sampler": 0.5, "data/*.json": 0.5})
+    with pytest.raises(ConfigError, match="input_ = .* is not supported with several agents"):
+        config.validate()
+
+
+@pytest.mark.parametrize("config_class", [SACConfig, APPOConfig])
+def test_algorithms_that_train_one_agent_say_so(config_class: type[AlgorithmConfig]) -> None:
+    config = config_class().environment("Pendulum-v1").multi_agent(policies=["red"])
+    name = config_class.__name__.removesuffix("Config")
+    says = f"^{name} is not supported with several agents: it trains one agent so far; allowed: .*"
+    with pytest.raises(ConfigError, match=says + "DQN, .*PPO"):
+        config.validate()

@@ -1,0 +1,251 @@
+"""Settings of several agents: their policies, whom these act for, and which are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from trainables.core.config.callbacks import CallbackSettings
+from trainables.core.config.module_overrides import check_overrides
+from trainables.core.config.named_dicts import by_name
+from trainables.core.config.policy_specs import (
+    DEFAULT_POLICY,
+    check_policy_id,
+    policy_specs,
+    spec_settings,
+)
+from trainables.core.config.reference.defaults import is_default
+from trainables.core.config.settings import (
+    CODE,
+    FOLDER,
+    MEMORY,
+    Settings,
+    is_search_domain,
+    setting,
+)
+from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
+
+OLDER_DICT = "multiagent"
+"""The older name of a dict that holds the settings of the section."""
+
+
+def _are_texts(value: Any) -> bool:
+    """Tell whether a value is a list of ids, or a dict of ids by agent: no code."""
+    items = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, (list, dict)) and all(isinstance(item, str) for item in items)
+
+
+@dataclass(kw_only=True)
+class MultiAgentSettings(CallbackSettings):
+    """Settings of several agents: which policies there are, whom they act for, which are trained.
+
+    See `core.config.several_agents` for what they mean together.
+    """
+
+    policies: dict[str, Any] | None = setting(
+        None,
+        "multi_agent",
+        "policies by id, each a PolicySpec, (policy_class, observation_space, action_space, "
+        "config), a dict of these, or None for one as the algorithm has it; or a list or set of "
+        "ids. None: one, default_policy",
+    )
+    policy_mapping_fn: str | dict[str, Any] | Callable[..., Any] | None = setting(
+        None,
+        "multi_agent",
+        "which policy acts for an agent: a function (agent_id, episode, worker, **kwargs) -> "
+        "policy id, 'module:name' of one, or a dict of policies by agents' ids or patterns "
+        "('adversary_*'; '*' for all others). None: the policy of the agent's own id, else "
+        "default_policy, else the only one",
+        harmless=_are_texts,
+        risk=CODE,
+    )
+    policies_to_train: list[str] | str | Callable[..., Any] | None = setting(
+        None,
+        "multi_agent",
+        "which policies are trained: their ids, or a function (policy_id, batch=None) -> bool, or "
+        "'module:name' of one. None: all that learn",
+        harmless=_are_texts,
+        risk=CODE,
+    )
+    algorithm_config_overrides_per_module: dict[str, Any] = setting(
+        {},
+        "multi_agent",
+        "in which settings a policy differs from the others, by its id, e.g. {'red': {'lr': "
+        "1e-4}}; over the config of its PolicySpec. Dicts such as model may be given in part",
+    )
+    count_steps_by: str = setting(
+        "env_steps",
+        "multi_agent",
+        "what batch sizes count: steps of environments, or of their agents",
+        choices=("env_steps", "agent_steps"),
+    )
+    observation_fn: str | Callable[..., Any] | None = setting(
+        None,
+        "multi_agent",
+        "changes what agents see: a function (agent_obs, worker, base_env, policies, episode, "
+        "**kwargs) -> dict by agent, or 'module:name' of one",
+        risk=CODE,
+    )
+    policy_map_capacity: int | None = setting(
+        100,
+        "multi_agent",
+        "policies that are kept in memory; None: all",
+        ge=1,
+        harmless=(1, 1000),
+        risk=MEMORY,
+    )
+    policy_map_cache: str | None = setting(
+        None,
+        "multi_agent",
+        "folder for the policies that are not; None: in the trial's folder",
+        risk=FOLDER,
+    )
+    policy_states_are_swappable: bool = setting(
+        False,
+        "multi_agent",
+        "policies are of one kind, so that one can take over another's weights",
+        harmless=True,
+    )
+    replay_mode: str = setting(
+        "independent",
+        "multi_agent",
+        "each policy draws from a replay buffer of its own",
+        choices=("independent",),
+    )
+    checkpoint_trainable_policies_only: bool = setting(
+        False, "checkpointing", "checkpoints hold the policies that are trained, not the others"
+    )
+
+    @classmethod
+    def settings_inside(cls, name: str) -> type[Settings] | None:
+        own: Any = cls
+        if name == "policies":
+            return spec_settings(own)
+        if name == "algorithm_config_overrides_per_module":
+            return by_name(own)
+        return super().settings_inside(name)
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return checked settings; a search domain passes.
+
+        Raises:
+            ConfigError: for a name or value that is not allowed.
+        """
+        given = dict(values)
+        if "policies" in given:
+            given["policies"] = policy_specs(given["policies"], cls._check_overrides)
+        for name, check in (
+            ("algorithm_config_overrides_per_module", cls._check_modules),
+            ("policy_mapping_fn", _check_mapping),
+            ("policies_to_train", _check_to_train),
+            ("observation_fn", _check_observation_fn),
+            ("replay_mode", _check_replay_mode),
+        ):
+            if name in given and not is_search_domain(given[name]):
+                given[name] = check(given[name])
+        return super().check(given)
+
+    @classmethod
+    def _check_overrides(cls, given: Any, where: str) -> Any:
+        return check_overrides(cast(Any, cls), given, where)
+
+    @classmethod
+    def _check_modules(cls, given: Any) -> Any:
+        """Return the settings of each policy, checked."""
+        name = "algorithm_config_overrides_per_module"
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{name} = {given!r} is not allowed; allowed: dicts by policy id")
+        for policy_id in given:
+            check_policy_id(policy_id, name)
+        return {m: cls._check_overrides(own, f"{name}: {m!r}") for m, own in given.items()}
+
+    def is_multi_agent(self) -> bool:
+        """Tell whether there are several policies, or one that is not `default_policy`."""
+        return isinstance(self.policies, dict) and {*self.policies} != {DEFAULT_POLICY}
+
+
+def _check_mapping(given: Any) -> Any:
+    """Return a mapping of policies by agents' ids as texts; a function, or its name, as it is."""
+    if isinstance(given, Mapping):
+        for agent, policy_id in given.items():
+            if not is_search_domain(policy_id):
+                check_policy_id(policy_id, f"policy_mapping_fn: {agent!r}")
+        return {str(agent): policy_id for agent, policy_id in given.items()}
+    if given is None or callable(given) or _names_code(given):
+        return given
+    raise ConfigError(
+        f"policy_mapping_fn = {given!r} is not allowed; allowed: a function (agent_id, episode, "
+        "worker, **kwargs) -> policy id, 'module:name' of one, or a dict of policies by agent"
+    )
+
+
+def _check_to_train(given: Any) -> Any:
+    """Return policies' ids as a list, those of a set sorted; a function, or its name, as it is."""
+    if isinstance(given, (set, frozenset)):
+        given = sorted(given, key=str)
+    if isinstance(given, (list, tuple)):
+        for policy_id in given:
+            if not is_search_domain(policy_id):
+                check_policy_id(policy_id, "policies_to_train")
+        return list(dict.fromkeys(given)) if all(isinstance(p, str) for p in given) else list(given)
+    if given is None or callable(given) or _names_code(given):
+        return given
+    hint = f"; write [{given!r}]" if isinstance(given, str) else ""
+    raise ConfigError(
+        f"policies_to_train = {given!r} is not allowed; allowed: a list or set of policies' ids, a "
+        f"function (policy_id, batch) -> bool, or 'module:name' of one{hint}"
+    )
+
+
+def _check_observation_fn(given: Any) -> Any:
+    if given is None or callable(given) or _names_code(given):
+        return given
+    raise ConfigError(
+        f"observation_fn = {given!r} is not allowed; allowed: a function or 'module:name' of one"
+    )
+
+
+def _check_replay_mode(given: Any) -> Any:
+    if given == "lockstep":
+        raise ConfigError(
+            "replay_mode = 'lockstep' is not supported: each policy has a replay buffer of its "
+            "own, and agents that join, end or share a policy have no rows of one step in common; "
+            "allowed: 'independent'"
+        )
+    return given
+
+
+def _names_code(given: Any) -> bool:
+    return isinstance(given, str) and ":" in given
+
+
+def without_older_dict(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return values with the settings of the older dict `multiagent` in its place.
+
+    The reference's defaults in it, or beside it, give way to what is given in the other place.
+
+    Raises:
+        ConfigError: for what is no setting of the section, or is given twice with different values.
+    """
+    if OLDER_DICT not in values:
+        return values
+    found = dict(values)
+    older = found.pop(OLDER_DICT)
+    known = [n for n, s in MultiAgentSettings.settings().items() if s.section == "multi_agent"]
+    if older is not None and not isinstance(older, Mapping):
+        raise ConfigError(f"{OLDER_DICT} = {older!r} is not allowed; allowed: a dict of settings")
+    for name, value in (older or {}).items():
+        if name not in known:
+            hint = suggestion(name, known)
+            raise ConfigError(f"unknown setting {name!r} in {OLDER_DICT}{hint}")
+        if name in found and is_default(name, value):
+            continue
+        if name in found and not is_default(name, found[name]) and found[name] != value:
+            raise ConfigError(f"{name!r} is given twice with different values: also in multiagent")
+        found[name] = value
+    return found

@@ -1,0 +1,240 @@
+"""`PolicySpec`: what one of several policies is, and the forms in which `policies` gives them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import gymnasium as gym
+
+from trainables.core.config.named_dicts import by_name, with_arguments
+from trainables.core.config.settings import CODE, Settings, is_search_domain, setting
+from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
+
+DEFAULT_POLICY = "default_policy"
+RANDOM = "random"
+"""The fixed policy that draws actions uniformly."""
+
+SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
+# File systems refuse them, and each policy has a folder in a checkpoint.
+_REFUSED_CHARACTERS = '<>:"/|?*\\'
+_CLASSES = (
+    "None, a policy that learns; 'random'; or a policy written by hand: a class with "
+    "compute_actions (see FixedPolicy), or 'module:name' of one"
+)
+_FORMS = (
+    "a PolicySpec, a tuple (policy_class, observation_space, action_space, config), a dict of "
+    "these, or None"
+)
+CheckConfig = Callable[[Any, str], dict[str, Any]]
+
+
+class PolicySpec(dict[str, Any]):
+    """What one of several policies is.
+
+    A dict of its four parts, so that it lies in searches, specs and checkpoints as it is; each part
+    is an attribute, too.
+
+    Attributes:
+        policy_class: None: a policy that learns. "random", a class with `compute_actions` such as
+            a subclass of `FixedPolicy`, or `module:name` of one: a policy written by hand.
+        observation_space: What its agents see; None: as the environment says.
+        action_space: What its agents do; None: as the environment says.
+        config: Settings in which a policy that learns differs from the algorithm's, or what a
+            policy written by hand is made with.
+
+    Example:
+        >>> PolicySpec(config={"lr": 1e-4}).config
+        {'lr': 0.0001}
+    """
+
+    policy_class: Any
+    observation_space: gym.Space | None
+    action_space: gym.Space | None
+    config: Any
+
+    def __init__(
+        self,
+        policy_class: Any = None,
+        observation_space: gym.Space | None = None,
+        action_space: gym.Space | None = None,
+        config: Any = None,
+    ):
+        config = {} if config is None else config
+        parts = (policy_class, observation_space, action_space, config)
+        super().__init__(zip(SPEC_FIELDS, parts, strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SPEC_FIELDS:
+            return self[name]
+        raise AttributeError(f"PolicySpec.{name} does not exist{suggestion(name, SPEC_FIELDS)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in SPEC_FIELDS:
+            raise AttributeError(f"PolicySpec.{name} does not exist{suggestion(name, SPEC_FIELDS)}")
+        self[name] = value
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name, value in self.items() if value not in (None, {})]
+        return f"PolicySpec({', '.join(given)})"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is a policy written by hand, which does not learn."""
+        return self["policy_class"] is not None
+
+
+def policy_specs(given: Any, check_config: CheckConfig) -> Any:
+    """Return policies by id, in order; None for the one policy that there is without any.
+
+    Args:
+        given: What `policies` gives. A set is sorted by the ids; a search domain passes.
+        check_config: Returns the checked settings of a policy that learns, of what is given, and of
+            the name that errors have for it.
+
+    Raises:
+        ConfigError: naming the policy, its part, and what is allowed.
+    """
+    if given is None or is_search_domain(given):
+        return given
+    if isinstance(given, (set, frozenset)):
+        given = sorted(given, key=str)
+    if isinstance(given, (list, tuple)):
+        entries: list[tuple[Any, Any]] = [(policy_id, None) for policy_id in given]
+    elif isinstance(given, Mapping):
+        entries = list(given.items())
+    else:
+        raise ConfigError(
+            f"policies = {given!r} is not allowed; allowed: a dict of policies by id ({_FORMS}), "
+            "or a list or set of ids"
+        )
+    found: dict[str, Any] = {}
+    for policy_id, spec in entries:
+        check_policy_id(policy_id, "policies")
+        if policy_id in found:
+            raise ConfigError(f"policies: {policy_id!r} is given twice")
+        found[policy_id] = _spec(policy_id, spec, check_config)
+    is_plain = not found or (found == {DEFAULT_POLICY: PolicySpec()})
+    return None if is_plain else found
+
+
+def check_policy_id(policy_id: Any, where: str) -> None:
+    """Refuse what cannot be a policy's id.
+
+    Raises:
+        ConfigError: naming the id.
+    """
+    problem = ""
+    if not isinstance(policy_id, str):
+        problem = f"it is of type {type(policy_id).__name__}; allowed: str"
+    elif not policy_id:
+        problem = "it is empty"
+    elif any(c in _REFUSED_CHARACTERS or not c.isprintable() for c in policy_id):
+        problem = f"it names a folder; allowed: printable characters but {_REFUSED_CHARACTERS}"
+    elif policy_id[-1] in ". ":
+        problem = "it names a folder, which cannot end in a dot or space"
+    if problem:
+        raise ConfigError(f"{where}: the policy id {policy_id!r} is not allowed: {problem}")
+
+
+def _spec(policy_id: str, given: Any, check_config: CheckConfig) -> Any:
+    """Return the spec of one policy, of any form."""
+    if is_search_domain(given):
+        return given
+    where = f"policies: {policy_id!r}"
+    parts = _parts(given, where)
+    kind, config = parts["policy_class"], parts["config"]
+    _check_class(kind, where)
+    for name in ("observation_space", "action_space"):
+        space = parts[name]
+        if not (space is None or isinstance(space, gym.Space) or is_search_domain(space)):
+            raise ConfigError(f"{where}: {name} = {space!r} is not allowed; allowed: a gym.Space")
+    if kind is None:
+        parts["config"] = check_config(config, f"{where}: config")
+    elif not is_search_domain(kind) and not is_search_domain(config):
+        parts["config"] = _arguments(kind, config, f"{where}: config")
+    return PolicySpec(**parts)
+
+
+def _parts(given: Any, where: str) -> dict[str, Any]:
+    """Return the four parts of a spec by name."""
+    empty: dict[str, Any] = dict.fromkeys(SPEC_FIELDS)
+    if given is None:
+        return empty
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in SPEC_FIELDS:
+                raise ConfigError(
+                    f"{where}: unknown part {name!r}; allowed: {', '.join(SPEC_FIELDS)}"
+                    f"{suggestion(name, SPEC_FIELDS)}"
+                )
+        return {**empty, **given}
+    if isinstance(given, (tuple, list)) and len(given) == len(SPEC_FIELDS):
+        return dict(zip(SPEC_FIELDS, given, strict=True))
+    if not isinstance(given, type) and all(hasattr(given, name) for name in SPEC_FIELDS):
+        return {name: getattr(given, name) for name in SPEC_FIELDS}  # the reference's own class
+    raise ConfigError(f"{where} = {given!r} is not allowed; allowed: {_FORMS}")
+
+
+def _check_class(kind: Any, where: str) -> None:
+    """Check the form of a policy's class. Nothing is imported."""
+    if isinstance(kind, str):
+        fits = kind == RANDOM or ":" in kind
+    elif isinstance(kind, type):
+        fits = callable(getattr(kind, "compute_actions", None)) and not _learns(kind)
+    else:
+        fits = kind is None or is_search_domain(kind)
+    if not fits:
+        raise ConfigError(f"{where}: policy_class = {kind!r} is not allowed; allowed: {_CLASSES}")
+
+
+def _learns(kind: type) -> bool:
+    """Tell whether a class is that of policies that learn, told by where it is defined."""
+    return any(base.__module__ == "trainables.core.policy.policy" for base in kind.__mro__)
+
+
+def _arguments(kind: Any, config: Any, where: str) -> dict[str, Any]:
+    """Return what a policy written by hand is made with."""
+    config = {} if config is None else config
+    if not isinstance(config, Mapping) or not all(isinstance(name, str) for name in config):
+        raise ConfigError(f"{where} = {config!r} is not allowed; allowed: a dict by name")
+    if config and kind == RANDOM:
+        raise ConfigError(f"{where} = {config!r} has no effect: a random policy has no settings")
+    return dict(config)
+
+
+@dataclass
+class PolicySpecSettings(Settings):
+    """The parts of a `PolicySpec` as settings, by which trust judges them."""
+
+    what: ClassVar[str] = "part of a policy"
+
+    policy_class: str | type | None = setting(
+        None,
+        "multi_agent",
+        "the class of a policy written by hand",
+        harmless=lambda value: value == RANDOM,
+        risk=CODE,
+    )
+    observation_space: gym.Space | None = setting(
+        None, "multi_agent", "what its agents see", harmless=True
+    )
+    action_space: gym.Space | None = setting(
+        None, "multi_agent", "what its agents do", harmless=True
+    )
+    config: dict[str, Any] = setting({}, "multi_agent", "in what it differs from the others")
+
+
+@functools.cache
+def spec_settings(config_class: Any) -> type[Settings]:
+    """Return what judges the policies of an algorithm, by id; see `core.trust`."""
+
+    class OfAlgorithm(PolicySpecSettings):
+        @classmethod
+        def settings_inside(cls, name: str) -> type[Settings] | None:
+            return with_arguments(config_class) if name == "config" else None
+
+    return by_name(OfAlgorithm)

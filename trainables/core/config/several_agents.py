@@ -1,0 +1,272 @@
+"""What the settings of several agents mean together, and the check of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from trainables.core.config.agent_mapping import PoliciesToTrain, PolicyMapping
+from trainables.core.config.input_shares import SAMPLER
+from trainables.core.config.module_overrides import merge_overrides
+from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
+from trainables.core.config.reference.who_has import algorithms_where
+from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
+
+if TYPE_CHECKING:
+    from trainables.core.config.config import AlgorithmConfig
+
+Spaces = tuple[gym.Space, gym.Space]
+_OVERRIDES = "algorithm_config_overrides_per_module"
+_OF_SEVERAL = ("policies", "policy_mapping_fn", "policies_to_train", _OVERRIDES)
+# What environments of several agents do not have yet, by the value that is had.
+_ONLY_ALONE: dict[str, tuple[Any, ...]] = {
+    "batch_mode": ("truncate_episodes",),
+    "env_task_fn": (None,),
+    "remote_worker_envs": (False,),
+    "record_env": (False,),
+    "output": (None,),
+}
+
+
+def all_policies(config: AlgorithmConfig) -> dict[str, PolicySpec]:
+    """Return a config's policies by id; the default policy if it names none."""
+    return config.policies or {DEFAULT_POLICY: PolicySpec()}
+
+
+def module_overrides(config: AlgorithmConfig, module_id: str) -> dict[str, Any]:
+    """Return the settings that a policy has of its own.
+
+    Raises:
+        ConfigError: if there is no such policy.
+    """
+    policies = all_policies(config)
+    _refuse_unknown([module_id], policies, "module_config")
+    spec = policies[module_id]
+    own = {} if spec.is_fixed else spec.config
+    more = config.algorithm_config_overrides_per_module.get(module_id, {})
+    return merge_overrides(type(config), own, more)
+
+
+def config_of_module(config: AlgorithmConfig, module_id: str) -> Any:
+    """Return what a module learns by: a config with the settings that its policy has of its own.
+
+    An algorithm may have modules that are none of the config's policies, see
+    `Algorithm.module_ids`; these have no settings of their own.
+    """
+    if module_id not in all_policies(config):
+        return config
+    return config.module_config(module_id)
+
+
+def make_module_config(config: AlgorithmConfig, module_id: str) -> Any:
+    """Return a frozen config of one policy, with the settings that it has of its own.
+
+    It names no policies: it is what the config of that policy alone would be.
+
+    Raises:
+        ConfigError: if there is no such policy, or its settings do not fit together.
+    """
+    overrides = module_overrides(config, module_id)
+    made = config.copy(copy_frozen=False)
+    alone: dict[str, Any] = dict.fromkeys(_OF_SEVERAL)
+    made.update_from_dict(alone)
+    made.update_from_dict(merge_overrides(type(config), config.to_dict(), overrides, added=False))
+    made.freeze()
+    return made
+
+
+def multi_agent_setup(
+    config: AlgorithmConfig,
+    policies: Any = None,
+    env: Any = None,
+    spaces: Mapping[str, Spaces] | None = None,
+    default_policy_class: Any = None,
+) -> tuple[dict[str, PolicySpec], PoliciesToTrain]:
+    """Return complete specs of all policies; see `AlgorithmConfig.get_multi_agent_setup`.
+
+    Raises:
+        ConfigError: for a policy whose spaces nothing says.
+    """
+    given = all_policies(config)
+    if policies is not None:
+        checked = type(config).check({"policies": policies})["policies"]
+        given = checked or {DEFAULT_POLICY: PolicySpec()}
+    offered = {} if env is None else _spaces_by_policy(config, env, given)
+    found = {}
+    for policy_id, spec in given.items():
+        obs_space, action_space = _spaces_of(config, policy_id, spec, spaces or {}, offered)
+        own = spec.config
+        if not spec.is_fixed:
+            more = config.algorithm_config_overrides_per_module.get(policy_id, {})
+            own = merge_overrides(type(config), own, more)
+        kind = default_policy_class if spec.policy_class is None else spec.policy_class
+        found[policy_id] = PolicySpec(kind, obs_space, action_space, own)
+    fixed = [policy_id for policy_id, spec in given.items() if spec.is_fixed]
+    return found, PoliciesToTrain(config.policies_to_train, fixed)
+
+
+def _spaces_of(
+    config: AlgorithmConfig,
+    policy_id: str,
+    spec: PolicySpec,
+    spaces: Mapping[str, Spaces],
+    offered: Mapping[str, Spaces],
+) -> Spaces:
+    """Return a policy's spaces: as its spec, the caller, the environment or settings say."""
+    settings = (config.observation_space, config.action_space)
+    sources = (spaces.get(policy_id), offered.get(policy_id), settings)
+    found = []
+    for index, name in enumerate(("observation_space", "action_space")):
+        candidates = (spec[name], *(source[index] for source in sources if source is not None))
+        space = next((candidate for candidate in candidates if candidate is not None), None)
+        if space is None:
+            raise ConfigError(
+                f"policies: {policy_id!r}: {name} is not known; give it in the PolicySpec, with "
+                "spaces={id: (observation space, action space)}, or an env with agents of the "
+                f"policy, or set {name}"
+            )
+        found.append(space)
+    return found[0], found[1]
+
+
+def _spaces_by_policy(
+    config: AlgorithmConfig, env: Any, policies: Mapping[str, PolicySpec]
+) -> dict[str, Spaces]:
+    """Return the spaces that an environment's agents have, by their policies.
+
+    A policy of no agent is left out, unless all agents have the same spaces.
+
+    Raises:
+        ConfigError: if agents of one policy have different ones.
+    """
+    by_agent = agent_spaces(env)
+    if by_agent is None:
+        return dict.fromkeys(policies, (env.observation_space, env.action_space))
+    mapping = PolicyMapping(config.policy_mapping_fn, policies)
+    found: dict[str, tuple[str, Spaces]] = {}
+    for agent, spaces in by_agent.items():
+        policy_id = mapping(agent)
+        first, known = found.setdefault(policy_id, (agent, spaces))
+        if known != spaces:
+            raise ConfigError(
+                f"policies: {policy_id!r} is that of the agents {first!r} and {agent!r}, which "
+                f"have different spaces: {known} and {spaces}; give them different policies"
+            )
+    every = [*by_agent.values()]
+    if every and all(spaces == every[0] for spaces in every):
+        for policy_id in policies:
+            found.setdefault(policy_id, ("", every[0]))
+    return {policy_id: spaces for policy_id, (_, spaces) in found.items()}
+
+
+def agent_spaces(env: Any) -> dict[str, Spaces] | None:
+    """Return the spaces of each agent of an environment; None if it has but one.
+
+    Args:
+        env: An environment of one or several agents, or slots of one.
+    """
+    if isinstance(env, gym.Env) or not hasattr(env, "groups"):
+        if not hasattr(env, "possible_agents"):
+            return None
+        agents = list(env.possible_agents or env.agents)
+        if hasattr(env, "get_observation_space"):
+            return {a: (env.get_observation_space(a), env.get_action_space(a)) for a in agents}
+        return {a: (env.observation_space(a), env.action_space(a)) for a in agents}  # PettingZoo's
+    return {
+        agent: (group.observation_space, group.action_space)
+        for group in env.groups
+        for agent in group.agents
+    }
+
+
+def check_multi_agent(config: AlgorithmConfig) -> None:
+    """Check that policies, whom they act for and which are trained fit together.
+
+    Raises:
+        ConfigError: naming the setting and the policy.
+    """
+    policies = all_policies(config)
+    if isinstance(config.policies_to_train, list):
+        _refuse_unknown(config.policies_to_train, policies, "policies_to_train")
+    if isinstance(config.policy_mapping_fn, dict):
+        _refuse_unknown(config.policy_mapping_fn.values(), policies, "policy_mapping_fn")
+    _refuse_unknown(config.algorithm_config_overrides_per_module, policies, _OVERRIDES)
+    _check_fixed(config, policies)
+    if config.is_multi_agent():
+        refuse_for_several_agents(config)
+    for policy_id in policies:
+        if own := module_overrides(config, policy_id):
+            _refuse_own_settings(config, policy_id, own)
+            try:
+                config.module_config(policy_id).validate()
+            except ConfigError as error:
+                raise ConfigError(f"policies: {policy_id!r}: {error}") from None
+
+
+def refuse_for_several_agents(config: AlgorithmConfig) -> None:
+    """Refuse what does not go with several agents, also if one policy acts for all of them.
+
+    Raises:
+        ConfigError: naming the algorithm or setting.
+    """
+    why = type(config).several_agents
+    if why is not None:
+        able = algorithms_where(lambda kind: getattr(kind, "several_agents", why) is None)
+        algorithm = type(config).__name__.removesuffix("Config")
+        raise ConfigError(
+            f"{algorithm} is not supported with several agents: {why}; allowed: {able}"
+        )
+    if {*config.input_shares} != {SAMPLER}:
+        raise ConfigError(
+            f"input_ = {config.input_!r} is not supported with several agents; allowed: 'sampler'"
+        )
+    for name, allowed in _ONLY_ALONE.items():
+        if config[name] not in allowed:
+            shown = " or ".join(map(repr, allowed))
+            raise ConfigError(
+                f"{name} = {config[name]!r} is not supported with several agents; allowed: {shown}"
+            )
+
+
+def _refuse_own_settings(config: AlgorithmConfig, policy_id: str, own: Iterable[str]) -> None:
+    """Refuse settings of a policy's own where the algorithm reads those of its config alone."""
+    why = type(config).several_agents
+    if why is not None:
+        algorithm = type(config).__name__.removesuffix("Config")
+        raise ConfigError(
+            f"{_OVERRIDES}: {policy_id!r}: {', '.join(own)}: not supported by {algorithm}: {why}; "
+            "allowed: the same settings of the algorithm itself"
+        )
+
+
+def _refuse_unknown(given: Iterable[str], policies: Mapping[str, Any], setting: str) -> None:
+    for policy_id in given:
+        if policy_id not in policies:
+            raise ConfigError(
+                f"{setting}: there is no policy {policy_id!r}; policies: {', '.join(policies)}"
+                f"{suggestion(policy_id, policies)}"
+            )
+
+
+def _check_fixed(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> None:
+    """Refuse to train policies that are written by hand, and to train none at all."""
+    fixed = [policy_id for policy_id, spec in policies.items() if spec.is_fixed]
+    chosen = config.policies_to_train
+    for policy_id in fixed:
+        if isinstance(chosen, list) and policy_id in chosen:
+            raise ConfigError(
+                f"policies_to_train: {policy_id!r} is written by hand (policy_class = "
+                f"{policies[policy_id].policy_class!r}), so it cannot learn"
+            )
+        if policy_id in config.algorithm_config_overrides_per_module:
+            raise ConfigError(
+                f"{_OVERRIDES}: {policy_id!r} is written by hand, so settings of the algorithm "
+                "have no effect on it; give config in its PolicySpec"
+            )
+    if len(fixed) == len(policies):
+        raise ConfigError(f"policies: none of {', '.join(fixed)} learns; allowed: at least one")
+    if chosen == []:
+        raise ConfigError("policies_to_train = [] trains nothing; allowed: at least one policy")

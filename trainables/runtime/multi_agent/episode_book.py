@@ -1,0 +1,121 @@
+"""`EpisodeBook`: the episodes that run in slots with several agents, and what they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainables.core.data.state_shapes import like
+from trainables.runtime.callbacks.custom_metrics import OWN, MetricsLogger
+from trainables.runtime.multi_agent.episode import AgentsEpisode
+from trainables.runtime.multi_agent.vector_env import AgentGroup, AgentsStep
+
+
+class EpisodeBook:
+    """Counts rewards and steps of the episode in each slot.
+
+    Args:
+        groups: The groups of agents.
+        num_slots: Slots of the environment, N.
+        worker: What samples or evaluates the episodes.
+        first_episode: The id of the first episode.
+
+    Attributes:
+        lengths: Environment steps of the episodes, `[N]`.
+        episodes: The episode that runs in each slot, `[N]`; one that is over until the slot resets.
+    """
+
+    def __init__(
+        self, groups: Sequence[AgentGroup], num_slots: int, worker: Any, first_episode: int = 0
+    ):
+        self._groups, self._num_slots, self._worker = groups, num_slots, worker
+        self._num_begun = first_episode
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new episode in every slot."""
+        self._returns = [np.zeros(self._num_slots * len(group.agents)) for group in self._groups]
+        self.lengths = np.zeros(self._num_slots, np.int64)
+        self.episodes = [self._begun(slot) for slot in range(self._num_slots)]
+
+    def _begun(self, slot: int) -> AgentsEpisode:
+        self._num_begun += 1
+        return AgentsEpisode(self._num_begun - 1, slot, self._worker)
+
+    def count(self, step: AgentsStep) -> list[AgentsEpisode]:
+        """Count a step of all slots; return the episodes that it ends.
+
+        The episode of an environment that was replaced counts nowhere.
+        """
+        if step.resets.any():
+            for slot in np.flatnonzero(step.resets).tolist():
+                self._forget(slot)
+                self.episodes[slot] = self._begun(slot)
+        self.lengths += ~step.resets
+        for returns, rows in zip(self._returns, step.groups, strict=True):
+            returns += rows.rewards
+        if not step.is_over.any():
+            return []
+        return [self.now(slot) for slot in np.flatnonzero(step.is_over).tolist()]
+
+    def _forget(self, slot: int) -> None:
+        self.lengths[slot] = 0
+        for returns in self._returns:
+            returns.reshape(self._num_slots, -1)[slot] = 0
+
+    def now(self, slot: int) -> AgentsEpisode:
+        """Return the episode of a slot, with its returns and length as they are now."""
+        episode = self.episodes[slot]
+        totals = {
+            agent: float(total)
+            for group, returns in zip(self._groups, self._returns, strict=True)
+            for agent, total in zip(
+                group.agents, returns.reshape(self._num_slots, -1)[slot], strict=True
+            )
+        }
+        episode.returns = {agent: totals[agent] for agent in episode.policy_of}
+        episode.length = int(self.lengths[slot])
+        return episode
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> dict[str, Any]:
+        """Return a copy of what runs."""
+        return {
+            "num_begun": self._num_begun,
+            "returns": [returns.copy() for returns in self._returns],
+            "lengths": self.lengths.copy(),
+            "ids": [episode.episode_id for episode in self.episodes],
+            "policies": [self._policies_in(episode) for episode in self.episodes],
+        }
+
+    def _policies_in(self, episode: AgentsEpisode) -> list[str]:
+        """Return the policy of each agent, in order of the groups; "" of one that has none yet."""
+        agents = [agent for group in self._groups for agent in group.agents]
+        return [episode.policy_of.get(agent, "") for agent in agents]
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s; what callbacks noted in the episodes is lost."""
+        self.clear()
+        self._num_begun = int(state["num_begun"])
+        self._returns = [
+            like(own, given, "returns")
+            for own, given in zip(self._returns, state["returns"], strict=True)
+        ]
+        self.lengths = like(self.lengths, state["lengths"], "lengths")
+        agents = [agent for group in self._groups for agent in group.agents]
+        for slot, episode in enumerate(self.episodes):
+            episode.episode_id = int(state["ids"][slot])
+            policies = zip(agents, state["policies"][slot], strict=True)
+            episode.policy_of = {agent: policy for agent, policy in policies if policy}
+
+
+def log_returns(episode: AgentsEpisode, logger: MetricsLogger) -> None:
+    """Log the returns of the agents of an episode that has ended, by agent and by module."""
+    for agent, total in episode.returns.items():
+        module = f"{OWN}module/{episode.policy_of[agent]}/episode_return"
+        for reduce in ("mean", "min", "max"):
+            logger.log_value(module, total, reduce)
+        logger.log_value(f"{OWN}agent/{agent}/episode_return", total)

@@ -1,0 +1,96 @@
+"""Evaluation with several agents: each slot plays one episode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.policy.policy import Policy
+from trainables.runtime.callbacks.custom_metrics import MetricsLogger
+from trainables.runtime.evaluation.result import EvaluationResult
+from trainables.runtime.multi_agent.agent_lanes import AgentLanes
+from trainables.runtime.multi_agent.episode_book import EpisodeBook, log_returns
+from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.random_streams import draw_seed
+from trainables.runtime.sampling.endless import EvaluationWatch
+
+_STEPS_AT_ONCE = 64  # of which columns are made; nobody keeps them
+
+
+def play_agents(
+    config: AlgorithmConfig,
+    policies: Mapping[str, Policy],
+    env: AgentsVectorEnv,
+    seed: np.random.SeedSequence,
+    *,
+    first_episode: int = 0,
+    env_runner: Any = None,
+    max_steps_per_episode: int,
+    stopped: Callable[[], bool] = lambda: False,
+    max_steps: int | None = None,
+    cut_off: Callable[[], bool] | None = None,
+    if_endless: str,
+) -> EvaluationResult | None:
+    """Play one episode in every slot; see `play_episodes`.
+
+    Args:
+        config: The config of the evaluation.
+        policies: The policies with networks, by module id.
+        env: The slots, which are reset first.
+        seed: The seed of environments and exploration.
+        first_episode: The number of the first slot's episode.
+        env_runner: Who plays, as policy mappings are told.
+        max_steps_per_episode: An episode longer than this raises.
+        stopped: Asked before each step.
+        max_steps: Steps of all slots together, after which running episodes are cut off.
+        cut_off: Asked as `stopped` is: running episodes are cut off there.
+        if_endless: What is to be done about an episode that never ends, for the message.
+
+    Returns:
+        The episodes in order of the slots; None if it was stopped.
+    """
+    env_seed, action_seed = seed.spawn(2)
+    first = env.reset([draw_seed(child) for child in env_seed.spawn(env.num_envs)])
+    book = EpisodeBook(env.groups, env.num_envs, env_runner, first_episode)
+    lanes = AgentLanes(config, policies, env, "an evaluation")
+    lanes.reset(first, book, action_seed)
+    endless: EvaluationWatch | None = None
+    if max_steps is None and cut_off is None:  # else something ends it
+        endless = EvaluationWatch(config.env, max_steps_per_episode, if_endless)
+    runs = np.ones(env.num_envs, bool)
+    returns, lengths = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
+    logger = MetricsLogger()
+    num_steps = left = 0
+    while runs.any():
+        if stopped():
+            return None
+        if num_steps and (
+            num_steps >= (max_steps or math.inf) or (cut_off is not None and cut_off())
+        ):
+            break
+        if not left:
+            lanes.end(0, False)
+            lanes.begin(_STEPS_AT_ONCE)
+            left = _STEPS_AT_ONCE
+        left -= 1
+        step = env.step(lanes.act())
+        for episode in book.count(step):
+            slot = episode.env_index
+            if runs[slot]:
+                returns[slot], lengths[slot] = episode.total_reward, episode.length
+                log_returns(episode, logger)
+        num_steps += int(np.count_nonzero(runs & ~step.resets))
+        runs &= ~step.is_over
+        lanes.observe(step, book, left)
+        if endless is not None:
+            endless.look(int((book.lengths * runs).max()), not runs.all())
+    return EvaluationResult(
+        returns[~runs],
+        lengths[~runs],
+        logger.take(),
+        cut_lengths=book.lengths[runs & (book.lengths > 0)],
+    )
