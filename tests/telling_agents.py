@@ -11,7 +11,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from trainables.runtime.multi_agent.dict_slots import DictSlots
 from trainables.runtime.multi_agent.multi_agent_env import AgentDict, MultiAgentEnv
+from trainables.runtime.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
 
 WHERE = gym.spaces.Box(0, 1e6, (4,), np.float32)  # slot, episode, step, agent's index
 
@@ -201,7 +203,7 @@ class EndOneByOne(TellingAgents):
 
 
 class AllAtOnce(TellingAgents):
-    """ "__all__" alone ends the episode: odd ones are truncated, even ones terminated."""
+    """Only "__all__" ends an episode: even ones are terminated, odd ones truncated."""
 
     def ends(self) -> dict[Hashable, tuple[bool, bool]]:
         if self.t < self.length:
@@ -269,3 +271,52 @@ PATTERNS: dict[str, type[TellingAgents]] = {
 def where_of(obs: Any) -> np.ndarray:
     """The `WHERE` part of observations of any pattern, single or batched."""
     return np.asarray(obs["where"] if isinstance(obs, dict) else obs)[..., :4]
+
+
+def row(slots: AgentsVectorEnv, slot: int, agent: Any) -> tuple[int, int]:
+    """The group and row of an agent of a slot."""
+    for index, group in enumerate(slots.groups):
+        if agent in group.agents:
+            return index, slot * len(group.agents) + group.agents.index(agent)
+    raise KeyError(agent)
+
+
+def who(slots: AgentsVectorEnv, step: AgentsStep, field: str, slot: int = 0) -> list[Any]:
+    """The agents of a slot for which a flag is set, in order of their ids."""
+    places = {agent: row(slots, slot, agent) for agent in slots.agents}
+    return sorted(a for a, (g, r) in places.items() if getattr(step.groups[g], field)[r])
+
+
+# ------------------------------------------------------------------ as told
+
+BOX = gym.spaces.Box(-1, 1, (2,), np.float32)
+SEEN = np.zeros(2, np.float32)  # of it
+
+
+class Scripted(MultiAgentEnv):
+    """Agents a and b; `parts` replace what a step returns."""
+
+    first: tuple[str, ...] = ("a", "b")
+    observation_space, action_space = BOX, gym.spaces.Discrete(2)
+
+    def __init__(self, parts: dict[str, Any] | None = None, reset: Any = None):
+        self.possible_agents = ["a", "b"]
+        self.parts, self.first_result = parts or {}, reset
+        super().__init__()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        good = {agent: SEEN for agent in self.first}, {}
+        return good if self.first_result is None else self.first_result
+
+    def step(self, action_dict: Any) -> Any:
+        both = {"a": SEEN, "b": SEEN}
+        step: dict[str, Any] = {"obs": both, "rewards": {"a": 1.0, "b": 1.0}}
+        step |= {"terminateds": {"__all__": False}, "truncateds": {"__all__": False}, "infos": {}}
+        step |= self.parts
+        return step["result"] if "result" in step else tuple(step.values())
+
+
+def scripted(kind: type[Scripted] = Scripted, reset: Any = None, **parts: Any) -> DictSlots:
+    """One slot of `Scripted`."""
+    return DictSlots([lambda: kind(parts, reset)], names=["env 'duel', slot 0"])

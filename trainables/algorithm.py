@@ -46,6 +46,7 @@ class Algorithm(Checkpointing):
     - `trained_modules`: which of them learn;
     - `learner_options`: groups of parameters with optimisers of their own, and target networks;
     - `set_up_learning`: what else it needs to learn, e.g. room for experience;
+    - `modules_changed`: the same of policies that are added, and what is left of removed ones;
     - `make_learner_parts`: networks that train beside its policies, and may change their rewards;
     - `make_learner_connectors`: what happens to rollouts before anything is learned of them;
     - `exploration_at`: what schedules of exploration say;

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
@@ -299,23 +298,32 @@ class DQN(OffPolicy):
         *OffPolicy.reported_metrics,
     )
 
-    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        super().set_up_learning(seed)
-        self._epsilon = self.config.resolve().epsilon
-
     def set_exploration(self) -> dict[str, float]:
-        others = super().set_exploration()
-        return {"exploration/epsilon": self.scheduled(self._epsilon), **others}
+        return {**self._epsilons(), **super().set_exploration()}
 
-    def learning_rates(self) -> float:
-        return self.scheduled(self.config.lr)
+    def _epsilons(self) -> dict[str, float]:
+        """Return what is reported of epsilon: of each module where they have not all the same."""
+        epsilons = {m: self._epsilon(m) for m in self.policies}
+        first, *others = epsilons.values()
+        if all(other == first for other in others):
+            return {"exploration/epsilon": self.scheduled(first)}
+        return {f"exploration/{m}/epsilon": self.scheduled(own) for m, own in epsilons.items()}
 
-    def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
-        epsilon = self.scheduled(self._epsilon, num_env_steps)
-        return {"epsilon": epsilon, **super().exploration_at(num_env_steps)}
+    def _epsilon(self, module_id: str | None) -> float | list[Any]:
+        resolved: Any = self._resolved_of(module_id)
+        epsilon: float | list[Any] = resolved.epsilon
+        return epsilon
 
-    def module_options(self) -> dict[str, Any]:
-        config = self.config
+    def learning_rates(self, module_id: str | None = None) -> float:
+        config = self.config if module_id is None else self.config_of(module_id)
+        return self.scheduled(config.lr)
+
+    def exploration_at(self, num_env_steps: int, module_id: str | None = None) -> dict[str, Any]:
+        epsilon = self.scheduled(self._epsilon(module_id), num_env_steps)
+        return {"epsilon": epsilon, **super().exploration_at(num_env_steps, module_id)}
+
+    def module_options(self, module_id: str | None = None) -> dict[str, Any]:
+        config = self.config if module_id is None else self.config_of(module_id)
         return {
             "type": "q_network",
             "dueling": config.dueling,
@@ -337,7 +345,7 @@ class DQN(OffPolicy):
 
     @classmethod
     def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
-        config, sequences = worker.config, worker.resolved.sequences
+        config, sequences = worker.config_of(module_id), worker.resolved_of(module_id).sequences
         burn_in = sequences.burn_in if sequences else 0
         options = DQNOptions(config.double_q, config.td_error_loss_fn, burn_in)
         target: Any = worker.learners[module_id].targets["q"].network

@@ -203,8 +203,9 @@ class MARWIL(OffPolicy):
                     f"of {policy.action_space}: they have no standard deviation"
                 )
 
-    def learning_rates(self) -> float:
-        return self.scheduled(self.config.lr)
+    def learning_rates(self, module_id: str | None = None) -> float:
+        config = self.config if module_id is None else self.config_of(module_id)
+        return self.scheduled(config.lr)
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
@@ -216,7 +217,7 @@ class MARWIL(OffPolicy):
             groups |= {"vf": others} if others else {}
         return {"groups": groups}
 
-    def learn(self, num_new_steps: dict[str, int], rates: float | dict[str, float]) -> None:
+    def learn(self, num_new_steps: dict[str, int], rates: dict[str, Any]) -> None:
         for module_id, drawn in self.experience.draws(num_new_steps, beta=1.0):
             batch = self.prepare(self.policies[module_id], drawn.columns)
             found = self.learners.run(
@@ -224,7 +225,7 @@ class MARWIL(OffPolicy):
                 drawn.with_columns(batch),
                 module_id,
                 type(self),
-                rates,
+                rates[module_id],
                 self.sqd_adv_norms[module_id],
             )
             self.sqd_adv_norms[module_id] = found.sqd_adv_norm
@@ -240,7 +241,7 @@ class MARWIL(OffPolicy):
 
     @classmethod
     def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
-        config, distribution = worker.config, worker.policies[module_id].distribution
+        config, distribution = worker.config_of(module_id), worker.policies[module_id].distribution
         coefficients = MARWILCoefficients(config.beta, config.vf_coeff, config.bc_logstd_coeff)
         return partial(
             _loss, distribution=distribution, coefficients=coefficients, gamma=config.gamma
@@ -304,7 +305,7 @@ def marwil_update(
     loss_fn: Any = algorithm.make_loss(worker, module_id)
     # In float64: at a rate of 1e-8, c² = 100 would never move in float32.
     norm = torch.tensor(sqd_adv_norm, dtype=torch.float64, device=policy.device)
-    rate = worker.config.moving_average_sqd_adv_norm_update_rate
+    rate = worker.config_of(module_id).moving_average_sqd_adv_norm_update_rate
     steps: list[Metrics] = []
     shares: list[float] = []
     for number, batch in enumerate(drawn.on(policy.device).batches()):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from trainables.algorithm import Algorithm
 from trainables.core.config.exploration import per_worker_mean
-from trainables.core.config.off_policy import OffPolicyConfig
+from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
@@ -28,6 +28,7 @@ from trainables.core.reported_metrics import (
 )
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.learners.off_policy_update import Learned, UpdatePlan, off_policy_update
+from trainables.runtime.learners.train_choice import TrainChoice
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.offline.experience import (
     data_spaces,
@@ -77,18 +78,20 @@ class OffPolicy(Algorithm):
         Reported("replay/memory_bytes", "bytes", "that the replay buffer has allocated"),
     )
     keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
+    experience: Replayed
+    _left_out: set[str]  # modules that the last rollouts were not to train
 
     def training_step(self) -> dict[str, float]:
         exploration = self.set_exploration()
         new_steps = self._gathered()
-        rates = self.learning_rates()
+        rates = {m: self._of_module(m, self.learning_rates) for m in self.experience}
         with self.timers("learn"):
             self.learn(new_steps, rates)
         self.sync_weights()
         present = {
             f"learner/{module_id}/{name}": rate
-            for module_id in self.experience
-            for name, rate in self.reported_rates(rates).items()
+            for module_id, own in rates.items()
+            for name, rate in self.reported_rates(own).items()
         }
         return {**exploration, **present}
 
@@ -96,20 +99,18 @@ class OffPolicy(Algorithm):
         """Sample and store; returns the new steps that updates are due for, by module id."""
         if not self.config.needs_env:
             return dict.fromkeys(self.experience, 0)
-        return self.experience.add(self.sample())
+        rollouts = self.sample()
+        new_steps, chosen = self.experience.add(rollouts), self._choice(rollouts)
+        self._left_out = rollouts.keys() - chosen.keys()
+        return {m: steps for m, steps in new_steps.items() if m not in self._left_out}
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         trained = self.trained_policies
         self._num_updates = dict.fromkeys(trained, 0)
         self._num_synced_updates = 0
         self._resolved = self.config.resolve()
-        self._exploring = self._resolved.exploration
-        # The trial's own policy explores as its env runners do on average.
-        self._scale = (
-            per_worker_mean(self.config.num_env_runners)
-            if self._resolved.explores_per_worker
-            else self._exploring.scale
-        )
+        self._choice = TrainChoice(self.config)
+        self._left_out = set()
         seeds = seed.spawn(len(trained))
         stores = {
             module_id: self.make_experience(module_id, policy, child)
@@ -120,12 +121,46 @@ class OffPolicy(Algorithm):
         # environment there are none: they count updates.
         self._counts_steps = self.config.training_intensity is None and self.config.needs_env
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
-        frequency = self.config.target_network_update_freq
-        rate = 1 / (self.config.updates_per_env_step * frequency) if frequency else Fraction(1)
-        if frequency and (self._counts_steps or not self.config.needs_env):
-            rate = Fraction(1, frequency)  # for each environment step of the round, or each update
-        self._target_clocks = {m: Clock(rate) for m in trained}
+        self._target_clocks = {m: Clock(self._target_rate(self.config_of(m))) for m in trained}
         self._means = {m: TensorMeans() for m in trained}
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        trained = self.trained_policies
+        gone = [m for m in self._num_updates if m not in trained]
+        added = [m for m in trained if m not in self._num_updates]
+        seeds = dict(zip(added, seed.spawn(len(added)), strict=True))
+        stores = {m: self.make_experience(m, trained[m], seeds[m]) for m in added}
+        self.experience.change(self.config, stores, gone, self._row_bytes)
+        self._resolved, self._choice = self.config.resolve(), TrainChoice(self.config)
+        of_modules: tuple[dict[str, Any], ...] = (
+            self._num_updates,
+            self._target_clocks,
+            self._means,
+        )
+        for values in of_modules:
+            for module_id in gone:
+                values.pop(module_id, None)
+        self._left_out -= {*gone}
+        for module_id in added:
+            self._num_updates[module_id] = 0
+            self._target_clocks[module_id] = Clock(self._target_rate(self.config_of(module_id)))
+            self._means[module_id] = TensorMeans()
+        self.set_exploration()
+
+    def _target_rate(self, config: OffPolicyConfig) -> Fraction:
+        """Return how often targets move in each update, or each environment step of the round."""
+        frequency = config.target_network_update_freq
+        if not frequency:
+            return Fraction(1)
+        if self._counts_steps or not config.needs_env:
+            return Fraction(1, frequency)
+        return 1 / (config.updates_per_env_step * frequency)
+
+    def _resolved_of(self, module_id: str | None) -> ResolvedOffPolicy:
+        """Return what the settings that a module learns by mean; None: those of the algorithm."""
+        config = self.config if module_id is None else self.config_of(module_id)
+        resolved: ResolvedOffPolicy = config.resolve()
+        return resolved
 
     @property
     def num_updates(self) -> int:
@@ -172,20 +207,20 @@ class OffPolicy(Algorithm):
             self.module_slots.num_slots(self.config, module_id),
             seed,
             policy.observations.num_frames,
-            self._state_layout(policy),
+            self._state_layout(module_id, policy),
         )
 
     @classmethod
     def spaces(cls, config: Any) -> tuple[gym.Space, gym.Space] | None:
         return data_spaces(config) if reads_data(config) else super().spaces(config)
 
-    def _state_layout(self, policy: Policy) -> StateLayout | None:
+    def _state_layout(self, module_id: str, policy: Policy) -> StateLayout | None:
         """Return the recurrent states that the buffer keeps: those before the sequences."""
         if not policy.is_recurrent:
             return None
         fields = state_arrays(policy.module.initial_state(1))  # frames are in the rows before
         return StateLayout(
-            self._resolved.sequence_length,
+            self._resolved_of(module_id).sequence_length,
             {name: (part.shape[1:], part.dtype) for name, part in fields.items()},
         )
 
@@ -201,8 +236,12 @@ class OffPolicy(Algorithm):
         """Draw the noise that networks of a module have in a gradient step, if they have any."""
 
     @abstractmethod
-    def learning_rates(self) -> float | dict[str, float]:
-        """Return the present learning rate of all parameters, or those of their groups."""
+    def learning_rates(self, module_id: str | None = None) -> float | dict[str, float]:
+        """Return the present learning rate of all parameters, or those of their groups.
+
+        Args:
+            module_id: Of which module; None: by the settings of the algorithm alone.
+        """
 
     def reported_rates(self, rates: Any) -> dict[str, float]:
         """Return what is reported of learning rates.
@@ -214,12 +253,12 @@ class OffPolicy(Algorithm):
             return {"curr_lr": rates}
         return {f"curr_{name}_lr": rate for name, rate in rates.items()}
 
-    def learn(self, num_new_steps: dict[str, int], rates: float | dict[str, float]) -> None:
+    def learn(self, num_new_steps: dict[str, int], rates: dict[str, Any]) -> None:
         """Take the gradient steps that are due, several to a draw.
 
         Args:
             num_new_steps: Environment steps of this round that updates are due for, by module id.
-            rates: What `learning_rates` returned.
+            rates: What `learning_rates` returned, by module id.
         """
         beta = self.scheduled(self._resolved.replay.beta)
         for module_id, drawn in self.experience.draws(num_new_steps, beta):
@@ -228,7 +267,7 @@ class OffPolicy(Algorithm):
             if is_debug():
                 logger.debug("%d updates with rows of %s", drawn.num_batches, shapes(batch))
             plan = UpdatePlan(
-                rates,
+                rates[module_id],
                 self._num_updates[module_id],
                 self._targets_due(module_id, drawn.num_batches, num_new_steps[module_id]),
             )
@@ -284,9 +323,8 @@ class OffPolicy(Algorithm):
 
     def set_exploration(self) -> dict[str, float]:
         """Set what exploring means now, by the environment steps so far; metrics to report."""
-        values = self.exploration_at(self.num_env_steps)
-        for policy in self.policies.values():
-            policy.set_exploration(**values)
+        for module_id, policy in self.policies.items():
+            policy.set_exploration(**self.exploration_of(module_id, self.num_env_steps))
         is_alone = len(self.policies) == 1
         return {
             f"exploration/{name}" if is_alone else f"exploration/{module_id}/{name}": float(value)
@@ -295,17 +333,43 @@ class OffPolicy(Algorithm):
             if name in ("scale", "stddev")
         }
 
-    def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
-        values: dict[str, Any] = {"uniform": self.explores_uniformly(num_env_steps)}
-        if self._exploring.has_scale:
-            values["scale"] = self.scheduled(self._scale, num_env_steps)
+    def exploration_of(self, module_id: str, num_env_steps: int) -> dict[str, Any]:
+        """Return what schedules of a module's exploration say, see `exploration_at`."""
+        values: dict[str, Any] = self._of_module(module_id, self.exploration_at, num_env_steps)
         return values
 
-    def explores_uniformly(self, num_env_steps: int) -> bool:
-        """Tell whether actions are drawn uniformly after so many environment steps."""
-        if self._exploring.type == "Random":
+    def exploration_at(self, num_env_steps: int, module_id: str | None = None) -> dict[str, Any]:
+        """Return what schedules of exploration say, as `Policy.set_exploration` takes it.
+
+        Args:
+            num_env_steps: Environment steps since the trial began.
+            module_id: Of which module; None: by the settings of the algorithm alone.
+        """
+        resolved = self._resolved_of(module_id)
+        if module_id is None:
+            uniform = self.explores_uniformly(num_env_steps)
+        else:
+            uniform = self._of_module(module_id, self.explores_uniformly, num_env_steps)
+        values: dict[str, Any] = {"uniform": uniform}
+        if resolved.exploration.has_scale:
+            scale = resolved.exploration.scale
+            if resolved.explores_per_worker:
+                # The trial's own policy explores as its env runners do on average.
+                scale = per_worker_mean(self.config.num_env_runners)
+            values["scale"] = self.scheduled(scale, num_env_steps)
+        return values
+
+    def explores_uniformly(self, num_env_steps: int, module_id: str | None = None) -> bool:
+        """Tell whether actions are drawn uniformly after so many environment steps.
+
+        Args:
+            num_env_steps: Environment steps since the trial began.
+            module_id: Of which module; None: by the settings of the algorithm alone.
+        """
+        exploring = self._resolved_of(module_id).exploration
+        if exploring.type == "Random":
             return True
-        return num_env_steps < (self._exploring.random_timesteps or 0)
+        return num_env_steps < (exploring.random_timesteps or 0)
 
     def sync_weights(self) -> None:
         """Give the env runners what has been learned since the last time."""
@@ -320,16 +384,23 @@ class OffPolicy(Algorithm):
         # The first result waits for an update of each module that has rows, so that no metric of
         # learning appears later.
         return (
-            self.num_updates > 0
+            (self.num_updates > 0 or self._none_is_chosen)
             and super().iteration_is_full(elapsed, sampled, trained)
             and (self.iteration > 0 or self._all_have_learned)
         )
 
     @property
     def _all_have_learned(self) -> bool:
-        """Whether every module that has rows has made an update."""
-        stores = self.experience.items()
-        return all(self._num_updates[m] > 0 or store.num_steps == 0 for m, store in stores)
+        """Whether every module that has rows, and is not left out, has made an update."""
+        return all(
+            self._num_updates[m] > 0 or store.num_steps == 0 or m in self._left_out
+            for m, store in self.experience.items()
+        )
+
+    @property
+    def _none_is_chosen(self) -> bool:
+        """Whether `policies_to_train` leaves out every module."""
+        return self._left_out >= self.experience.keys()
 
     def iteration_metrics(self) -> dict[str, float]:
         metrics: dict[str, float] = {"num_updates_lifetime": self.num_updates}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -148,6 +149,13 @@ class PPO(Algorithm):
         self._choice = TrainChoice(self.config)
         # By module id, of its last update: a metric that Tune has seen must not go away.
         self._latest: dict[str, dict[str, float]] = {}
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        before = self.kl_coeffs
+        own = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
+        self.kl_coeffs = {m: before.get(m, value) for m, value in own.items()}
+        self._choice = TrainChoice(self.config)
+        self._latest = {m: latest for m, latest in self._latest.items() if m in own}
 
     def training_step(self) -> dict[str, float]:
         rollouts = self._choice(self.sample())  # {module id: Rollout [T, N]}

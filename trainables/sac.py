@@ -240,9 +240,9 @@ class SAC(OffPolicy):
             if not isinstance(policy.distribution, SquashedGaussian):
                 self._refuse_gaussian_settings()
 
-    def explores_uniformly(self, num_env_steps: int) -> bool:
-        if self._exploring.random_timesteps is not None:
-            return super().explores_uniformly(num_env_steps)
+    def explores_uniformly(self, num_env_steps: int, module_id: str | None = None) -> bool:
+        if self._resolved_of(module_id).exploration.random_timesteps is not None:
+            return super().explores_uniformly(num_env_steps, module_id)
         # A resumed run that refills its buffer does so with what it has learned.
         is_enough = all(self.experience.is_enough(module_id) for module_id in self.policies)
         starting = not self.num_updates and not is_enough
@@ -250,11 +250,11 @@ class SAC(OffPolicy):
         warm_up = self.config.num_steps_sampled_before_learning_starts
         in_time = num_env_steps <= max(self.num_env_steps_sampled, warm_up)
         warms_up = self.config.random_warmup and starting and in_time
-        return warms_up or super().explores_uniformly(num_env_steps)
+        return warms_up or super().explores_uniformly(num_env_steps, module_id)
 
-    def learning_rates(self) -> dict[str, float]:
+    def learning_rates(self, module_id: str | None = None) -> dict[str, float]:
         """Return the present rates of policy, Q-functions and log alpha."""
-        config = self.config
+        config = self.config if module_id is None else self.config_of(module_id)
         rates = {"actor": config.actor_lr, "critic": config.critic_lr, "alpha": config.alpha_lr}
         return {n: self.scheduled(config.lr if r is None else r) for n, r in rates.items()}
 
@@ -296,7 +296,7 @@ class SAC(OffPolicy):
 
     @classmethod
     def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
-        policy, entropy = worker.policies[module_id], worker.config.target_entropy
+        policy, entropy = worker.policies[module_id], worker.config_of(module_id).target_entropy
         distribution = policy.distribution
         target: Any = worker.learners[module_id].targets["critic"].network
         goal = auto_entropy(policy) if entropy == "auto" else float(entropy)

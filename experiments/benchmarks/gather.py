@@ -55,6 +55,12 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         "ours": ("ours_offline.py", "marwil"),
         "rllib": ("peer_rllib_offline.py", "marwil"),
     },
+    "agents_speed": {
+        "ours": ("ours_agents.py", "cartpole_dict", "speed"),
+        "native": ("ours_agents.py", "cartpole_native", "speed"),
+        "rllib": ("peer_rllib_agents.py", "cartpole_dict", "speed"),
+    },
+    "agents": {"ours": ("ours_agents.py",), "rllib": ("peer_rllib_agents.py",)},
     "ppo_actors": {
         "ours": ("ours_actors.py", "ppo"),
         "evaluating": ("ours_actors.py", "ppo"),
@@ -72,6 +78,7 @@ LABELS = {
     "ours": "Tunescape",
     "compiled": "Tunescape, compiled",
     "evaluating": "Tunescape, evaluating",
+    "native": "Tunescape, native",
     "bare": "bare loop",
     "sb3": "Stable-Baselines3",
     "d3rlpy": "d3rlpy",

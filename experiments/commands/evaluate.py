@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,6 +81,10 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Code that the policy names and that may be imported, as module:name."),
     ] = None,
+    policy_mapping: Annotated[
+        str | None,
+        typer.Option(help="Who acts, of several policies: agent=policy,*=policy or module:name."),
+    ] = None,
 ) -> None:
     """Play episodes with a trained policy: its return with an interval, videos, traces."""
     check_output(
@@ -107,6 +112,7 @@ def evaluate(
         max_steps=max_steps,
         algo=algo,
         trust=trust or (),
+        policy_mapping=policy_mapping,
         videos=video_paths(video, min(video_episodes or 1, episodes)),
         trace=trace,
         trace_images=trace_images,
@@ -212,7 +218,7 @@ def show_evaluation(
         document = {**about(evaluation), "episodes": rows}
         console.file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
         return
-    for line in [*_statistics(evaluation), *evaluation.notes]:
+    for line in [*_statistics(evaluation), *_agent_lines(evaluation), *evaluation.notes]:
         say(console, line)
     if table != "none":
         _show_table(evaluation, console, whole=table == "all")
@@ -250,6 +256,7 @@ def about(evaluation: Evaluation) -> dict[str, Any]:
         "interrupted": evaluation.interrupted,
         "notes": evaluation.notes,
         "statistics": evaluation.summary.as_json(),
+        **_several(evaluation),
         "wall_s": evaluation.wall_s,
     }
 
@@ -271,6 +278,32 @@ def _statistics(evaluation: Evaluation) -> list[str]:
     if s.min == s.max:
         lines.append("All episodes had the same return: the intervals show no spread.")
     return [*lines, s.caution] if s.caution else lines
+
+
+def _several(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what each policy's agents, and each agent, returned; nothing of one agent."""
+    return {
+        kind: {
+            name: {
+                "return_mean": finite_or_none(fmean(returns)),
+                "return_min": finite_or_none(min(returns)),
+                "return_max": finite_or_none(max(returns)),
+                "count": len(returns),
+            }
+            for name, returns in sorted(by_name.items())
+        }
+        for kind, by_name in (("modules", evaluation.modules), ("agents", evaluation.agents))
+        if by_name
+    }
+
+
+def _agent_lines(evaluation: Evaluation) -> list[str]:
+    return [
+        f"{kind} {name}: return {fmean(returns):.2f}, from {min(returns):.2f} to "
+        f"{max(returns):.2f}"
+        for kind, by_name in (("Policy", evaluation.modules), ("Agent", evaluation.agents))
+        for name, returns in sorted(by_name.items())
+    ]
 
 
 def _interval(ends: tuple[float, float]) -> str:

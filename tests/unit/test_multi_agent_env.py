@@ -112,7 +112,7 @@ def test_a_group_is_one_agent() -> None:
 def test_a_group_ends_when_all_of_it_have() -> None:
     env = grouped(EndOneByOne, {"pair": ["agent_0", "agent_1"]}, length=1)
     env.reset()
-    obs, rewards, terminateds, truncateds, _ = env.step({"pair": (1, 0)})
+    obs, _, terminateds, truncateds, _ = env.step({"pair": (1, 0)})
     # agent_0 ended without an observation: what it saw last stays.
     assert [part[2] for part in obs["pair"]] == [0, 1]
     assert not terminateds["pair"]

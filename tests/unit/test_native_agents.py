@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.multi_agent.independent_agents import make_multi_agent
@@ -212,6 +213,20 @@ def test_cart_poles_are_gymnasiums_bit_by_bit() -> None:
             assert step.is_over[slot] == (not twin.agents)
         over |= step.is_over
     assert len(np.unique(lengths)) > 4, "all poles fell at once: nobody was silent"
+
+
+def test_a_step_of_many_cart_poles_is_gymnasiums_to_the_last_bit() -> None:
+    env, theirs = CartPoleAgents(4096, 4), CartPoleVectorEnv(4 * 4096)
+    env.reset(seed=list(range(4096)))
+    theirs.reset(seed=0)
+    rng = np.random.default_rng(0)
+    theirs.state = rng.uniform(-2, 2, (4, 4 * 4096))
+    env.state[:] = theirs.state.reshape(env.state.shape)
+    actions = rng.integers(0, 2, 4 * 4096)
+    rows, (obs, _, ends, _, _) = env.step([actions]).groups[0], theirs.step(actions)
+    np.testing.assert_array_equal(env.state.reshape(4, -1), theirs.state)
+    np.testing.assert_array_equal(rows.obs, obs, strict=True)
+    np.testing.assert_array_equal(rows.terminated, ends)
 
 
 def test_a_silent_cart_pole_stands_still() -> None:

@@ -167,14 +167,16 @@ class Script(pettingzoo.ParallelEnv):
         return {agent: np.full(1, self.t, np.float32) for agent in agents}
 
     def step(self, actions: Any) -> Any:
-        assert set(actions) == (set(self.agents) if self.t == 0 else set(self.agents) - {"goes"})
+        silent = {"goes", "ends"} if self.t else set()
+        assert set(actions) == set(self.agents) - silent
         self.t += 1
-        before = list(self.agents)
+        before = [agent for agent in self.agents if agent != "ends" or self.t == 1]
         ends = {agent: agent == "ends" and self.t == 1 for agent in before}
         cuts = {agent: self.t == 3 for agent in before}
         self.agents = [a for a in before if not ends[a] and not cuts[a]]
         if self.t == 2:
-            self.agents = ["stays", "joins"]  # one goes without a word
+            # One goes without a word, and one that has ended is listed again.
+            self.agents = ["stays", "joins", "ends"]
         # It goes on telling of those who have ended, as some games do.
         told = {*before, *self.agents, "ends"} - {"goes"}
         return self._obs(sorted(told)), dict.fromkeys(told, 1.0), ends, cuts, {}

@@ -19,6 +19,11 @@ def callable_name(value: Callable[..., Any]) -> str:
     return f"{value.__module__}:{getattr(value, '__qualname__', f'<{type(value).__qualname__}>')}"
 
 
+def is_findable(name: str) -> bool:
+    """Tell whether `module:qualname` can find its callable: a lambda's, or a local one's, cannot."""
+    return "<" not in name.partition(":")[2]
+
+
 def resolve_callable(name: str) -> Any:
     """Import what `module:qualname` names. Only for names that the user wrote or trusts.
 
@@ -26,7 +31,7 @@ def resolve_callable(name: str) -> Any:
         ConfigError: if there is no such thing.
     """
     module_name, _, qualname = name.partition(":")
-    if "<" in qualname:
+    if not is_findable(name):
         raise ConfigError(
             f"{name!r} cannot be found again: define it at the top of a module, or register it "
             "under a name (tune.register_env)"

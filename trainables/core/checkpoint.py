@@ -42,6 +42,12 @@ def policy_folder(checkpoint: str | os.PathLike[str], module_id: str = "default_
     return Path(checkpoint) / POLICIES / module_id
 
 
+def policy_folders(checkpoint: str | os.PathLike[str]) -> dict[str, Path]:
+    """Return the folders of the policies inside a checkpoint folder, by policy id."""
+    files = sorted((Path(checkpoint) / POLICIES).glob("*/policy.json"))
+    return {file.parent.name: file.parent for file in files}
+
+
 def only_policy_folder(checkpoint: Path) -> Path:
     """Return the policy folder inside the folder of a checkpoint that holds one policy.
 
@@ -51,14 +57,14 @@ def only_policy_folder(checkpoint: Path) -> Path:
     folder = policy_folder(checkpoint)
     if os.path.lexists(folder):
         return folder
-    found = sorted(path.parent for path in (checkpoint / POLICIES).glob("*/policy.json"))
+    found = policy_folders(checkpoint)
+    first = next(iter(found.values()), folder)  # without any a damaged one, which loading names
     if len(found) > 1:
-        names = ", ".join(path.name for path in found)
         raise CheckpointError(
-            f"checkpoint {checkpoint} holds several policies ({names}): give the folder of one, "
-            f"e.g. {found[0]}"
+            f"checkpoint {checkpoint} holds several policies ({', '.join(found)}): give the folder "
+            f"of one, e.g. {first}"
         )
-    return found[0] if found else folder  # a damaged one, which loading names
+    return first
 
 
 def save_state(folder: Path, name: str, state: dict[str, Any], others: Iterable[Path] = ()) -> None:

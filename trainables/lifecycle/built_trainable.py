@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -16,8 +17,7 @@ import torch
 from trainables.core.callables import resolve_callable
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
-from trainables.core.config.several_agents import config_of_module
-from trainables.core.config.several_agents import all_policies
+from trainables.core.config.several_agents import all_policies, config_of_module
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, learner_type
@@ -113,10 +113,13 @@ class BuiltTrainable(FolderTrainable):
             seeds = self._random_streams()
             module_ids = type(self).module_ids(self.config)
             self._groups = env.groups if isinstance(env, AgentsVectorEnv) else None
+            self._used_ids = {*all_policies(self.config)}  # also of policies that are removed
             spaces = module_spaces(self.config, env, self.spaces, module_ids)
             self.policies = self._make_policies(spaces, seeds.module)
-            if self.config.load_state_path is not None and not self._stored_weights:
-                load_initial_weights(self.config.load_state_path, self.policies)
+            if self.config.load_state_path is not None:
+                load_initial_weights(
+                    self.config.load_state_path, self.policies, restored=self._stored_weights
+                )
             for policy in self.policies.values():
                 refuse_uncalled(type(policy), POLICY)
             self.learner_connectors = {
@@ -201,7 +204,7 @@ class BuiltTrainable(FolderTrainable):
             module_id: building.make_policy(
                 self.config_of(module_id),
                 spaces[module_id],
-                self.module_options(),
+                self._of_module(module_id, self.module_options),
                 draw_seed(own_seed),
                 self._stored_weights.get(module_id),
                 self.policy_options(module_id),
@@ -217,10 +220,6 @@ class BuiltTrainable(FolderTrainable):
                     "none has"
                 )
         return policies
-
-    def config_of(self, module_id: str) -> Any:
-        """Return the settings of a module: those of the algorithm, and what it has of its own."""
-        return self.config.module_config(module_id)
 
     @property
     def module_slots(self) -> ModuleSlots:
@@ -282,6 +281,11 @@ class BuiltTrainable(FolderTrainable):
         """Return the config that a module learns by: with the settings that it has of its own."""
         return config_of_module(self.config, module_id)
 
+    def _of_module(self, module_id: str, method: Callable[..., Any], *args: Any) -> Any:
+        """Return what a method says of a module; one of a subclass may take no `module_id`."""
+        takes_id = "module_id" in inspect.signature(method).parameters
+        return method(*args, module_id=module_id) if takes_id else method(*args)
+
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         """Return what happens to the rollouts of a policy before anything is learned of them."""
         own = (self.config_of(m) for m, known in self.policies.items() if known is policy)
@@ -341,6 +345,13 @@ class BuiltTrainable(FolderTrainable):
         """Set up what else an algorithm needs to learn, e.g. room for experience.
 
         Before any actor is started, and cleaned up after if it fails.
+        """
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        """Take over that other modules learn from here on, see `add_policy`.
+
+        Args:
+            seed: The seed of what is made for those that are new.
         """
 
     def _set_up_env_runners(self, env: AnyVectorEnv | None, seed: np.random.SeedSequence) -> None:

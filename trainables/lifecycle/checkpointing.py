@@ -21,15 +21,15 @@ from trainables.core.checkpoint import (
     policy_folder,
     save_state,
 )
-from trainables.core.config.config import DEFAULT_MODULE_ID
-from trainables.core.config.reference.planned import MULTI_AGENT
 from trainables.core.config.settings import CODE
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
+from trainables.lifecycle.chosen_policies import Chosen
 from trainables.lifecycle.folder_trainable import running
+from trainables.lifecycle.other_modules import fitted_state
 from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
-from trainables.lifecycle.policy_access import PolicyAccess
+from trainables.lifecycle.policy_changes import PolicyChanges
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
 from trainables.runtime.random_streams import RandomStreams, draw_seed
@@ -37,7 +37,7 @@ from trainables.runtime.random_streams import RandomStreams, draw_seed
 _STATE = "checkpoint"
 
 
-class Checkpointing(PolicyAccess):
+class Checkpointing(PolicyChanges):
     """Base of `Algorithm`: its whole state, in memory and on disk."""
 
     @running
@@ -77,13 +77,15 @@ class Checkpointing(PolicyAccess):
         """Take over what another run has learned; the settings of this one stay.
 
         The same run goes on with its random streams and episodes. A clone (another trial's state,
-        as in population-based training) gets new ones.
+        as in population-based training) gets new ones. A policy that the state does not hold keeps
+        the weights that it has.
         """
         for module_id, connectors in self.learner_connectors.items():  # before anything is changed
             connectors.check_state(state["learner_connectors"][module_id])
         self.learners.check_state(state["learners"])
         for module_id, policy in self.policies.items():
-            policy.set_state(state["policies"][module_id])
+            if module_id in state["policies"]:
+                policy.set_state(state["policies"][module_id])
         self.set_learned_state(state["learned"])
         for module_id, connectors in self.learner_connectors.items():
             connectors.set_state(state["learner_connectors"][module_id])
@@ -110,11 +112,34 @@ class Checkpointing(PolicyAccess):
         if not self.env_runners.set_state(state["env_runners"]):
             # Not on the streams that the run began with: it would replay its first episodes.
             self.env_runners.reseed(self._random_streams(self._iteration).env_runners)
-            logger.warning(
-                "%s cannot give its state (get_state/set_state): the resumed run starts new "
-                "episodes",
-                env_name(self.config.env),
+            if state["env_runners"]["runners"]:
+                logger.warning(
+                    "%s cannot give its state (get_state/set_state): the resumed run starts new "
+                    "episodes",
+                    env_name(self.config.env),
+                )
+
+    def _fitted(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a state with what this run has, where it is of one with other policies.
+
+        Raises:
+            ConfigError: if it holds none of this run's policies.
+        """
+        trained, stored = [*self.learner_connectors], state["policies"]
+        lacking = [module_id for module_id in self.policies if module_id not in stored]
+        if len(lacking) == len(self.policies):
+            raise ConfigError(
+                f"it holds the policies {', '.join(stored)}, and none of {', '.join(lacking)}"
             )
+        if lacking:
+            logger.warning(
+                "the checkpoint does not hold %s: the weights stay those that the run was built "
+                "with (initial ones, or those of load_state_path)",
+                ", ".join(lacking),
+            )
+        if trained == [*state["learner_connectors"]] and stored.keys() <= self.policies.keys():
+            return state
+        return fitted_state(state, self.state_besides_policies(), self.policies, trained)
 
     def _become_another_run(self, weights_version: int) -> None:
         seeds = self._clone_streams()
@@ -146,9 +171,11 @@ class Checkpointing(PolicyAccess):
         folder = Path(checkpoint_dir)
         # A checkpoint that is written over is none until the new one is whole.
         (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
-        state = {**self.state_besides_policies(), "policies": sorted(self.policies)}
+        # First: policies take over what learners have.
+        state, kept = self.state_besides_policies(), self._kept_policies()
+        state["policies"] = sorted(kept)
         files: list[Path] = []
-        for policy_id in self.policies:
+        for policy_id in kept:
             path = self.export_policy_checkpoint(
                 str(policy_folder(folder, policy_id)), policy_id=policy_id
             )
@@ -158,13 +185,19 @@ class Checkpointing(PolicyAccess):
         save_state(folder, _STATE, state, files)
         logger.info("saved checkpoint %s, after %d env steps", folder, self.num_env_steps_sampled)
 
+    def _kept_policies(self) -> list[str]:
+        """Return the ids of the policies that checkpoints hold."""
+        if self.config.checkpoint_trainable_policies_only:
+            return [*self.learner_connectors]
+        return [*self.policies]
+
     @running
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Read what `save_checkpoint` wrote."""
         with local_folder(checkpoint) as folder:
             state = _read_checkpoint(folder)
         with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
-            self.set_state(state)
+            self.set_state(self._fitted(state))
         logger.info("loaded checkpoint %s, of %d env steps", folder, self.num_env_steps_sampled)
         self.callbacks("on_checkpoint_loaded")
 
@@ -174,7 +207,7 @@ class Checkpointing(PolicyAccess):
         path: AnyCheckpoint,
         trust: Collection[str] = (),
         *,
-        policy_ids: Any = None,
+        policy_ids: Collection[str] | None = None,
         policy_mapping_fn: Any = None,
         policies_to_train: Any = None,
     ) -> Any:
@@ -192,23 +225,25 @@ class Checkpointing(PolicyAccess):
                 "record_env". The error names what is missing. Without it, loading imports no code,
                 writes no folder, sets no environment variable, and starts no more processes than
                 the settings' declarations call harmless.
-            policy_ids: Of several policies; not supported yet, and so are the next two. None, and
-                the one policy that there is, pass.
-            policy_mapping_fn: See `policy_ids`.
-            policies_to_train: See `policy_ids`.
+            policy_ids: The policies to recover, of several; None: all. What is stored of the others
+                is left out, and `policies_to_train` trains those that are left. Policies written by
+                hand stay only if they are named.
+            policy_mapping_fn: Which policy acts for an agent from here on, in place of the setting
+                that is stored: see there. It must be given where that was a lambda or another
+                function without a name by which it is found, or names a policy that is left out.
+            policies_to_train: Which policies are trained from here on: see the setting. None: as
+                stored. One that was not trained before begins with a new optimizer.
+
+        With any of the last three, running episodes are dropped.
 
         Raises:
-            ConfigError: for what several policies need.
+            ConfigError: if there is no such policy, or the settings do not fit together.
             CheckpointError: if it is damaged or asks for what is not trusted.
         """
-        _refuse_several(
-            policy_ids=policy_ids,
-            policy_mapping_fn=policy_mapping_fn,
-            policies_to_train=policies_to_train,
-        )
+        chosen = Chosen(policy_ids, policy_mapping_fn, policies_to_train)
         with local_folder(path) as folder:
             state = _read_checkpoint(folder)
-        algorithm = cls.from_state(state, trust, f"checkpoint {folder}")
+        algorithm = cls._rebuilt(state, trust, f"checkpoint {folder}", chosen)
         algorithm.callbacks("on_checkpoint_loaded")
         return algorithm
 
@@ -217,33 +252,26 @@ class Checkpointing(PolicyAccess):
         cls, state: dict[str, Any], trust: Collection[str] = (), what: str = "the state"
     ) -> Any:
         """Rebuild an algorithm from `get_state`'s; see `from_checkpoint`."""
+        return cls._rebuilt(state, trust, what, Chosen())
+
+    @classmethod
+    def _rebuilt(
+        cls, state: dict[str, Any], trust: Collection[str], what: str, chosen: Chosen
+    ) -> Any:
+        state = chosen.state(state)
         with _damage_told(what, Exception):
             trust = [trust] if isinstance(trust, str) else trust
             classes = classes_of(state, cls, trust, what)
             settings = _trusted_settings(classes, state["config"], trust, what)
             weights = {name: stored["weights"] for name, stored in state["policies"].items()}
-            config = classes.config.from_dict(settings)
+            config = classes.config.from_dict({**settings, **chosen.settings})
             algorithm = cast(Any, classes.algorithm)(config=config, weights=weights)
             try:
-                algorithm.set_state(state)
+                algorithm.set_state(algorithm._fitted(state))
             except BaseException:
                 algorithm.stop()
                 raise
         return algorithm
-
-
-def _refuse_several(**given: Any) -> None:
-    """Refuse what only several policies need.
-
-    Raises:
-        ConfigError: naming it.
-    """
-    for name, value in given.items():
-        is_only_one = isinstance(value, (list, tuple, set, frozenset)) and {*value} == {
-            DEFAULT_MODULE_ID
-        }
-        if value is not None and not is_only_one:
-            raise ConfigError(f"{name} = {value!r} is not supported yet ({MULTI_AGENT})")
 
 
 # What a value that makes no sense leads to. Not an actor that dies: Tune tries that again.

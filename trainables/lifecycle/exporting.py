@@ -19,6 +19,7 @@ from trainables.core.trust import refuse
 from trainables.runtime.envs.make import EnvName, env_name, make_vector_env
 from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.trust import environment_doubts
+from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
 from trainables.runtime.sampling.acting import SlotActor
 from trainables.runtime.sampling.row_checks import Place
 
@@ -83,7 +84,8 @@ def write_graph(
     """Write `model.pt2` or `policy.onnx` of an exported policy, and the JSON file beside it.
 
     The graph is compared with the policy on observations from its space, and from its environment
-    where that can be made without code that the folder names; a warning says where it cannot.
+    where that can be made without code that the folder names; a warning says where it cannot. That
+    of several agents is left out.
 
     Args:
         policy_folder: See `Policy.load`.
@@ -114,7 +116,7 @@ def write_graph(
 def _recordings(policy: Policy, trust: Collection[str]) -> list[Recording]:
     """Return recordings of the policy's environment, if that can be made."""
     env: Any = policy.metadata.get("env")
-    if not env:
+    if not env or SEVERAL_AGENTS in policy.metadata:
         return []
     try:
         refuse(environment_doubts(policy.metadata), trust, "its policy")

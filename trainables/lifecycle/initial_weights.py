@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,22 +39,38 @@ _OPTIONS = (
 )
 
 
-def load_initial_weights(path: str, policies: Mapping[str, Policy]) -> None:
+def load_initial_weights(
+    path: str | Mapping[str, str], policies: Mapping[str, Policy], restored: Collection[str] = ()
+) -> None:
     """Give policies the weights, and filter statistics, that a folder holds.
 
     Nothing in the folder is run.
 
     Args:
-        path: Of a policy's folder, or of a checkpoint's, which several policies need.
+        path: Of a checkpoint, of which each policy takes the one of its own id, and one that is
+            alone the only one; or of a policy's folder, with which all begin. Or such folders by
+            policy id, where a checkpoint of one policy counts as that policy's folder; policies
+            without one begin as they are.
         policies: By module id.
+        restored: Ids of policies that a checkpoint restores, which need none.
 
     Raises:
         ConfigError: if there is no such folder, or a policy would not act as the one in it.
         CheckpointError: if it is damaged.
     """
-    said = f"load_state_path = {path!r}"
+    is_by_id = isinstance(path, Mapping)
+    unknown = [module_id for module_id in path if module_id not in policies] if is_by_id else []
+    if unknown:
+        raise ConfigError(
+            f"load_state_path: no policy {unknown[0]!r} learns; allowed: {', '.join(policies)}"
+        )
     for module_id, policy in policies.items():
-        folder = _policy_folder(Path(absolute(path)), module_id, said, alone=len(policies) == 1)
+        found = path.get(module_id) if isinstance(path, Mapping) else path
+        if found is None or module_id in restored:
+            continue
+        said = f"load_state_path = {found!r}"
+        alone = is_by_id or len(policies) == 1
+        folder = _policy_folder(Path(absolute(found)), module_id, said, alone=alone)
         check_whole(folder)
         state = load_state(folder, _FILE)
         try:

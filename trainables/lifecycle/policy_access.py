@@ -20,10 +20,12 @@ from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.action_arguments import AnyState
 from trainables.core.policy.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
+from trainables.lifecycle.agents_actions import dealt_agents, joined_actions, only
 from trainables.lifecycle.built_trainable import BuiltTrainable
 from trainables.lifecycle.exporting import recorded
 from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.envs.make import EnvName, env_name
+from trainables.runtime.evaluation.agents import SEVERAL_AGENTS, told_agents
 from trainables.runtime.evaluation.needed_trust import TRAINABLE
 
 
@@ -36,7 +38,7 @@ class PolicyAccess(BuiltTrainable):
         observation: Any = None,
         state: AnyState = None,
         *,
-        policy_id: str = DEFAULT_MODULE_ID,
+        policy_id: str | None = None,
         timestep: int | None = None,
         **options: Any,
     ) -> Any:
@@ -45,7 +47,7 @@ class PolicyAccess(BuiltTrainable):
         Args:
             observation: Raw; None if `input_dict` holds it.
             state: Of a policy that has one.
-            policy_id: Which policy acts.
+            policy_id: Which policy acts; None: `default_policy`.
             timestep: Explore as the schedules say for so many environment steps; None: as now.
             options: `prev_action`, `prev_reward`, `info`, `input_dict`, `full_fetch`, `explore`,
                 `episode`, `unsquash_action`, `clip_action`.
@@ -53,7 +55,7 @@ class PolicyAccess(BuiltTrainable):
         Raises:
             KeyError: if there is no such policy; it names those there are.
         """
-        policy = self.get_policy(policy_id)
+        policy = self.get_policy(DEFAULT_MODULE_ID if policy_id is None else policy_id)
         with self._exploring_at(policy, timestep):
             return policy.compute_single_action(observation, state, **options)
 
@@ -63,16 +65,18 @@ class PolicyAccess(BuiltTrainable):
         observations: Any = None,
         state: Any = None,
         *,
-        policy_id: str = DEFAULT_MODULE_ID,
+        policy_id: str | None = None,
         timestep: int | None = None,
         **options: Any,
     ) -> Any:
         """Return actions for a batch, or for a dict of observations; see `Policy.compute_actions`.
 
         Args:
-            observations: A batch, or observations by keys of yours.
+            observations: A batch, or observations by keys of yours. Of several policies, where
+                `policy_id` is None, a dict is by agent: each agent's policy acts, as
+                `policy_mapping_fn` says it of an episode of number 0.
             state: Of a policy that has one; with keys, a state for each, or for some.
-            policy_id: Which policy acts.
+            policy_id: Which policy acts; None: each agent's, or else `default_policy`.
             timestep: Explore as the schedules say for so many environment steps; None: as now.
             options: `prev_action`, `prev_reward` (with keys: by the same keys, or batches in their
                 order), `info`, `input_dict`, `full_fetch`, `explore`, `episodes`,
@@ -81,16 +85,40 @@ class PolicyAccess(BuiltTrainable):
         Returns:
             Of a dict with other keys than the observation space's: actions by its keys; with
             `full_fetch`, or of a policy that has a state, also states by its keys, and what else
-            there is as batches in the order of its keys.
+            there is as batches in the order of its keys; by policy id, where each agent's acts.
 
         Raises:
             KeyError: if there is no such policy; it names those there are.
+            ConfigError: if an agent has no policy, or one that is written by hand.
         """
-        policy = self.get_policy(policy_id)
+        if policy_id is None and isinstance(observations, dict) and self.config.is_multi_agent():
+            return self._agents_actions(observations, state, timestep, options)
+        policy = self.get_policy(DEFAULT_MODULE_ID if policy_id is None else policy_id)
         with self._exploring_at(policy, timestep):
             if not isinstance(observations, dict) or _is_batch(observations, policy):
                 return policy.compute_actions(observations, state, **options)
             return keyed_actions(policy, observations, state, **options)
+
+    def _agents_actions(
+        self,
+        observations: dict[Any, Any],
+        states: Any,
+        timestep: int | None,
+        options: dict[str, Any],
+    ) -> Any:
+        """Return actions by agent; see `compute_actions`."""
+        dealt = dealt_agents(self.config, observations, self.policies)
+        results = {}
+        for policy_id, agents in dealt.items():
+            policy = self.policies[policy_id]
+            with self._exploring_at(policy, timestep):
+                results[policy_id] = keyed_actions(
+                    policy,
+                    {agent: observations[agent] for agent in agents},
+                    only(states, agents),
+                    **{name: only(value, agents) for name, value in options.items()},
+                )
+        return joined_actions(results, observations)
 
     def _exploring_at(self, policy: Policy, timestep: int | None) -> AbstractContextManager[None]:
         """Return what exploring means within it."""
@@ -134,6 +162,7 @@ class PolicyAccess(BuiltTrainable):
             "env": self._named(self.config.env),
             "env_config": self.config.env_config_for(training=False),
             "evaluation": self._evaluation_settings(),
+            **self._several_agents(),
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "tunescape_version": registry.VERSION,
         }
@@ -162,6 +191,10 @@ class PolicyAccess(BuiltTrainable):
             "num_envs": self.config.evaluation_config.get("num_envs_per_env_runner"),
         }
 
+    def _several_agents(self) -> dict[str, Any]:
+        """Return what plays with several agents: all policies, and which acts for whom."""
+        return {} if self._groups is None else {SEVERAL_AGENTS: told_agents(self._evaluated)}
+
     def export_policy_model(
         self,
         export_dir: str,
@@ -178,7 +211,8 @@ class PolicyAccess(BuiltTrainable):
             export_dir: Made if missing.
             policy_id: Which policy.
             onnx: An ONNX opset version; None writes a `torch.export` program.
-            with_env: Compare on observations of the environment, too, not only of its space.
+            with_env: Compare on observations of the environment, too, not only of its space. With
+                several agents it is on those of the space alone.
 
         Returns:
             The file. Beside it a JSON file says what it takes and gives.
@@ -191,7 +225,7 @@ class PolicyAccess(BuiltTrainable):
         policy.metadata = self._policy_metadata()
         recordings = []
         played = self.config if self.config.needs_env else self._evaluated
-        if with_env and played.env is not None:
+        if with_env and played.env is not None and self._groups is None:
             env_config = played.env_config_for(training=False)
             recordings.append(recorded(policy, played.env, env_config))
         if onnx is not None:
@@ -199,7 +233,8 @@ class PolicyAccess(BuiltTrainable):
         return export_torch_program(policy, export_dir, recordings)
 
     def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
-        exporters: dict[str, Callable[[str], Path]] = {
+        """Write each format; of several policies each to a folder of its id."""
+        exporters: dict[str, Callable[..., Path]] = {
             "checkpoint": self.export_policy_checkpoint,
             "model": self.export_policy_model,
             "onnx": partial(self.export_policy_model, onnx=OPSETS.start),
@@ -209,7 +244,12 @@ class PolicyAccess(BuiltTrainable):
             raise ConfigError(
                 f"export format {unknown[0]!r} is unknown; known: {', '.join(exporters)}"
             )
-        return {name: str(exporters[name](export_dir)) for name in export_formats}
+        if {*self.policies} == {DEFAULT_MODULE_ID}:
+            return {name: str(exporters[name](export_dir)) for name in export_formats}
+        for name in export_formats:
+            for policy_id in self.policies:
+                exporters[name](str(Path(export_dir) / policy_id), policy_id=policy_id)
+        return dict.fromkeys(export_formats, export_dir)
 
 
 def _is_batch(observations: dict[Any, Any], policy: Policy) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.evaluation.played_policy import played_policy
-from experiments.commands.evaluation.policy_sources import PolicySource
+from experiments.commands.evaluation.policy_sources import PolicySource, find_policy, plays_agents
 from experiments.errors import ExperimentError
 from trainables.runtime.evaluation.watch import Outcome, Watch
 
@@ -43,6 +43,8 @@ class Evaluation:
         wall_s: Seconds that playing took.
         videos: The files of the first episodes, by number.
         notes: What is to be known about the numbers.
+        modules: Of several agents the returns of the agents that each policy acted for, by its id.
+        agents: Their returns by agent.
     """
 
     source: PolicySource
@@ -57,6 +59,8 @@ class Evaluation:
     wall_s: float
     videos: dict[int, Path] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    modules: dict[str, list[float]] = field(default_factory=dict)
+    agents: dict[str, list[float]] = field(default_factory=dict)
 
     @property
     def interrupted(self) -> bool:
@@ -83,6 +87,7 @@ def evaluate_folder(
     max_steps: int | None = None,
     algo: str | None = None,
     trust: Collection[str] = (),
+    policy_mapping: str | None = None,
     videos: Sequence[Path] = (),
     trace: Path | None = None,
     trace_images: bool = False,
@@ -108,7 +113,9 @@ def evaluate_folder(
         algo: The algorithm that must have trained the policy; None: whichever it was.
         trust: Code that the policy may name, as `module:name`: connectors, a custom model, the
             environment; and `torch.export`, for a `model.pt2`.
-        videos: Files for the first episodes, one each.
+        policy_mapping: Which policy acts for an agent, of several: `agent=policy,…,*=policy`, or
+            `module:name` of a function; None: as trained.
+        videos: Files for the first episodes, one each; with several agents there are none.
         trace: A parquet file for every step.
         trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
         progress: Where progress is shown.
@@ -129,16 +136,37 @@ def evaluate_folder(
     from trainables.runtime.evaluation.play import evaluate_policy
     from trainables.runtime.evaluation.watch import EpisodeLog
 
+    source = find_policy(folder)
+    if plays_agents(source):
+        from experiments.commands.evaluation.agents import evaluate_agents_of
+
+        return evaluate_agents_of(
+            source,
+            episodes=episodes,
+            seed=seed,
+            env=env,
+            env_config=env_config,
+            explore=explore,
+            num_envs=num_envs,
+            max_steps=max_steps,
+            algo=algo,
+            trust=trust,
+            policy_mapping=policy_mapping,
+            videos=videos,
+            trace=trace,
+            progress=progress,
+        )
+    if policy_mapping is not None:
+        raise ExperimentError(f"--policy-mapping: {source.folder} is a policy of one agent")
     if videos:
         check_encoder("--video")
         # Frames are drawn in memory: no display is to be looked for.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    played = played_policy(folder, env, env_config, trust)
-    policy, source, environment = played.policy, played.source, played.environment
-    assert source is not None
+    played = played_policy(source, env, env_config, trust)
+    policy, environment = played.policy, played.environment
     env_config, as_trained = played.env_config, played.as_trained
     trained_by = policy.metadata.get("algorithm")
-    if algo is not None and algo not in _names(policy):
+    if algo is not None and algo not in names_of(policy):
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
     explore = as_trained["explore"] if explore is None else explore
     num_envs = num_envs or as_trained["num_envs_per_env_runner"]
@@ -195,11 +223,11 @@ def evaluate_folder(
         episodes,
         wall_s,
         {number: path for number, path in enumerate(videos[:episodes]) if path.is_file()},
-        _notes(len(log), episodes, bool(videos) and is_filmed_apart(environment), left_out),
+        notes_of(len(log), episodes, bool(videos) and is_filmed_apart(environment), left_out),
     )
 
 
-def _names(policy: Actable) -> set[Any]:
+def names_of(policy: Actable) -> set[Any]:
     """What the algorithm of a policy is called: by its class, too, where that is the user's."""
     from trainables.runtime.evaluation.needed_trust import TRAINABLE
 
@@ -207,7 +235,7 @@ def _names(policy: Actable) -> set[Any]:
     return {policy.metadata.get("algorithm"), own, own.partition(":")[2]}
 
 
-def _notes(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> list[str]:
+def notes_of(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> list[str]:
     notes = []
     if ended < asked:
         notes.append(

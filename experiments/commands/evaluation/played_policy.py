@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.evaluation.policy_sources import PolicySource, find_policy
+from experiments.commands.evaluation.policy_sources import PolicySource, find_policy, plays_agents
 from experiments.errors import ExperimentError
 from experiments.spec.paths import shown_path
 
@@ -40,7 +40,7 @@ class PlayedPolicy:
 
 
 def played_policy(
-    folder: Path,
+    folder: Path | PolicySource,
     env: str | None,
     env_config: dict[str, Any] | None,
     trust: Collection[str],
@@ -48,33 +48,42 @@ def played_policy(
     """Return the policy that a folder stands for; see `evaluate_folder`.
 
     Raises:
-        ExperimentError: The folder is missing, or no environment is known.
+        ExperimentError: The folder is missing, no environment is known, or it is of several agents.
         ResultsError: The folder holds no policy.
         ConfigError: The policy is damaged, or names code that is not trusted.
     """
     from trainables.core.trust import refuse
     from trainables.runtime.evaluation.needed_trust import stored_doubts
 
-    source = find_policy(folder)
+    source = folder if isinstance(folder, PolicySource) else find_policy(folder)
+    if plays_agents(source):
+        raise ExperimentError(f"{source.folder} plays with several agents; allowed: one of one")
     if env is None:  # networks and environment in one error
         refuse(stored_doubts(source.folder), trust, str(source.folder))
     policy = source.load(trust)
-    environment, env_config, as_trained = _environment(
-        policy, source.folder, env, env_config, trust
-    )
+    told = environment_of(policy.metadata, source.folder, env, env_config, trust)
+    environment, env_config, as_trained = told
     chosen = f" ({source.chosen})" if source.chosen else ""
     described = f"{shown_path(source.folder)}{chosen}"
     return PlayedPolicy(policy, source, environment, env_config, as_trained, described)
 
 
-def _environment(
-    policy: Actable,
+def environment_of(
+    metadata: dict[str, Any],
     folder: Path,
     env: str | None,
     env_config: dict[str, Any] | None,
     trust: Collection[str],
 ) -> tuple[str, dict[str, Any] | None, dict[str, Any]]:
-    """Return the environment, what it is made with, and what the training's evaluations did."""
+    """Return the environment, what it is made with, and what the training's evaluations did.
+
+    Args:
+        metadata: Of the policy.
+        folder: Its folder, for errors.
+        env: See `evaluate_folder`.
+        env_config: See `evaluate_folder`.
+        trust: See `evaluate_folder`.
+    """
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.trust import refuse
     from trainables.runtime.evaluation.needed_trust import (
@@ -83,7 +92,7 @@ def _environment(
         register_environment,
     )
 
-    as_trained: dict[str, Any] = policy.metadata.get("evaluation") or policy.metadata
+    as_trained: dict[str, Any] = metadata.get("evaluation") or metadata
     known = as_trained.get("env")
     environment = env if env is not None else known
     if not environment:
@@ -96,7 +105,6 @@ def _environment(
         "num_envs_per_env_runner": NUM_ENVS if slots is None else slots,
     }
     told = AlgorithmConfig.check(told)
-    metadata = policy.metadata
     if env is not None:  # who names an environment vouches for it
         metadata = metadata if metadata.get(TRAINABLE) in trust else {}
         trust = [*trust, environment]

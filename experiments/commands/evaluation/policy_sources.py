@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,14 +27,25 @@ class PolicySource:
         folder: What `load_player` takes.
         chosen: How it was chosen, in words; "" where there was no choice.
         is_graph: Whether it is an exported graph.
+        policies: Of several policies, which act for several agents, the folder of each by its id.
     """
 
     folder: Path
     chosen: str = ""
     is_graph: bool = False
+    policies: dict[str, Path] = field(default_factory=dict)
 
     def load(self, trust: Collection[str] = ()) -> Actable:
-        """Return the policy; see `load_player`."""
+        """Return the policy; see `load_player`.
+
+        Raises:
+            ExperimentError: There are several.
+        """
+        if self.policies:
+            raise ExperimentError(
+                f"{self.folder} holds several policies ({', '.join(self.policies)}), which act for "
+                f"several agents; give the folder of one, e.g. {next(iter(self.policies.values()))}"
+            )
         if not self.is_graph:
             from trainables.core.policy.policy import Policy
 
@@ -63,10 +74,13 @@ def find_policy(folder: Path) -> PolicySource:
         return PolicySource(folder)
     if (folder / BEST_FOLDER / "policy.json").is_file():
         return PolicySource(folder / BEST_FOLDER, "the sweep's best policy")
+    for place, chosen in ((folder, ""), (folder / BEST_FOLDER, "the sweep's best policies")):
+        if found := exported_policies(place):
+            return PolicySource(place, chosen, policies=found)
 
     from analysis.ranking.best import best_checkpoint
-    from analysis.results.checkpoints import POLICY, is_of_policy
-    from trainables.core.checkpoint import CHECKPOINT_FILE
+    from analysis.results.checkpoints import is_of_policy
+    from trainables.core.checkpoint import CHECKPOINT_FILE, policy_folders
     from trainables.core.export.exported_policy import is_exported
 
     if is_exported(folder):
@@ -80,8 +94,8 @@ def find_policy(folder: Path) -> PolicySource:
         inner = sorted(path.parent for path in folder.glob("artifacts/*/policy.json"))
         if len(inner) == 1:
             return PolicySource(inner[0], "the policy in the MLflow model")
-    if (folder / POLICY / "policy.json").is_file():
-        return PolicySource(folder / POLICY, _of_seeds(folder))
+    if policy_folders(folder):
+        return in_checkpoint(folder, _of_seeds(folder))
     if (folder / CHECKPOINT_FILE).is_file():
         return PolicySource(folder)  # a damaged one, which loading names
     if any((folder / name).is_file() for name in ("result.json", "params.json")):
@@ -96,7 +110,50 @@ def find_policy(folder: Path) -> PolicySource:
         f"the best checkpoint of the sweep's best trial {best.trial.trial_id}: "
         f"{metric} {best.value:.4g}"
     )
-    return PolicySource(best.path / POLICY, chosen + _and(_of_seeds(best.path)))
+    return in_checkpoint(best.path, chosen + _and(_of_seeds(best.path)))
+
+
+def in_checkpoint(checkpoint: Path, chosen: str = "") -> PolicySource:
+    """Return the policy, or the policies, of a checkpoint.
+
+    Args:
+        checkpoint: Its folder.
+        chosen: How it was chosen, in words.
+    """
+    from analysis.results.checkpoints import POLICY
+    from trainables.core.checkpoint import policy_folders
+
+    found = policy_folders(checkpoint)
+    if {*found} <= {POLICY.name}:
+        return PolicySource(checkpoint / POLICY, chosen)
+    return PolicySource(checkpoint, chosen, policies=found)
+
+
+def exported_policies(folder: Path) -> dict[str, Path]:
+    """Return the folders of several policies that were exported together, by policy id."""
+    from analysis.results.rows import read_json
+
+    said = read_json(folder / "export.json")
+    ids = said.get("policies") if isinstance(said, dict) else None
+    if not isinstance(ids, list):
+        return {}
+    found = {str(policy_id): folder / str(policy_id) for policy_id in ids}
+    return {m: path for m, path in found.items() if (path / "policy.json").is_file()}
+
+
+def plays_agents(source: PolicySource) -> bool:
+    """Tell whether it acts for several agents: several policies do, and so may one."""
+    if source.policies or source.is_graph:
+        return bool(source.policies)
+    from trainables.core.checkpoint import load_part
+    from trainables.core.errors import ConfigError
+    from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
+
+    try:
+        (metadata,) = load_part(source.folder, "policy", ["metadata"])
+    except ConfigError:  # loading says what is wrong
+        return False
+    return isinstance(metadata, dict) and SEVERAL_AGENTS in metadata
 
 
 def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
@@ -113,7 +170,7 @@ def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
 def _of_trial(folder: Path) -> PolicySource:
     """The best checkpoint of a trial by what it reported, or the latest where it says nothing."""
     from analysis.ranking.best import best_checkpoint
-    from analysis.results.checkpoints import POLICY, is_of_policy
+    from analysis.results.checkpoints import is_of_policy
     from analysis.results.load import load_sweep
     from analysis.results.records import ResultsError
 
@@ -138,7 +195,7 @@ def _of_trial(folder: Path) -> PolicySource:
         chosen = f"the trial's best checkpoint {latest.name}: {metric} {best.value:.4g}"
     if not is_of_policy(latest):
         raise _no_policy(folder, latest)
-    return PolicySource(latest / POLICY, chosen + _and(_of_seeds(latest)))
+    return in_checkpoint(latest, chosen + _and(_of_seeds(latest)))
 
 
 def objective_of(sweep: Path) -> tuple[str, str]:

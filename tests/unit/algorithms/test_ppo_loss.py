@@ -133,7 +133,7 @@ def test_each_module_has_a_kl_coefficient_of_its_own() -> None:
         results = {"default_policy": {"kl_after_update": 0.03}, "other": {"kl_after_update": 0.0}}
         used = {module_id: algo.coefficients(module_id) for module_id in results}
         for _ in range(2):  # reporting changes nothing
-            metrics = algo.learner_metrics(results, 1e-3, used)
+            metrics = algo.learner_metrics(results, dict.fromkeys(results, 1e-3), used)
         assert metrics["learner/default_policy/curr_kl_coeff"] == 0.2
         assert metrics["learner/other/curr_kl_coeff"] == 0.4
         algo.adapt_kl(results)

@@ -12,6 +12,7 @@ from trainables.core.config.input_shares import SAMPLER
 from trainables.core.config.module_overrides import merge_overrides
 from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
 from trainables.core.config.reference.who_has import algorithms_where
+from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 
@@ -148,7 +149,7 @@ def _spaces_by_policy(
     mapping = PolicyMapping(config.policy_mapping_fn, policies)
     found: dict[str, tuple[str, Spaces]] = {}
     for agent, spaces in by_agent.items():
-        policy_id = mapping(agent)
+        policy_id = mapping(agent, AgentsEpisode(0, 0))  # as if it began
         first, known = found.setdefault(policy_id, (agent, spaces))
         if known != spaces:
             raise ConfigError(
@@ -195,6 +196,7 @@ def check_multi_agent(config: AlgorithmConfig) -> None:
         _refuse_unknown(config.policy_mapping_fn.values(), policies, "policy_mapping_fn")
     _refuse_unknown(config.algorithm_config_overrides_per_module, policies, _OVERRIDES)
     _check_fixed(config, policies)
+    _check_policy_map(config, len(policies))
     if config.is_multi_agent():
         refuse_for_several_agents(config)
     for policy_id in policies:
@@ -228,6 +230,23 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
             shown = " or ".join(map(repr, allowed))
             raise ConfigError(
                 f"{name} = {config[name]!r} is not supported with several agents; allowed: {shown}"
+            )
+
+
+def _check_policy_map(config: AlgorithmConfig, num_policies: int) -> None:
+    """Refuse what would need policies to be written to disk: all are in memory so far."""
+    capacity = config.policy_map_capacity
+    if capacity is not None and num_policies > capacity:
+        raise ConfigError(
+            f"policy_map_capacity = {capacity} is less than the {num_policies} policies: keeping "
+            "the others on disk is planned and not there yet; allowed: None (all are in memory), "
+            "or at least as many as there are"
+        )
+    for name, allowed in {"policy_map_cache": None, "policy_states_are_swappable": False}.items():
+        if config[name] != allowed:
+            raise ConfigError(
+                f"{name} = {config[name]!r} is planned and not there yet: all policies are in "
+                f"memory; allowed: {allowed}"
             )
 
 

@@ -83,11 +83,12 @@ class TrainingSettings(SamplingSettings):
         risk=CODE,
     )
 
-    load_state_path: str | None = setting(
+    load_state_path: str | dict[str, Any] | None = setting(
         None,
         "rl_module",
         "folder of a policy, or of a checkpoint, whose weights training starts from; spaces and "
-        "networks must be the same. A checkpoint that is restored counts instead",
+        "networks must be the same. Of several policies each takes the one of its id there; a dict "
+        "gives folders by policy id. A checkpoint that is restored counts instead",
         fixed="it only counts at the start of a run",
         harmless=True,
     )

@@ -20,14 +20,16 @@ from trainables.core.suggestions import suggestion
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
+    from trainables.core.data.agents_episode import AgentsEpisode
     from trainables.core.data.batch import Rollout
     from trainables.core.networks.modules import PolicyModule
     from trainables.core.policy.policy import Policy
     from trainables.runtime.callbacks.custom_metrics import MetricsLogger
     from trainables.runtime.callbacks.episode import Episode
     from trainables.runtime.evaluation.runner import EvaluationRunner
-    from trainables.runtime.sampling.env_runner import EnvRunner
+    from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
     from trainables.runtime.sampling.group import EnvRunnerGroup
+    from trainables.runtime.sampling.sampling_worker import SamplingWorker
 
 # Older names of hooks and of their arguments.
 _OLDER_HOOKS = {"on_workers_recreated": "on_env_runners_recreated"}
@@ -133,12 +135,12 @@ class Callbacks:
     def on_episode_created(
         self,
         *,
-        episode: Episode,
-        env_runner: EnvRunner | EvaluationRunner | None,
+        episode: Episode | AgentsEpisode,
+        env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv,
+        env: VectorEnv | AgentsVectorEnv,
         env_index: int,
-        rl_module: PolicyModule,
+        rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],
         is_evaluation: bool,
         **kwargs: Any,
@@ -146,14 +148,16 @@ class Callbacks:
         """An episode is there, before its start; its environment has been reset.
 
         Args:
-            episode: The episode, as it now is.
+            episode: The episode, as it now is. With several agents it has none yet: which policies
+                act for its first ones is asked after this.
             env_runner: What samples it, in an evaluation what plays it; None where a policy is
                 evaluated without an algorithm.
             metrics_logger: The logger of custom metrics.
             env: All slots.
             env_index: The episode's slot.
-            rl_module: The networks that act in the episode.
-            policies: The policies that act in the slots, by module id; see `episode.module_id`.
+            rl_module: The networks that act in the episode; with several agents, all by module id.
+            policies: The policies that act in the slots, by module id; see `episode.module_id`, or
+                with several agents `episode.policy_for`.
             is_evaluation: Whether this is an evaluation.
             kwargs: What a later version may add.
         """
@@ -161,12 +165,12 @@ class Callbacks:
     def on_episode_start(
         self,
         *,
-        episode: Episode,
-        env_runner: EnvRunner | EvaluationRunner | None,
+        episode: Episode | AgentsEpisode,
+        env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv,
+        env: VectorEnv | AgentsVectorEnv,
         env_index: int,
-        rl_module: PolicyModule,
+        rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],
         is_evaluation: bool,
         **kwargs: Any,
@@ -176,12 +180,12 @@ class Callbacks:
     def on_episode_step(
         self,
         *,
-        episode: Episode,
-        env_runner: EnvRunner | EvaluationRunner | None,
+        episode: Episode | AgentsEpisode,
+        env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv,
+        env: VectorEnv | AgentsVectorEnv,
         env_index: int,
-        rl_module: PolicyModule,
+        rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],
         is_evaluation: bool,
         **kwargs: Any,
@@ -191,12 +195,12 @@ class Callbacks:
     def on_episode_end(
         self,
         *,
-        episode: Episode,
-        env_runner: EnvRunner | EvaluationRunner | None,
+        episode: Episode | AgentsEpisode,
+        env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv,
+        env: VectorEnv | AgentsVectorEnv,
         env_index: int,
-        rl_module: PolicyModule,
+        rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],
         is_evaluation: bool,
         **kwargs: Any,
@@ -210,12 +214,15 @@ class Callbacks:
     def on_sample_end(
         self,
         *,
-        env_runner: EnvRunner,
+        env_runner: SamplingWorker,
         samples: dict[str, Rollout],
         metrics_logger: MetricsLogger,
         **kwargs: Any,
     ) -> None:
-        """A fragment was sampled for training: rollouts `[T, N]` by module id."""
+        """A fragment was sampled for training: rollouts `[T, N]` by module id.
+
+        With several agents N is the number of a module's lanes.
+        """
 
 
 DefaultCallbacks = Callbacks

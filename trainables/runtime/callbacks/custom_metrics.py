@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections import UserDict, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from numbers import Real
 from statistics import fmean
 from typing import Any
 
+from trainables.core.data.episode_metrics import EpisodeMetrics, checked_number
 from trainables.core.errors import ConfigError
 
 PREFIX = "custom_metrics/"
@@ -27,27 +26,6 @@ _REDUCTIONS: dict[str, Callable[[Collection[float]], float]] = {
 }
 # What results say of the values that episodes have.
 _OF_EPISODES = ("mean", "min", "max")
-
-
-def checked_number(name: Any, value: Any) -> float:
-    """Return the value of a metric.
-
-    Raises:
-        ConfigError: naming the metric, if that is no finite number.
-    """
-    if not isinstance(name, str) or not name:
-        raise ConfigError(f"custom metric {name!r}: a metric's name is a text")
-    # A size-1 array or tensor is no Real, and what it means is for the user to say.
-    if not isinstance(value, Real) or not math.isfinite(value):
-        raise ConfigError(f"custom metric {name!r} = {value!r} is no finite number")
-    return float(value)
-
-
-class EpisodeMetrics(UserDict[str, float]):
-    """`Episode.custom_metrics`: takes finite numbers only."""
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.data[name] = checked_number(name, value)
 
 
 class MetricsLogger:

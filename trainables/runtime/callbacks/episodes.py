@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from trainables.core.data.episode_base import EpisodeBase
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
@@ -16,7 +17,54 @@ from trainables.runtime.callbacks.episode import Episode, SlotRows
 EPISODE_HOOKS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
 
 
-class EpisodeHooks:
+class HookCalls:
+    """Calls the hooks of episodes, whatever is in their slots.
+
+    Args:
+        callbacks: What is called.
+        logger: The logger of what callbacks log, and of the custom metrics of episodes.
+        policies: The policies that act, by module id.
+        env: The slots.
+        env_runner: What samples or evaluates; None where a policy is evaluated by itself.
+        is_evaluation: Whether the episodes are those of an evaluation.
+    """
+
+    def __init__(
+        self,
+        callbacks: CallbackSet,
+        logger: MetricsLogger,
+        policies: Mapping[str, Any],
+        env: Any,
+        env_runner: Any,
+        is_evaluation: bool,
+    ):
+        self._callbacks, self._logger = callbacks, logger
+        self._calls_steps = callbacks.has("on_episode_step")
+        self._arguments = {
+            "env_runner": env_runner,
+            "metrics_logger": logger,
+            "env": env,
+            "policies": policies,
+            "is_evaluation": is_evaluation,
+        }
+
+    def _call(self, hook: str, episode: EpisodeBase, rl_module: Any) -> None:
+        if self._callbacks.has(hook):
+            self._callbacks(
+                hook,
+                episode=episode,
+                env_index=episode.env_index,
+                rl_module=rl_module,
+                **self._arguments,
+            )
+
+    def _log(self, episode: EpisodeBase) -> None:
+        """Log what an episode that ended has gathered."""
+        self._logger.log_episode(episode.custom_metrics)
+        self._logger.log_histograms(episode.hist_data)
+
+
+class EpisodeHooks(HookCalls):
     """Calls the hooks of the episodes in all slots.
 
     With gymnasium's next-step autoreset the row after an episode's last one only resets: it has no
@@ -43,20 +91,12 @@ class EpisodeHooks:
         env_runner: Any,
         is_evaluation: bool,
     ):
-        self._callbacks, self._logger = callbacks, logger
-        self._is_evaluation = is_evaluation
-        self._arguments = {
-            "env_runner": env_runner,
-            "metrics_logger": logger,
-            "env": env,
-            "policies": policies,
-            "is_evaluation": self._is_evaluation,
-        }
+        super().__init__(callbacks, logger, policies, env, env_runner, is_evaluation)
+        self._env_runner, self._is_evaluation = env_runner, is_evaluation
         self._policies = policies
         self._module_of = {
             int(slot): module_id for module_id, slots in slots_of.items() for slot in slots
         }
-        self._calls_steps = callbacks.has("on_episode_step")
         self._num_slots, self._num_created = env.num_envs, 0
         self.forget()
 
@@ -133,16 +173,16 @@ class EpisodeHooks:
             episode = Episode(
                 self._num_created,
                 slot,
-                self._is_evaluation,
-                now,
-                self._policies,
-                self._module_of[slot],
-                self._arguments["env_runner"],
+                self._env_runner,
+                is_evaluation=self._is_evaluation,
+                _now=now,
+                policy_map=self._policies,
+                module_id=self._module_of[slot],
             )
             self._num_created += 1
             self._episodes[slot] = episode
-            self._call("on_episode_created", episode)
-            self._call("on_episode_start", episode)
+            self._of(episode, "on_episode_created")
+            self._of(episode, "on_episode_start")
         for slot in np.flatnonzero(valid if self._calls_steps else done).tolist():
             running = self._episodes[slot]
             if running is not None:
@@ -150,22 +190,14 @@ class EpisodeHooks:
                 self._step(running, ends=bool(done[slot]))
 
     def _step(self, episode: Episode, ends: bool) -> None:
-        self._call("on_episode_step", episode)
+        self._of(episode, "on_episode_step")
         if ends:
-            self._call("on_episode_end", episode)
-            self._logger.log_episode(episode.custom_metrics)
-            self._logger.log_histograms(episode.hist_data)
+            self._of(episode, "on_episode_end")
+            self._log(episode)
             self._episodes[episode.env_index] = None
 
-    def _call(self, hook: str, episode: Episode) -> None:
-        if self._callbacks.has(hook):
-            self._callbacks(
-                hook,
-                episode=episode,
-                env_index=episode.env_index,
-                rl_module=self._policies[episode.module_id].module,
-                **self._arguments,
-            )
+    def _of(self, episode: Episode, hook: str) -> None:
+        self._call(hook, episode, self._policies[episode.module_id].module)
 
 
 def episode_hooks(

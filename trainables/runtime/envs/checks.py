@@ -30,7 +30,7 @@ def check_vector_env(env: VectorEnv, name: str, mask_key: str = "action_mask") -
     Raises:
         ConfigError: naming the environment and the first thing that is wrong.
     """
-    with _named(name), _global_randomness_kept():
+    with _named(name), global_randomness_kept():
         _check_vector(env, mask_key)
 
 
@@ -50,7 +50,7 @@ def check_env(env: gym.Env, name: str, mask_key: str = "action_mask") -> None:
     Raises:
         ConfigError: naming the environment and the first thing that is wrong.
     """
-    with _named(name), _global_randomness_kept():
+    with _named(name), global_randomness_kept():
         _check(env, mask_key)
 
 
@@ -118,7 +118,7 @@ def _check(env: gym.Env, mask_key: str) -> None:
     actions = copy.deepcopy(env.action_space)
     actions.seed(0)
     for _ in range(_STEPS):
-        action = _allowed_action(actions, obs, mask_key)
+        action = allowed_action(actions, obs, mask_key)
         if action is None:
             return
         result = env.step(action)
@@ -128,7 +128,7 @@ def _check(env: gym.Env, mask_key: str) -> None:
         obs = result[0]
 
 
-def _allowed_action(actions: spaces.Space, obs: Any, mask_key: str) -> Any:
+def allowed_action(actions: spaces.Space, obs: Any, mask_key: str) -> Any:
     """Draw an action that the observation's mask allows; None if there is none to be drawn."""
     mask = obs.get(mask_key) if isinstance(obs, dict) else None
     if mask is None:
@@ -178,24 +178,24 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _check_observation(env: gym.Env | VectorEnv, obs: Any, method: str) -> None:
-    wrong = _why_outside(env.observation_space, obs, "")
+    wrong = why_outside(env.observation_space, obs, "")
     if wrong is not None:
         raise _WrongError(f"{method}'s observation{wrong}")
 
 
-def _why_outside(space: spaces.Space, value: Any, path: str) -> str | None:
+def why_outside(space: spaces.Space, value: Any, path: str) -> str | None:
     """Return what is wrong with a value of a space, and where in it; None if it is inside."""
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict) or set(value) != set(space.keys()):
             keys = sorted(value) if isinstance(value, dict) else _shown(value)
             return f"{path} has the keys {keys}, the space has {sorted(space.keys())}"
         inner = [(space[key], value[key], f"{path}[{key!r}]") for key in space]
-        return next(filter(None, (_why_outside(*part) for part in inner)), None)
+        return next(filter(None, (why_outside(*part) for part in inner)), None)
     if isinstance(space, spaces.Tuple):
         if not isinstance(value, (tuple, list)) or len(value) != len(space.spaces):
             return f"{path} is {_shown(value)}, not a tuple of {len(space.spaces)}"
         pairs = enumerate(zip(space.spaces, value, strict=True))
-        parts = (_why_outside(inside, item, f"{path}[{i}]") for i, (inside, item) in pairs)
+        parts = (why_outside(inside, item, f"{path}[{i}]") for i, (inside, item) in pairs)
         return next(filter(None, parts), None)
     if isinstance(space, spaces.Box):
         return _why_outside_box(space, value, path)
@@ -232,7 +232,7 @@ def _shown(value: Any) -> str:
 
 
 @contextmanager
-def _global_randomness_kept() -> Iterator[None]:
+def global_randomness_kept() -> Iterator[None]:
     numpy_state, python_state = np.random.get_state(), random.getstate()
     try:
         yield

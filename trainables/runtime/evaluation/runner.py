@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -168,8 +168,15 @@ class EvaluationRunner(Worker):
         }
         env, seed = self.env, part_seed(task.seed, part.number)
         if isinstance(env, AgentsVectorEnv):
-            first = part.first_episode
-            return play_agents(self.config, self.policies, env, seed, first_episode=first, **how)
+            return play_agents(
+                self.config,
+                self.policies,
+                env,
+                seed,
+                first_episode=part.first_episode,
+                callbacks=self._callbacks,
+                **how,
+            )
         assert env is not None
         return play_episodes(
             self.policies,
@@ -181,6 +188,9 @@ class EvaluationRunner(Worker):
             callbacks=self._callbacks,
             **how,
         )
+
+    def change_policies(self, config: AlgorithmConfig, policies: Mapping[str, Policy]) -> None:
+        super().change_policies(config.get_evaluation_config_object(), policies)
 
     def stop(self) -> None:
         """Close the environments."""

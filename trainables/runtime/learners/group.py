@@ -146,6 +146,31 @@ class LearnerWorker:
             for metric, value in part.metrics.items()
         }
 
+    def change(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        added: LearnerWorker,
+        learner_connectors: dict[str, LearnerConnectors],
+    ) -> None:
+        """Go on with other modules.
+
+        Args:
+            config: The algorithm's config.
+            policies: The policies that learn from here on, by module id.
+            added: Has learners and parts of those that are new.
+            learner_connectors: Of all that learn.
+        """
+        self.config, self.resolved = config, config.resolve()
+        self.policies, self.learner_connectors = policies, learner_connectors
+        learners, parts = self.learners | added.learners, self.parts | added.parts
+        self.learners = {m: learners[m] for m in policies}
+        self.parts = {m: parts[m] for m in policies if m in parts}
+        self.losses = {m: loss for m, loss in self.losses.items() if m in policies}
+        for of_module in added.parts.values():
+            for part in of_module.values():
+                part.generator = self.generator
+
     def reseed(self, seed: int) -> None:
         """Begin a new random stream."""
         self.generator.manual_seed(seed)
@@ -307,6 +332,26 @@ class LearnerGroup(Protocol):
     def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
         """Take over `get_state`'s, the random streams only if asked."""
 
+    def change_modules(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        make_learner: Callable[[Any, Any], Learner],
+        make_parts: Callable[[Any, Policy], Parts],
+        learner_connectors: dict[str, LearnerConnectors],
+        seed: int,
+    ) -> None:
+        """Go on with other modules: those that are new begin to learn, those that are gone end.
+
+        Args:
+            config: The algorithm's config.
+            policies: The policies that learn from here on, by module id.
+            make_learner: See `make_worker`, as the others.
+            make_parts: See `make_worker`.
+            learner_connectors: See `make_worker`.
+            seed: The seed of networks that are made now.
+        """
+
     def stop(self) -> None:
         """End all processes."""
 
@@ -356,6 +401,19 @@ class LocalLearnerGroup:
 
     def remember(self) -> None:
         """Do nothing: a learner of this process is never made again."""
+
+    def change_modules(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        make_learner: Callable[[Any, Any], Learner],
+        make_parts: Callable[[Any, Policy], Parts],
+        learner_connectors: dict[str, LearnerConnectors],
+        seed: int,
+    ) -> None:
+        new = {m: policy for m, policy in policies.items() if m not in self.worker.learners}
+        made = make_worker(config, new, make_learner, make_parts, {}, seed, self.worker.ranks)
+        self.worker.change(config, policies, made, learner_connectors)
 
     def stop(self) -> None:
         """Do nothing: there is no other process."""

@@ -257,6 +257,29 @@ class RemoteLearnerGroup:
     def stop(self) -> None:
         self._actors.stop()
 
+    def change_modules(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        make_learner: Callable[[AlgorithmConfig, Any], Any],
+        make_parts: Callable[[AlgorithmConfig, Policy], Parts],
+        learner_connectors: dict[str, LearnerConnectors],
+        seed: int,
+    ) -> None:
+        before = self.get_state()
+        recipes = {m: policy.recipe for m, policy in policies.items()}
+        self._policies = policies
+        self._recipe = WorkerRecipe(config, recipes, make_learner, make_parts, seed)
+        self._forget_requests()
+        self._actors.rebuild(lambda index, restarts: (self._recipe,))
+        self._begin()
+        state = {**self._state["learner"], "driver_generator": before["driver_generator"]}
+        state["generator"] = before["generator"]
+        for name in ("learners", "parts"):  # what goes on
+            own = state.get(name, {})
+            own |= {m: part for m, part in before.get(name, {}).items() if m in own}
+        self.set_state(state)
+
     # ------------------------------------------------------------------ requests
 
     def _sure(self, method: str, args: tuple[Any, ...], indices: list[int] | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,7 +66,7 @@ class AgentLanes:
                 self.fixed[module_id] = self._fixed_lanes(module_id)
             else:
                 self.recorded[module_id] = self._lanes_of(module_id, policies[module_id])
-        self._all: dict[str, Lanes | FixedLanes] = {**self.recorded, **self.fixed}
+        self._retired: set[str] = set()  # policies that are no more, and act until episodes end
         sizes = [env.num_envs * len(group.agents) for group in env.groups]
         # The place of each agent's policy among all, by group, `[R]`.
         self._owners = [np.full(size, _NOBODY) for size in sizes]
@@ -73,6 +74,43 @@ class AgentLanes:
             create_empty_array(group.action_space, size, np.zeros)
             for group, size in zip(env.groups, sizes, strict=True)
         ]
+
+    @property
+    def _all(self) -> dict[str, Lanes | FixedLanes]:
+        return {**self.recorded, **self.fixed}
+
+    def change(self, config: AlgorithmConfig, policies: Mapping[str, Policy]) -> None:
+        """Map agents that begin an episode from here on to other policies.
+
+        Args:
+            config: The algorithm's config, which names them.
+            policies: Those of them that have networks, by module id.
+        """
+        self._config = config
+        specs = all_policies(config)
+        self._mapping = PolicyMapping(config.policy_mapping_fn, list(specs))
+        for module_id, spec in specs.items():
+            if module_id in self._all:
+                continue
+            self._policy_ids.append(module_id)
+            lanes: Lanes | FixedLanes
+            if spec.is_fixed:
+                lanes = self.fixed[module_id] = self._fixed_lanes(module_id)
+            else:
+                lanes = self.recorded[module_id] = self._lanes_of(module_id, policies[module_id])
+            key = (*self._seed.spawn_key, zlib.crc32(module_id.encode()))
+            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
+            lanes.reset(np.empty(0, np.int64), seed)
+            lanes.show(self._shown.groups[lanes.group])
+        self._retired = {module_id for module_id in self._all if module_id not in specs}
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        """Forget policies that are no more, once no agent is left to them."""
+        for module_id in [m for m in self._retired if self._all[m].is_idle]:
+            self._retired.discard(module_id)
+            self.recorded.pop(module_id, None)
+            self.fixed.pop(module_id, None)
 
     def _lanes_of(self, module_id: str, policy: Policy) -> Lanes:
         config, env = self._config, self._env
@@ -104,8 +142,15 @@ class AgentLanes:
         for owners in self._owners:
             owners[:] = _NOBODY
         self._map(first, book)
+        self._seed = seed
+        for module_id in [*self._retired]:  # nobody acts for long
+            self._retired.discard(module_id)
+            self.recorded.pop(module_id, None)
+            self.fixed.pop(module_id, None)
         seeds = module_seeds(self._policy_ids, seed)
         for index, module_id in enumerate(self._policy_ids):
+            if module_id not in self._all:
+                continue
             lanes = self._all[module_id]
             rows = np.flatnonzero(self._owners[lanes.group] == index)
             lanes.reset(rows, seeds[module_id])
@@ -121,7 +166,7 @@ class AgentLanes:
     def act(self) -> list[Any]:
         """Return actions for the environment, a batch `[R, …]` for each group."""
         actions = list(self._actions)
-        for lanes in self._all.values():
+        for lanes in (*self.recorded.values(), *self.fixed.values()):
             actions[lanes.group] = lanes.act(actions[lanes.group])
         self.num_agent_steps += sum(int(np.count_nonzero(g.acts)) for g in self._shown.groups)
         return actions
@@ -189,6 +234,7 @@ class AgentLanes:
     def end(self, weights_version: int, follows: bool) -> dict[str, Rollout]:
         """Return what was sampled, by id of the modules that have a row."""
         rollouts = {m: lanes.end(weights_version, follows) for m, lanes in self.recorded.items()}
+        self._drop_idle()
         return {m: rollout for m, rollout in rollouts.items() if rollout is not None}
 
     def get_state(self) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from gymnasium.vector.utils import create_empty_array
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.checks import (
-    _allowed_action as allowed_action,
+    allowed_action as allowed_action,
 )
 from trainables.runtime.envs.checks import (
-    _global_randomness_kept as global_randomness_kept,
+    global_randomness_kept as global_randomness_kept,
 )
 from trainables.runtime.envs.checks import (
-    _why_outside as why_outside,
+    why_outside as why_outside,
 )
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 from trainables.runtime.multi_agent.agent_groups import possible_agents

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.data.state_shapes import like
 from trainables.runtime.callbacks.custom_metrics import OWN, MetricsLogger
-from trainables.runtime.multi_agent.episode import AgentsEpisode
+from trainables.runtime.multi_agent.agents_now import AgentsNow
 from trainables.runtime.multi_agent.vector_env import AgentGroup, AgentsStep
 
 
@@ -21,28 +22,50 @@ class EpisodeBook:
         num_slots: Slots of the environment, N.
         worker: What samples or evaluates the episodes.
         first_episode: The id of the first episode.
+        policy_map: The policies that act, by id.
+        is_evaluation: Whether this is an evaluation.
 
     Attributes:
-        lengths: Environment steps of the episodes, `[N]`.
+        now: What is known of the episodes that run.
         episodes: The episode that runs in each slot, `[N]`; one that is over until the slot resets.
     """
 
     def __init__(
-        self, groups: Sequence[AgentGroup], num_slots: int, worker: Any, first_episode: int = 0
+        self,
+        groups: Sequence[AgentGroup],
+        num_slots: int,
+        worker: Any,
+        first_episode: int = 0,
+        *,
+        policy_map: Mapping[str, Any],
+        is_evaluation: bool = False,
     ):
         self._groups, self._num_slots, self._worker = groups, num_slots, worker
         self._num_begun = first_episode
-        self.clear()
+        self.now = AgentsNow(groups, num_slots, policy_map, is_evaluation)
+        self.episodes: list[AgentsEpisode] = []
 
-    def clear(self) -> None:
-        """Begin a new episode in every slot."""
-        self._returns = [np.zeros(self._num_slots * len(group.agents)) for group in self._groups]
-        self.lengths = np.zeros(self._num_slots, np.int64)
+    def begin(self, first: AgentsStep) -> None:
+        """Begin a new episode in every slot.
+
+        Args:
+            first: What the reset of all slots gave.
+        """
+        self._begin_all()
+        self.now.show(first)
+
+    def _begin_all(self) -> None:
+        self.now.clear()
         self.episodes = [self._begun(slot) for slot in range(self._num_slots)]
 
     def _begun(self, slot: int) -> AgentsEpisode:
         self._num_begun += 1
-        return AgentsEpisode(self._num_begun - 1, slot, self._worker)
+        return AgentsEpisode(self._num_begun - 1, slot, self._worker, _now=self.now)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Environment steps of the episodes, `[N]`."""
+        return self.now.lengths
 
     def count(self, step: AgentsStep) -> list[AgentsEpisode]:
         """Count a step of all slots; return the episodes that it ends.
@@ -51,33 +74,16 @@ class EpisodeBook:
         """
         if step.resets.any():
             for slot in np.flatnonzero(step.resets).tolist():
-                self._forget(slot)
+                self.now.forget(slot)
                 self.episodes[slot] = self._begun(slot)
-        self.lengths += ~step.resets
-        for returns, rows in zip(self._returns, step.groups, strict=True):
+        now = self.now
+        now.show(step)
+        now.lengths += ~step.resets
+        for returns, rows in zip(now.returns, step.groups, strict=True):
             returns += rows.rewards
         if not step.is_over.any():
             return []
-        return [self.now(slot) for slot in np.flatnonzero(step.is_over).tolist()]
-
-    def _forget(self, slot: int) -> None:
-        self.lengths[slot] = 0
-        for returns in self._returns:
-            returns.reshape(self._num_slots, -1)[slot] = 0
-
-    def now(self, slot: int) -> AgentsEpisode:
-        """Return the episode of a slot, with its returns and length as they are now."""
-        episode = self.episodes[slot]
-        totals = {
-            agent: float(total)
-            for group, returns in zip(self._groups, self._returns, strict=True)
-            for agent, total in zip(
-                group.agents, returns.reshape(self._num_slots, -1)[slot], strict=True
-            )
-        }
-        episode.returns = {agent: totals[agent] for agent in episode.policy_of}
-        episode.length = int(self.lengths[slot])
-        return episode
+        return [self.episodes[slot] for slot in np.flatnonzero(step.is_over).tolist()]
 
     # ------------------------------------------------------------------ state
 
@@ -85,7 +91,7 @@ class EpisodeBook:
         """Return a copy of what runs."""
         return {
             "num_begun": self._num_begun,
-            "returns": [returns.copy() for returns in self._returns],
+            "returns": [returns.copy() for returns in self.now.returns],
             "lengths": self.lengths.copy(),
             "ids": [episode.episode_id for episode in self.episodes],
             "policies": [self._policies_in(episode) for episode in self.episodes],
@@ -98,13 +104,13 @@ class EpisodeBook:
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s; what callbacks noted in the episodes is lost."""
-        self.clear()
+        self._begin_all()
         self._num_begun = int(state["num_begun"])
-        self._returns = [
+        self.now.returns = [
             like(own, given, "returns")
-            for own, given in zip(self._returns, state["returns"], strict=True)
+            for own, given in zip(self.now.returns, state["returns"], strict=True)
         ]
-        self.lengths = like(self.lengths, state["lengths"], "lengths")
+        self.now.lengths = like(self.lengths, state["lengths"], "lengths")
         agents = [agent for group in self._groups for agent in group.agents]
         for slot, episode in enumerate(self.episodes):
             episode.episode_id = int(state["ids"][slot])

@@ -30,6 +30,11 @@ class FixedLanes:
         self._is_mine = np.zeros(num_rows, bool)
         self._shown: GroupRows | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nobody to act for."""
+        return not self._is_mine.any()
+
     def reset(self, rows: np.ndarray, seed: np.random.SeedSequence) -> None:
         """Begin anew with the agents of the given rows of the group, on a random stream."""
         self._is_mine[:] = False

@@ -26,6 +26,7 @@ from trainables.runtime.multi_agent.checks import check_multi_agent_env
 from trainables.runtime.multi_agent.dict_slots import DictSlots
 from trainables.runtime.multi_agent.multi_agent_env import MultiAgentEnv
 from trainables.runtime.multi_agent.native import NATIVE
+from trainables.runtime.multi_agent.observation_fn import observation_wrapper
 from trainables.runtime.multi_agent.pettingzoo import make_pettingzoo, wrap_pettingzoo
 from trainables.runtime.multi_agent.single_agent import SingleAgent
 from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
@@ -63,7 +64,10 @@ def make_slots(
     """
     given = dict(env_config or {})
     options = options or EnvOptions()
+    observed = observation_wrapper(config)
     if isinstance(env, str) and env in NATIVE:
+        if observed is not None:
+            raise _no_dicts(env, "steps the agents of all slots at once, without dicts by agent")
         _refuse_options(env, options, is_native=True)
         return NATIVE[env](given, num_envs)
     make: Callable[[SlotMaker], Any] | None = None
@@ -73,7 +77,7 @@ def make_slots(
         make = _agents_of_slot
     if make is None:
         try:
-            return make_vector_env(
+            made = make_vector_env(
                 env,
                 given,
                 num_envs,
@@ -83,26 +87,76 @@ def make_slots(
             )
         except SeveralAgents:
             make = _agents_of_slot
-    _refuse_options(env, options)
-    plain = replace(options, check=False, restart=False)
+        else:
+            if observed is not None:
+                made.close()
+                raise _no_dicts(
+                    env, "has one agent, whose observations an env_to_module_connector changes"
+                )
+            return made
     is_game = make is not _agents_of_slot
     creator = _no_creator if is_game else resolve_env(env)
-    given_to = (env_name(env), creator, given, worker_index)
-    makers = [SlotMaker(*given_to, index, num_workers, plain) for index in range(num_envs)]
-    names = [str(maker) for maker in makers]
-    with making(env, given, plain):
+    if observed is not None:
+        make = _observed(make, observed)
+    plain = replace(options, check=False, restart=False)
+    name = env_name(env)
+    makers = [
+        SlotMaker(name, creator, given, worker_index, index, num_workers, plain)
+        for index in range(num_envs)
+    ]
+    return _dict_slots(make, makers, env, given, options)
+
+
+def _dict_slots(
+    make: Callable[[SlotMaker], Any],
+    makers: list[SlotMaker],
+    env: EnvName,
+    env_config: dict[str, Any],
+    options: EnvOptions,
+) -> DictSlots:
+    """Make slots of environments apart, and check the first one.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    _refuse_options(env, options)
+    with making(env, env_config, makers[0].options):
         if options.check:
             checked = make(makers[0])
             try:
-                check_multi_agent_env(checked, env_name(env))
+                check_multi_agent_env(checked, env_name(env), options.mask_key)
             finally:
                 checked.close()
         return DictSlots(
             [partial(make, maker) for maker in makers],
             restart=options.restart,
             finite=options.finite,
-            names=names,
+            names=[str(maker) for maker in makers],
         )
+
+
+def _observed(
+    make: Callable[[SlotMaker], Any], wrap: Callable[[MultiAgentEnv], MultiAgentEnv]
+) -> Callable[[SlotMaker], Any]:
+    """Return what makes an environment with `observation_fn` around it."""
+
+    def make_observed(maker: SlotMaker) -> Any:
+        made = make(maker)
+        try:
+            return wrap(made)
+        except BaseException:
+            made.close()
+            raise
+
+    return make_observed
+
+
+def _no_dicts(env: EnvName, why: str) -> ConfigError:
+    """Return the error for an environment that `observation_fn` cannot be applied to."""
+    return ConfigError(
+        f"observation_fn is not supported with env {env_name(env)!r}: it {why}; allowed: a "
+        "MultiAgentEnv or an environment of PettingZoo"
+    )
 
 
 def _no_creator() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from trainables.core.config.agent_mapping import PolicyMapping
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.several_agents import all_policies
-from trainables.runtime.multi_agent.episode import AgentsEpisode
+from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.runtime.multi_agent.vector_env import AgentGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots
 

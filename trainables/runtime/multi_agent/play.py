@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
+from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.evaluation.result import EvaluationResult
+from trainables.runtime.evaluation.watch import Outcome
+from trainables.runtime.multi_agent.agent_hooks import acting_policies, agent_hooks
 from trainables.runtime.multi_agent.agent_lanes import AgentLanes
 from trainables.runtime.multi_agent.episode_book import EpisodeBook, log_returns
 from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.multi_agent.watch import AgentsWatch
 from trainables.runtime.random_streams import draw_seed
 from trainables.runtime.sampling.endless import EvaluationWatch
 
@@ -29,7 +33,10 @@ def play_agents(
     *,
     first_episode: int = 0,
     env_runner: Any = None,
+    callbacks: CallbackSet | None = None,
     max_steps_per_episode: int,
+    time_limit: int | None = None,
+    watches: Sequence[AgentsWatch] = (),
     stopped: Callable[[], bool] = lambda: False,
     max_steps: int | None = None,
     cut_off: Callable[[], bool] | None = None,
@@ -43,8 +50,11 @@ def play_agents(
         env: The slots, which are reset first.
         seed: The seed of environments and exploration.
         first_episode: The number of the first slot's episode.
-        env_runner: Who plays, as policy mappings are told.
+        env_runner: Who plays, as policy mappings and callbacks are told.
+        callbacks: Callbacks whose hooks of episodes are called.
         max_steps_per_episode: An episode longer than this raises.
+        time_limit: An episode longer than this is cut off: it counts as truncated.
+        watches: What looks on.
         stopped: Asked before each step.
         max_steps: Steps of all slots together, after which running episodes are cut off.
         cut_off: Asked as `stopped` is: running episodes are cut off there.
@@ -54,16 +64,32 @@ def play_agents(
         The episodes in order of the slots; None if it was stopped.
     """
     env_seed, action_seed = seed.spawn(2)
-    first = env.reset([draw_seed(child) for child in env_seed.spawn(env.num_envs)])
-    book = EpisodeBook(env.groups, env.num_envs, env_runner, first_episode)
+    seeds = [draw_seed(child) for child in env_seed.spawn(env.num_envs)]
+    shown = env.reset(seeds)
+    for watch in watches:
+        watch.begin(seeds)
     lanes = AgentLanes(config, policies, env, "an evaluation")
-    lanes.reset(first, book, action_seed)
+    book = EpisodeBook(
+        env.groups,
+        env.num_envs,
+        env_runner,
+        first_episode,
+        policy_map=acting_policies(policies, lanes),
+        is_evaluation=True,
+    )
+    book.begin(shown)
+    logger = MetricsLogger()
+    hooks = agent_hooks(callbacks, logger, book, env, env_runner, is_evaluation=True)
+    runs = np.ones(env.num_envs, bool)
+    if hooks is not None:
+        hooks.create(runs)
+    lanes.reset(shown, book, action_seed)
+    if hooks is not None:
+        hooks.start(runs)
     endless: EvaluationWatch | None = None
     if max_steps is None and cut_off is None:  # else something ends it
         endless = EvaluationWatch(config.env, max_steps_per_episode, if_endless)
-    runs = np.ones(env.num_envs, bool)
     returns, lengths = np.zeros(env.num_envs), np.zeros(env.num_envs, np.int64)
-    logger = MetricsLogger()
     num_steps = left = 0
     while runs.any():
         if stopped():
@@ -77,15 +103,35 @@ def play_agents(
             lanes.begin(_STEPS_AT_ONCE)
             left = _STEPS_AT_ONCE
         left -= 1
-        step = env.step(lanes.act())
-        for episode in book.count(step):
-            slot = episode.env_index
-            if runs[slot]:
-                returns[slot], lengths[slot] = episode.total_reward, episode.length
-                log_returns(episode, logger)
+        actions = lanes.act()
+        if hooks is not None:
+            hooks.act(actions)
+        for watch in watches:
+            watch.act(shown, actions, book.episodes, runs & ~shown.is_over)
+        step = shown = env.step(actions)
+        book.count(step)
+        is_over = step.is_over
+        if time_limit is not None:
+            is_over = is_over | (book.lengths >= time_limit)
+        for watch in watches:
+            watch.step(step, is_over)
+        for slot in np.flatnonzero(runs & is_over).tolist():
+            episode = book.episodes[slot]
+            returns[slot], lengths[slot] = episode.total_reward, episode.length
+            log_returns(episode, logger)
+            ends = book.now.ends(slot) if step.is_over[slot] else (False, True)
+            for watch in watches:
+                outcome = Outcome(float(returns[slot]), int(lengths[slot]), *ends)
+                watch.ended(slot, episode, outcome)
         num_steps += int(np.count_nonzero(runs & ~step.resets))
-        runs &= ~step.is_over
+        runs &= ~is_over
+        if hooks is not None:
+            hooks.create(step.resets)
         lanes.observe(step, book, left)
+        if hooks is not None:
+            hooks.row(step)
+            for slot in np.flatnonzero(step.is_over).tolist():
+                hooks.close(slot)  # it is stepped on only since others are not done
         if endless is not None:
             endless.look(int((book.lengths * runs).max()), not runs.all())
     return EvaluationResult(

@@ -12,9 +12,10 @@ from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.slot_tasks import TaskFunction
+from trainables.runtime.multi_agent.agent_hooks import acting_policies, agent_hooks
 from trainables.runtime.multi_agent.agent_lanes import AgentLanes
 from trainables.runtime.multi_agent.episode_book import EpisodeBook, log_returns
-from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.random_streams import draw_seed
 from trainables.runtime.sampling.episodes import Episodes
@@ -51,7 +52,11 @@ class AgentsEnvRunner(SamplingWorker):
         self.env, self.num_envs = env, env.num_envs
         self._num_restarts = 0
         self._lanes = AgentLanes(config, self.policies, env, f"env runner {worker_index}")
-        self._book = EpisodeBook(env.groups, env.num_envs, self)
+        acting = acting_policies(self.policies, self._lanes)
+        self._book = EpisodeBook(env.groups, env.num_envs, self, policy_map=acting)
+        self._hooks = agent_hooks(
+            self.callbacks, self._logger, self._book, env, self, is_evaluation=False
+        )
         self.recorders = {m: lanes.recorder for m, lanes in self._lanes.recorded.items()}
         self.reseed(seed)
 
@@ -60,8 +65,22 @@ class AgentsEnvRunner(SamplingWorker):
         env_seed, action_seed = seed.spawn(2)
         first = self.env.reset([draw_seed(child) for child in env_seed.spawn(self.num_envs)])
         self._follows = False  # whether the next rollout goes on where the last one ended
-        self._book.clear()
-        self._lanes.reset(first, self._book, action_seed)
+        self._book.begin(first)
+        self._first: tuple[AgentsStep, np.random.SeedSequence] | None = first, action_seed
+        if self._hooks is None:  # callbacks hear of episodes only as these are sampled
+            self._begin()
+
+    def _begin(self) -> None:
+        """Let the episodes begin that a reset of all slots has shown, unless they have."""
+        if self._first is None:
+            return
+        (first, seed), self._first = self._first, None
+        everywhere = np.ones(self.num_envs, np.bool_)
+        if self._hooks is not None:
+            self._hooks.create(everywhere)
+        self._lanes.reset(first, self._book, seed)
+        if self._hooks is not None:
+            self._hooks.start(everywhere)
 
     def sample(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
         """Step every slot `num_steps` times.
@@ -69,19 +88,27 @@ class AgentsEnvRunner(SamplingWorker):
         Where `count_steps_by` is "agent_steps" it is done once all agents together have made
         `num_steps` steps for each slot.
         """
-        lanes, book, episodes = self._lanes, self._book, Episodes()
+        self._begin()
+        lanes, book, hooks, episodes = self._lanes, self._book, self._hooks, Episodes()
         most = np.inf
         if self.config.count_steps_by == "agent_steps":
             most = num_steps * self.num_envs
         lanes.begin(num_steps)
         for left in range(num_steps - 1, -1, -1):
-            step = self.env.step(lanes.act())
+            actions = lanes.act()
+            if hooks is not None:
+                hooks.act(actions)
+            step = self.env.step(actions)
             for episode in book.count(step):
                 episodes.returns.append(episode.total_reward)
                 episodes.lengths.append(episode.length)
                 log_returns(episode, self._logger)
             episodes.num_env_steps += int(np.count_nonzero(~step.resets))
+            if hooks is not None:
+                hooks.create(step.resets)
             lanes.observe(step, book, left)
+            if hooks is not None:
+                hooks.row(step)
             if lanes.num_agent_steps >= most:
                 break
         follows, self._follows = self._follows, True
@@ -91,6 +118,7 @@ class AgentsEnvRunner(SamplingWorker):
         return self._sampled(rollouts, episodes)
 
     def get_state(self) -> dict[str, Any]:
+        self._begin()
         return {
             "env": self.env.get_state(),
             "lanes": self._lanes.get_state(),
@@ -103,13 +131,24 @@ class AgentsEnvRunner(SamplingWorker):
         for module_id, recorder in self.recorders.items():
             if module_id in lanes["modules"]:
                 recorder.set_moments(lanes["modules"][module_id])
-        if state["env"] is None or not self._lanes.fits(lanes):
+        if state["env"] is None:
+            return False
+        self._begin()  # lanes go on only after a reset
+        if not self._lanes.fits(lanes):
             return False
         self.env.set_state(state["env"])
         self._lanes.set_state(lanes)
         self._book.set_state(state["book"])
         self._follows = bool(state["follows"])
+        if self._hooks is not None:
+            self._hooks.forget()  # what callbacks know of the running episodes was not saved
         return True
+
+    def change_policies(self, config: AlgorithmConfig, policies: Mapping[str, Policy]) -> None:
+        """Go on with other policies, for agents that begin an episode from here on."""
+        super().change_policies(config, policies)
+        self._lanes.change(config, policies)
+        self.recorders = {m: lanes.recorder for m, lanes in self._lanes.recorded.items()}
 
     def write_output(self, plan: OutputPlan) -> None:
         """Raise: rows of several agents are not recorded.

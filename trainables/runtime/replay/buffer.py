@@ -13,6 +13,7 @@ from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
+from trainables.runtime.replay.columns import fitted
 from trainables.runtime.replay.draws import Draws
 from trainables.runtime.replay.priorities import Priorities, importance_weights
 from trainables.runtime.replay.ring import Ring
@@ -27,7 +28,7 @@ class ReplayBuffer(Draws):
         layout: How observations are stored.
         action_shape: The shape of one action.
         action_dtype: The dtype of actions.
-        num_slots: Columns N of every rollout that is added.
+        num_slots: Columns N that it has. Rollouts of fewer or more are made to fit, see `columns`.
         seed: The seed of the draws.
         num_frames: Observations that are drawn as one, k: `[..., k, *shape]`, oldest first.
         states: Which recurrent states are kept for sequences, if any.
@@ -63,6 +64,7 @@ class ReplayBuffer(Draws):
             states,
         )
         super().__init__(ring, layout, seed)
+        self._num_columns = 0  # of the rollout that was added last
         self._priorities = self._make_priorities()
 
     def _make_priorities(self) -> Priorities | None:
@@ -88,21 +90,21 @@ class ReplayBuffer(Draws):
     # ------------------------------------------------------------------ writing
 
     def add(self, rollout: Rollout) -> None:
-        """Write a rollout `[T, N]`; the oldest rows make way.
+        """Write a rollout `[T, M]`, M not always N; the oldest rows make way.
 
         Raises:
             ConfigError: if the capacity cannot hold it.
         """
-        length, columns = rollout.rewards.shape
-        if columns != self.num_slots:
-            raise ValueError(f"a rollout of {columns} columns in a buffer of {self.num_slots}")
+        length, num_columns = rollout.rewards.shape
         self._check_capacity(length)
-        ids, valid = self._rows.write(rollout)
-        if self._priorities is not None:
-            self._priorities.add(ids, valid)
+        before, self._num_columns = self._num_columns, num_columns
+        for block in fitted(rollout, self.num_slots, before):
+            ids, valid = self._rows.write(block)
+            if self._priorities is not None:
+                self._priorities.add(ids, valid)
 
     def add_episodes(self, rollout: Rollout) -> None:
-        """Write a rollout `[T, N]` of whole episodes: how long they are, nobody knows in advance.
+        """Write a rollout `[T, M]` of whole episodes: how long they are, nobody knows in advance.
 
         Of one that is longer than the buffer has room for, the newest rows stay.
         """
@@ -200,6 +202,7 @@ class ReplayBuffer(Draws):
         return {
             "settings": self._settings(),
             "rng": self._rng.bit_generator.state,
+            "num_columns": self._num_columns,
             "ring": ring.get_state(),
             "priorities": priorities and priorities.get_state(ring.filled * self.num_slots),
         }
@@ -212,6 +215,7 @@ class ReplayBuffer(Draws):
         """
         self.check_state(state)
         self._rows.set_state(state["ring"])
+        self._num_columns = int(state.get("num_columns", self.num_slots))  # not in older ones
         self._priorities = self._make_priorities()
         if self._priorities is not None:
             self._priorities.set_state(state["priorities"])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from trainables.core.config.off_policy import OffPolicyConfig
+from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.config.resolved import SequenceShape
+from trainables.core.config.several_agents import config_of_module
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
@@ -31,7 +32,7 @@ class Replayed(Mapping[str, Experience]):
     """Experience by module id.
 
     Args:
-        config: The algorithm's config.
+        config: The algorithm's config; a module's draws are made by its own.
         stores: The experience of each module.
         row_bytes: Bytes of the widest observation and its features.
 
@@ -45,26 +46,54 @@ class Replayed(Mapping[str, Experience]):
         stores: Mapping[str, Experience],
         row_bytes: int,
     ):
-        self._config, self._resolved = config, config.resolve()
-        self._stores = dict(stores)
+        self._config, self._stores = config, dict(stores)
+        configs = {m: config_of_module(config, m) for m in self._stores}
+        self._configs: dict[str, OffPolicyConfig] = configs
+        self._resolved: dict[str, ResolvedOffPolicy] = {m: c.resolve() for m, c in configs.items()}
         # By rounds: an update for each, whatever is sampled in it.
         self._by_rounds = config.training_intensity is None
-        self._clocks = {m: Clock(config.updates_per_env_step) for m in self._stores}
-        shape = self._resolved.sequences
-        rows = config.total_train_batch_size
-        if shape is not None:
-            rows = self._resolved.num_sequences * (shape.num_rows + 1)
-        at_once = _BYTES_AT_ONCE if config.needs_env else _DATA_BYTES_AT_ONCE
-        self._batches_at_once = max(1, min(_BATCHES_AT_ONCE, at_once // (2 * rows * row_bytes)))
+        self._clocks = {m: Clock(own.updates_per_env_step) for m, own in configs.items()}
+        self._batches_at_once = {m: self._most_at_once(m, row_bytes) for m in self._stores}
         # By module id, the updates at its last refill, and how many in a row none came between.
         self._refills: dict[str, list[int]] = {m: [-1, 0] for m in self._stores}
         if not config.needs_env:
             self._check_sources()
 
+    def change(
+        self,
+        config: OffPolicyConfig,
+        added: Mapping[str, Experience],
+        gone: Collection[str],
+        row_bytes: int,
+    ) -> None:
+        """Go on with the experience of other modules.
+
+        Args:
+            config: The algorithm's config.
+            added: The experience of modules that are new.
+            gone: The ids of those that are no more.
+            row_bytes: Bytes of the widest observation and its features.
+        """
+        new = Replayed(config, added, row_bytes)
+        self._config = config
+        for name in ("_stores", "_configs", "_resolved", "_clocks", "_batches_at_once", "_refills"):
+            values = getattr(self, name)
+            for module_id in gone:
+                values.pop(module_id, None)
+            values.update(getattr(new, name))
+
+    def _most_at_once(self, module_id: str, row_bytes: int) -> int:
+        """Return how many batches of a module are drawn at once at most."""
+        resolved, rows = self._resolved[module_id], self._config.total_train_batch_size
+        if resolved.sequences is not None:
+            rows = resolved.num_sequences * (resolved.sequences.num_rows + 1)
+        at_once = _BYTES_AT_ONCE if self._config.needs_env else _DATA_BYTES_AT_ONCE
+        return max(1, min(_BATCHES_AT_ONCE, at_once // (2 * rows * row_bytes)))
+
     def _check_sources(self) -> None:
         """Refuse what nothing can be drawn from: it does not grow, so no update would come."""
-        shape = self._resolved.sequences
         for module_id, store in self._stores.items():
+            shape = self._resolved[module_id].sequences
             if store.num_steps < 1:
                 raise ConfigError(
                     f"make_experience({module_id!r}) gives no rows to learn from, and training "
@@ -121,7 +150,7 @@ class Replayed(Mapping[str, Experience]):
         if not self._config.needs_env:
             return True  # it does not grow: what nothing can be drawn from was refused
         starts = self._config.num_steps_sampled_before_learning_starts
-        store, shape = self._stores[module_id], self._resolved.sequences
+        store, shape = self._stores[module_id], self._resolved[module_id].sequences
         return store.num_added >= max(1, starts) and (
             shape is None or store.num_sequences(shape.num_rows) > 0
         )
@@ -138,7 +167,7 @@ class Replayed(Mapping[str, Experience]):
         for module_id, num_steps in num_new_steps.items():
             due = self._updates_due(module_id, num_steps)
             while due:
-                count = min(due, self._batches_at_once)
+                count = min(due, self._batches_at_once[module_id])
                 due -= count
                 yield module_id, self.draw(module_id, count, beta)
 
@@ -151,13 +180,13 @@ class Replayed(Mapping[str, Experience]):
 
     def draw(self, module_id: str, num_batches: int, beta: float) -> Drawn:
         """Return so many batches of a module: of rows, or with a memory of sequences."""
-        config, resolved = self._config, self._resolved
+        config, resolved = self._configs[module_id], self._resolved[module_id]
         shape, store = resolved.sequences, self._stores[module_id]
         if shape is None:
             size, steps = config.total_train_batch_size, resolved.n_steps
             columns = store.sample(size, num_batches, gamma=config.gamma, n_step=steps, beta=beta)
             return Drawn(columns, [size] * num_batches)
-        drawn = [self._sequences(store, shape) for _ in range(num_batches)]
+        drawn = [self._sequences(module_id, shape) for _ in range(num_batches)]
         columns = drawn[0][0]
         if num_batches > 1:
             columns = {
@@ -166,9 +195,9 @@ class Replayed(Mapping[str, Experience]):
             }
         return Drawn(columns, [num_rows for _, num_rows in drawn], are_sequences=True)
 
-    def _sequences(self, store: Experience, shape: SequenceShape) -> tuple[Batch, int]:
+    def _sequences(self, module_id: str, shape: SequenceShape) -> tuple[Batch, int]:
         """Return sequences of which some row can be trained on, and how many of their rows can."""
-        resolved = self._resolved
+        store, resolved = self._stores[module_id], self._resolved[module_id]
         steps: Any = resolved.n_steps
         trained = slice(shape.burn_in, shape.burn_in + shape.length)
         for _ in range(_MAX_DRAWS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import ray
@@ -13,6 +14,8 @@ from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.actors.process import ActorOptions
+from trainables.runtime.sampling.module_slots import ModuleSlots
+from trainables.runtime.sampling.worker_actor import change_made_policies
 from trainables.runtime.sampling.worker_group import R, WorkerGroup
 
 T = TypeVar("T")
@@ -98,6 +101,13 @@ class RemoteWorkers(WorkerGroup[R]):
             return self.weights_version, None
         self._has_published[index] = process
         return self.weights_version, self._published
+
+    def change_policies(self, config: AlgorithmConfig, module_slots: ModuleSlots) -> None:
+        super().change_policies(config, module_slots)
+        recipes = {m: policy.recipe for m, policy in self._policies.items()}
+        change = partial(change_made_policies, config=config, recipes=recipes)
+        self._foreach(change, self._healthy, config.sample_timeout_s)
+        self._publish()  # whoever is made again has them from its recipe
 
     # ------------------------------------------------------------------ functions
 

@@ -45,6 +45,19 @@ class WorkerActor(Generic[R]):
             self.runner.set_policy_states(states, version)
 
 
+def change_made_policies(worker: Worker, config: AlgorithmConfig, recipes: Recipes) -> None:
+    """Let a worker in an actor go on with other policies; those that are new are made.
+
+    Args:
+        worker: The worker.
+        config: The algorithm's config, which names them.
+        recipes: The arguments of all policies, by module id.
+    """
+    kept = {m: worker.policies[m] for m in recipes if m in worker.policies}
+    new = made_policies(config, {m: own for m, own in recipes.items() if m not in kept})
+    worker.change_policies(config, {m: kept.get(m) or new[m] for m in recipes})
+
+
 def made_policies(config: AlgorithmConfig, recipes: Recipes) -> dict[str, Policy]:
     """Return the policies of a worker in an actor, on its device, by module id."""
     device, options = runner_device(config), config.resolve().compile_acting

@@ -55,6 +55,17 @@ class WorkerGroup(CallsWorkers, ABC, Generic[R]):
         if self.local_env_runner is not None:  # it shares the policies
             self.local_env_runner.weights_version = self.weights_version
 
+    def change_policies(self, config: AlgorithmConfig, module_slots: ModuleSlots) -> None:
+        """Let all workers go on with the policies that there are now.
+
+        Args:
+            config: The algorithm's config, which names them.
+            module_slots: Which module acts where.
+        """
+        self._config, self._module_slots = config, module_slots
+        if self.local_env_runner is not None:
+            self.local_env_runner.change_policies(config, self._policies)
+
     # ------------------------------------------------------------------ health
 
     @property

@@ -107,6 +107,19 @@ class Worker:
             self.policies[module_id].set_state(state)
         self.weights_version = version
 
+    def change_policies(self, config: AlgorithmConfig, policies: Mapping[str, Policy]) -> None:
+        """Go on with other policies.
+
+        Args:
+            config: The algorithm's config, which names them.
+            policies: All policies with networks, by module id; those that stay are the same
+                objects.
+        """
+        self.config = config
+        for module_id in [m for m in self.policies if m not in policies]:
+            del self.policies[module_id]
+        self.policies.update(policies)
+
     def stop(self) -> None:
         """Close the environments, if there are any."""
 

@@ -348,5 +348,3 @@ def test_a_capacity_that_is_too_small_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"capacity = 128.*16 steps.*at least 136"):
         buffer.add(stream.rollout(16))
     buffer.add(stream.rollout(15))
-    with pytest.raises(ValueError, match="3 columns"):
-        buffer.add(Stream(3, np.random.default_rng(0)).rollout(4))

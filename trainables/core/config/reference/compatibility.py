@@ -498,7 +498,7 @@ REFUSED: dict[str, Refused] = {
 
 # Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.
 METHODS_PLANNED: dict[str, str] = {
-    **dict.fromkeys(("add_policy", "remove_policy"), MULTI_AGENT),
+    **dict.fromkeys((), MULTI_AGENT),
 }
 METHODS_REFUSED: dict[str, str] = {
     "import_policy_model_from_h5": _TF,

@@ -1,0 +1,220 @@
+"""Policies that come and go while an algorithm runs: `add_policy` and `remove_policy`."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.policy_specs import PolicySpec, check_policy_id
+from trainables.core.config.several_agents import all_policies
+from trainables.core.errors import ConfigError
+from trainables.core.logs import logger
+from trainables.core.policy.policy import Policy
+from trainables.lifecycle import building
+from trainables.lifecycle.folder_trainable import running
+from trainables.lifecycle.policy_access import PolicyAccess
+from trainables.lifecycle.spaces import Spaces
+from trainables.runtime.random_streams import draw_seed
+
+_ALL_WORKERS = (None, -1)  # what the reference has for "all"
+
+
+class PolicyChanges(PolicyAccess):
+    """Base of `Algorithm`: adds and removes policies on learners, env runners and evaluations.
+
+    Agents keep the policy that they have until their episode ends; who begins one is mapped anew.
+    """
+
+    @running
+    def add_policy(
+        self,
+        policy_id: str,
+        policy_cls: Any = None,
+        policy: Policy | None = None,
+        *,
+        observation_space: gym.Space | None = None,
+        action_space: gym.Space | None = None,
+        config: AlgorithmConfig | Mapping[str, Any] | None = None,
+        policy_state: Mapping[str, Any] | None = None,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Any = None,
+        evaluation_workers: bool = True,
+        workers: Any = None,
+    ) -> Policy | None:
+        """Add a policy, which acts from the next sample on, and is in the next checkpoint.
+
+        Args:
+            policy_id: An id that no policy of this run has, or had.
+            policy_cls: None: a policy that learns; else one written by hand, see `PolicySpec`.
+            policy: One whose weights and filter are taken over, e.g. `Policy.load` of another run.
+            observation_space: What its agents see; None: what the agents see that are mapped to it.
+            action_space: What its agents do, likewise.
+            config: Settings in which it differs.
+            policy_state: Of `Policy.get_state`, taken over.
+            policy_mapping_fn: The mapping from here on; None: as before.
+            policies_to_train: Which policies are trained from here on; None: as before, so that the
+                new one is trained unless the setting names others.
+            evaluation_workers: Only True: evaluations play with the policies that act.
+            workers: Only None: all env runners have it.
+
+        Returns:
+            The learner's policy; None of one written by hand.
+
+        Raises:
+            ConfigError: if it cannot be added, with the reason.
+        """
+        self._check_change("add_policy", evaluation_workers=evaluation_workers, workers=workers)
+        check_policy_id(policy_id, "add_policy")
+        if policy_id in self._used_ids:
+            raise ConfigError(
+                f"add_policy: there is, or was, a policy {policy_id!r} in this run; allowed: an id "
+                "that is new"
+            )
+        if policy is not None and (policy_cls is not None or policy_state is not None):
+            raise ConfigError(
+                "add_policy: give policy, or policy_cls, or policy_state, not several"
+            )
+        if policy is not None:
+            observation_space = observation_space or policy.observation_space
+            action_space = action_space or policy.action_space
+            policy_state = policy.get_state()
+        own = config.to_dict() if isinstance(config, AlgorithmConfig) else dict(config or {})
+        spec = PolicySpec(policy_cls, observation_space, action_space, own)
+        policies = {**all_policies(self.config), policy_id: spec}
+        changed = self._changed_config(policies, policy_mapping_fn, policies_to_train)
+        self._become(changed, {policy_id: policy_state} if policy_state is not None else {})
+        return self.policies.get(policy_id)
+
+    @running
+    def remove_policy(
+        self,
+        policy_id: str = DEFAULT_MODULE_ID,
+        *,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Any = None,
+        evaluation_workers: bool = True,
+    ) -> None:
+        """Remove a policy. Where it still acts, it does so until these episodes end.
+
+        Args:
+            policy_id: Its id.
+            policy_mapping_fn: The mapping from here on; None: as before.
+            policies_to_train: Which policies are trained from here on; None: as before, but for it.
+            evaluation_workers: Only True: evaluations play with the policies that act.
+
+        Raises:
+            KeyError: if there is no such policy, naming those there are.
+            ConfigError: if it cannot be removed, with the reason.
+        """
+        self._check_change("remove_policy", evaluation_workers=evaluation_workers)
+        policies = dict(all_policies(self.config))
+        if policy_id not in policies:
+            raise KeyError(f"no policy {policy_id!r}; there are {sorted(policies)}")
+        del policies[policy_id]
+        if not policies:
+            raise ConfigError(f"remove_policy: {policy_id!r} is the only policy")
+        chosen = self.config.policies_to_train
+        if policies_to_train is None and isinstance(chosen, list):
+            policies_to_train = [other for other in chosen if other != policy_id]
+        self._become(self._changed_config(policies, policy_mapping_fn, policies_to_train), {})
+
+    def _check_change(self, name: str, **given: Any) -> None:
+        if self._groups is None:
+            raise ConfigError(f"{name}: the environment has one agent, and so there is one policy")
+        if not given["evaluation_workers"]:
+            raise ConfigError(
+                f"{name}: evaluation_workers = False is not supported: evaluations play with the "
+                "policies that act"
+            )
+        if given.get("workers") not in _ALL_WORKERS:
+            raise ConfigError(
+                f"{name}: workers is not supported: all env runners have all policies"
+            )
+
+    def _changed_config(
+        self, policies: Mapping[str, PolicySpec], mapping: Any, to_train: Any
+    ) -> AlgorithmConfig:
+        """Return this config with other policies, checked and frozen."""
+        changed = self.config.copy(copy_frozen=False)
+        overrides = self.config.algorithm_config_overrides_per_module
+        given = {"policies": dict(policies)}
+        given["algorithm_config_overrides_per_module"] = {
+            m: own for m, own in overrides.items() if m in policies
+        }
+        if mapping is not None:
+            given["policy_mapping_fn"] = mapping
+        if to_train is not None:
+            given["policies_to_train"] = to_train
+        changed.update_from_dict(given)
+        changed.validate()
+        changed.freeze()
+        return changed
+
+    def _become(self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Go on with other policies.
+
+        Args:
+            config: This one's, with other policies.
+            states: The states of policies that are new, by id; of others the initial one.
+        """
+        assert self._groups is not None
+        specs, _ = config.get_multi_agent_setup(env=SimpleNamespace(groups=self._groups))
+        wanted = type(self).module_ids(config)
+        made = {}
+        for module_id in wanted:
+            if module_id in self.policies:
+                continue
+            observation, action = specs[module_id].observation_space, specs[module_id].action_space
+            assert observation is not None and action is not None
+            made[module_id] = self._made_policy(config, module_id, Spaces(observation, action))
+            if module_id in states:
+                made[module_id].set_state(dict(states[module_id]))
+        self.learners.pull_weights()
+        self.config = config
+        for module_id in [m for m in self.policies if m not in wanted]:
+            del self.policies[module_id]
+        self.policies.update(made)
+        self._used_ids |= all_policies(config).keys()
+        trained = building.trained_ids(type(self).trained_modules(config), self.policies)
+        for module_id in [m for m in self.learner_connectors if m not in trained]:
+            del self.learner_connectors[module_id]
+        for module_id in trained:
+            if module_id not in self.learner_connectors:
+                connectors = self.make_learner_connectors(self.policies[module_id])
+                self.learner_connectors[module_id] = connectors
+        self.learners.change_modules(
+            config,
+            self.trained_policies,
+            type(self).make_learner,
+            type(self)._checked_parts,
+            self.learner_connectors,
+            draw_seed(self._change_streams(",".join(trained)).learner),
+        )
+        self.modules_changed(self._change_streams(",".join(trained)).storage)
+        for group in (self.env_runners, self.eval_env_runner_group):
+            group.change_policies(config, self.module_slots)
+        self.env_runners.sync_weights()
+        logger.info("policies: %s; trained: %s", ", ".join(self.policies), ", ".join(trained))
+
+    def _made_policy(self, config: AlgorithmConfig, module_id: str, spaces: Spaces) -> Policy:
+        before, self.config = self.config, config  # which hooks read
+        try:
+            return building.make_policy(
+                self.config_of(module_id),
+                spaces,
+                self._of_module(module_id, self.module_options),
+                draw_seed(self._change_streams(module_id).module),
+                None,
+                self.policy_options(module_id),
+            )
+        finally:
+            self.config = before
+
+    def _change_streams(self, name: str) -> Any:
+        """Return random streams of a change: the same whenever the run is repeated."""
+        return self._random_streams(zlib.crc32(name.encode()), self._iteration, 1)
