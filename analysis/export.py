@@ -7,14 +7,14 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.home import expanded
 from analysis.names import ENV_STEPS, ITERATION
 from analysis.ranking.best import BestCheckpoint, best_checkpoint
-from analysis.results.checkpoints import is_of_policy
+from analysis.results.checkpoints import is_of_policy, policy_folders
 from analysis.results.records import POLICY, Sweep
 from analysis.results.rows import ResultsError, read_json
 
@@ -40,12 +40,16 @@ def export_best(
     format: str | Writer = "policy",
     opset: int | None = None,
     trust: Collection[str] = (),
+    policy_id: str | None = None,
 ) -> Path:
     """Write the policy of the best checkpoint (see `best_checkpoint`) to `out_dir`.
 
     The folder can be moved anywhere. `export.json` in it says where it comes from: sweep, trial,
     metric, value, iteration, steps and config. The folder is there whole or not at all; an exported
     policy of the same format that is there already is replaced, anything else never.
+
+    Of several policies each is written to a folder of its id in `out_dir`, and `export.json` beside
+    these names them under `policies`.
 
     Args:
         results: A `ResultGrid` or the path of a sweep folder.
@@ -59,6 +63,7 @@ def export_best(
         opset: Version of ONNX's operators.
         trust: Code that the policy names and that may be imported, for `"torch"` and `"onnx"`;
             other formats import none, and refuse it.
+        policy_id: Of several policies the one to write, to `out_dir` itself; None: all.
 
     Returns:
         The absolute path of the folder.
@@ -76,7 +81,16 @@ def export_best(
     target = expanded(out_dir).resolve()
     _require_replaceable(target)
     best = best_checkpoint(results, metric, mode)
-    return export_checkpoint(best, target, metric, mode, format=format, opset=opset, trust=trust)
+    return export_checkpoint(
+        best,
+        target,
+        metric,
+        mode,
+        format=format,
+        opset=opset,
+        trust=trust,
+        policy_id=policy_id,
+    )
 
 
 def export_checkpoint(
@@ -89,6 +103,7 @@ def export_checkpoint(
     format: str | Writer = "policy",
     opset: int | None = None,
     trust: Collection[str] = (),
+    policy_id: str | None = None,
 ) -> Path:
     """Export a checkpoint that was chosen otherwise; see `export_best`.
 
@@ -101,10 +116,67 @@ def export_checkpoint(
         format: See `export_best`.
         opset: See `export_best`.
         trust: See `export_best`.
+        policy_id: See `export_best`.
     """
     whence = {**_provenance(best, metric, mode), **(said or {})}
     write = writer_of(format, opset=opset, trust=trust)
-    return export_folder(best.path / POLICY, out_dir, whence, write)
+    folders = policy_folders(best.path)
+    if policy_id is not None:
+        folders = {policy_id: chosen_policy(folders, policy_id, best.path)}
+    if policy_id is not None or {*folders} <= {POLICY.name}:
+        only = next(iter(folders.values()), best.path / POLICY)  # a damaged one is told of
+        return export_folder(only, out_dir, whence, write)
+    return export_folders(folders, out_dir, whence, write)
+
+
+def chosen_policy(folders: Mapping[str, Path], policy_id: str, where: Path) -> Path:
+    """Return the folder of one of several policies.
+
+    Args:
+        folders: By policy id.
+        policy_id: Which one.
+        where: What holds them, for errors.
+
+    Raises:
+        ResultsError: There is none of this id.
+    """
+    if policy_id not in folders:
+        raise ResultsError(
+            f"{where} holds no policy {policy_id!r}; allowed: {', '.join(folders) or 'none'}"
+        )
+    return folders[policy_id]
+
+
+def export_folders(
+    folders: Mapping[str, Path],
+    out_dir: str | Path,
+    whence: Mapping[str, Any],
+    write: Writer | None = None,
+) -> Path:
+    """Export several policies, each to a folder of its id; see `export_best`.
+
+    Args:
+        folders: Folders with a `policy.json`, by policy id.
+        out_dir: The folder to create.
+        whence: What each `export.json` is to say.
+        write: See `writer_of`.
+    """
+    for folder in folders.values():
+        _require_policy(folder)
+
+    def stage(work: Path) -> Path:
+        new = work / "policies"
+        for policy_id, folder in folders.items():
+            own = work / f"of {policy_id}"
+            own.mkdir()
+            staged = _staged(folder, own, {**whence, "policy_id": policy_id}, write)
+            new.mkdir(exist_ok=True)
+            staged.rename(new / policy_id)
+        said = json.dumps({**whence, "policies": [*folders]}, indent=2, allow_nan=False) + "\n"
+        (new / "export.json").write_text(said, encoding="utf-8")
+        return new
+
+    return _replaced(out_dir, folders.values(), stage)
 
 
 def export_folder(
@@ -118,20 +190,39 @@ def export_folder(
         whence: What `export.json` is to say.
         write: See `writer_of`.
     """
+    _require_policy(policy_folder)
+    return _replaced(
+        out_dir, [policy_folder], lambda work: _staged(policy_folder, work, whence, write)
+    )
+
+
+def _require_policy(policy_folder: Path) -> None:
+    if isinstance(read_json(policy_folder / "policy.json"), dict):
+        return
+    checkpoint = _checkpoint_of(policy_folder)
+    if checkpoint.is_dir() and not is_of_policy(checkpoint):
+        raise ResultsError(
+            f"{checkpoint}: it holds no policy to export: a trainable of your own leaves "
+            "checkpoints for the code that wrote them"
+        )
+    inside = Path(*policy_folder.parts[-len(POLICY.parts) :])
+    raise ResultsError(
+        f"{checkpoint}: it holds no policy ({inside}/policy.json is missing or damaged)"
+    )
+
+
+def _replaced(out_dir: str | Path, sources: Iterable[Path], stage: Callable[[Path], Path]) -> Path:
+    """Put what is staged in place of `out_dir`, whole or not at all.
+
+    Args:
+        out_dir: The folder to create.
+        sources: What is exported.
+        stage: Writes it into a folder of a working folder.
+    """
     target = expanded(out_dir).resolve()
     _require_replaceable(target)
-    _require_apart(target, policy_folder.resolve())
-    if not isinstance(read_json(policy_folder / "policy.json"), dict):
-        checkpoint = _checkpoint_of(policy_folder)
-        if checkpoint.is_dir() and not is_of_policy(checkpoint):
-            raise ResultsError(
-                f"{checkpoint}: it holds no policy to export: a trainable of your own leaves "
-                "checkpoints for the code that wrote them"
-            )
-        raise ResultsError(
-            f"{_checkpoint_of(policy_folder)}: it holds no policy "
-            f"({POLICY}/policy.json is missing or damaged)"
-        )
+    for source in sources:
+        _require_apart(target, source.resolve())
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Beside the target, so that the rename stays within one file system.
@@ -139,7 +230,7 @@ def export_folder(
     except OSError as error:
         raise ResultsError(f"{target}: cannot write there ({error.strerror or error})") from error
     try:
-        new = _staged(policy_folder, work, whence, write)
+        new = stage(work)
         _require_same_format(target, new)
         if target.exists():
             os.replace(target, work / "old")
@@ -206,13 +297,26 @@ def _staged(
 
 def _checkpoint_of(policy_folder: Path) -> Path:
     """Return the checkpoint that a policy's folder lies in, or the folder itself."""
-    depth = len(Path(POLICY).parts)
-    inside = policy_folder.parts[-depth:] == Path(POLICY).parts
-    return policy_folder.parents[depth - 1] if inside else policy_folder
+    is_inside = policy_folder.parent.name == POLICY.parent.name
+    return policy_folder.parent.parent if is_inside else policy_folder
+
+
+def _marks(folder: Path) -> set[str]:
+    """Return which formats' files a folder has, or the folders of several policies in it."""
+    return {
+        mark
+        for mark in _MARKS
+        if (folder / mark).is_file() or (_is_of_several(folder) and any(folder.glob(f"*/{mark}")))
+    }
+
+
+def _is_of_several(folder: Path) -> bool:
+    said = read_json(folder / "export.json")
+    return isinstance(said, dict) and isinstance(said.get("policies"), list)
 
 
 def _require_replaceable(target: Path) -> None:
-    if not os.path.lexists(target) or any((target / mark).is_file() for mark in _MARKS):
+    if not os.path.lexists(target) or _marks(target):
         return
     if target.is_dir() and not any(target.iterdir()):
         return
@@ -236,7 +340,7 @@ def _require_apart(target: Path, source: Path) -> None:
 
 def _require_same_format(target: Path, new: Path) -> None:
     """Refuse to replace a policy by a graph of it, say: there would be no way back."""
-    lost = [m for m in _MARKS if (target / m).is_file() and not (new / m).is_file()]
+    lost = sorted(_marks(target) - _marks(new))
     if lost:
         raise ResultsError(
             f"{target}: an export of another format ({', '.join(lost)}) is there already and left "

@@ -17,6 +17,7 @@ from trainables.core.reported_metrics import (
     OLDER_EVALUATED,
     SAMPLED,
     SEEDS,
+    SEVERAL_AGENTS,
     TUNES,
     Reported,
 )
@@ -29,6 +30,7 @@ def metric_tables() -> str:
     blocks = [
         _table("Every algorithm whose training steps an environment", SAMPLED),
         _table("Every algorithm", COMMON),
+        _table("Every algorithm with several agents", SEVERAL_AGENTS),
     ]
     blocks += [
         _table(name, algorithm.reported_metrics)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.overview.overview import ReportData
-from analysis.results.checkpoints import POLICY, is_of_policy
+from analysis.results.checkpoints import is_of_policy, policy_folders
 from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten
 from analysis.results.schedulers import POPULATION
@@ -28,7 +28,7 @@ def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
         commands.append((("resume", folder, "--retry-errored"), "the failed trials again"))
     if (data.folder / "best").is_dir():
         play = ("evaluate", folder, "--episodes", "100", "--seed", "0")
-        evaluate = (*play, *_trust(data.folder / "best"))
+        evaluate = (*play, *_trust(*_best(data.folder / "best")))
         commands.append((evaluate, "play episodes with the best policy"))
     if data.winner is not None and any(map(is_of_policy, _kept(data.winner))):
         commands.append((("export", folder, "-o", "policy"), "the best policy as a folder"))
@@ -67,7 +67,7 @@ def commands_of(data: ReportData, trial: TrialRecord) -> list[tuple[str, str]]:
     newest = max(_kept(trial), key=lambda path: path.name, default=None)
     if newest is not None and is_of_policy(newest):
         line = ("tunescape", "evaluate", shown(data, newest), "--episodes", "100", "--seed", "0")
-        words = (*line, *_trust(newest / POLICY))
+        words = (*line, *_trust(*policy_folders(newest).values()))
         commands.append((shlex.join(words), "play episodes with its newest checkpoint"))
     elif newest is not None:  # of a trainable of one's own
         what = "its newest checkpoint, for the code that wrote it"
@@ -80,11 +80,18 @@ def _kept(trial: TrialRecord) -> list[Path]:
     return [checkpoint.path for checkpoint in trial.checkpoints] or trial.unplaced
 
 
-def _trust(policy: Path) -> list[str]:
-    """Return the options that the command which plays with a policy needs."""
+def _best(folder: Path) -> list[Path]:
+    """Return the folders of the policies that were exported to a folder, one or several."""
+    inner = sorted(path.parent for path in folder.glob("*/policy.json"))
+    return [folder] if (folder / "policy.json").is_file() else inner
+
+
+def _trust(*policies: Path) -> list[str]:
+    """Return the options that the command which plays with policies needs."""
     from trainables.runtime.evaluation.needed_trust import needed_trust
 
-    return [word for entry in needed_trust(policy) for word in ("--trust", entry)]
+    entries = dict.fromkeys(entry for policy in policies for entry in needed_trust(policy))
+    return [word for entry in entries for word in ("--trust", entry)]
 
 
 def shown(data: ReportData, path: Path) -> str:

@@ -14,7 +14,7 @@ from analysis.names import ENV_STEPS, ITERATION
 from analysis.results.rows import read_json
 
 POLICY = Path("policies", "default_policy")
-"""Where a checkpoint keeps the exported policy."""
+"""Where a checkpoint keeps the exported policy; each of several has a folder of its id there."""
 
 
 JOURNAL = "checkpoints.jsonl"
@@ -22,6 +22,12 @@ JOURNAL = "checkpoints.jsonl"
 
 # What our algorithms write into a checkpoint; of several seeds, and the policy by itself.
 _OURS = (str(POLICY / "policy.json"), "checkpoint.json", "seeds.json")
+
+
+def policy_folders(checkpoint: Path) -> dict[str, Path]:
+    """Return the folders of a checkpoint's policies, by policy id."""
+    files = sorted((checkpoint / POLICY.parent).glob("*/policy.json"))
+    return {file.parent.name: file.parent for file in files}
 
 
 def is_of_policy(checkpoint: Path) -> bool:
@@ -70,7 +76,8 @@ def _row_of_checkpoint(path: Path, frame: pd.DataFrame) -> dict[str, Any] | None
     # A trial of several seeds keeps its own state in seeds.json, and its seeds' in subfolders.
     state = read_json(path / "checkpoint.json") or read_json(path / "seeds.json")
     iteration = _at(state, "state", "counters", "iteration")
-    policy = read_json(path / POLICY / "policy.json")
+    folder = next(iter(policy_folders(path).values()), path / POLICY)
+    policy = read_json(folder / "policy.json")
     env_steps = _at(policy, "state", "metadata", ENV_STEPS)
     by_iteration = _row_at(frame, ITERATION, iteration)
     return _row_at(frame, ENV_STEPS, env_steps) if by_iteration is None else by_iteration

@@ -1,10 +1,10 @@
-"""How well several agents learn with PPO: cart poles, particles, tic-tac-toe, and whether images run.
+"""How well agents learn with PPO: cart poles, particles, tic-tac-toe, and whether images run.
 
-`cartpole`: 4 agents, 2 policies, 400,000 agent steps, the greedy return of each policy. `spread` and
-`speaker_listener`: MPE's games in 300,000 agent steps, greedy returns of all agents together beside
-random play on the same seeds, `spread` beside RLlib's PPO with equal settings. `tictactoe`: a learner
-against random moves on both sides. `agents_ppo.py` has all settings. Every run is kept as soon as it
-ends, and one that the record has already is not repeated::
+`cartpole`: 4 agents, 2 policies, 400,000 agent steps, the greedy return of each policy. `spread`
+and `speaker_listener`: MPE's games in 300,000 agent steps, greedy returns of all agents together
+beside random play on the same seeds, `spread` beside RLlib's PPO with equal settings. `tictactoe`:
+a learner against random moves on both sides. `agents_ppo.py` has all settings. Every run is kept as
+soon as it ends, and one that the record has already is not repeated::
 
     python -m experiments.benchmarks.multi_agent_scores --peers-python /path/to/python
 """

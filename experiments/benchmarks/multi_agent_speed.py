@@ -1,9 +1,9 @@
 """Environment and agent steps per second of PPO with several agents, one torch thread each.
 
-CartPole with 4 agents and 2 policies: 2,048 environment steps an iteration, 6 epochs, minibatch 256,
-two separate 64-64 tanh networks a policy; `agents_ppo.py` has every setting. RLlib and Tunescape
-each step their own `make_multi_agent("CartPole-v1")`, which is Python, and Tunescape besides its
-native game, whose slots and agents are arrays::
+CartPole with 4 agents and 2 policies: 2,048 environment steps an iteration, 6 epochs, minibatch
+256, two separate 64-64 tanh networks a policy; `agents_ppo.py` has every setting. RLlib and
+Tunescape each step their own `make_multi_agent("CartPole-v1")`, which is Python, and Tunescape
+besides its native game, whose slots and agents are arrays::
 
     python -m experiments.benchmarks.multi_agent_speed --peers-python /path/to/python --slots 1 8
 """

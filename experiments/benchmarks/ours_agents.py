@@ -1,4 +1,6 @@
-"""PPO with several agents with Tunescape itself; the last line it prints is one JSON object::
+"""PPO with several agents with Tunescape itself.
+
+The last line it prints is one JSON object::
 
 python ours_agents.py cartpole speed --slots 8
 python ours_agents.py spread score --agent-steps 300000

@@ -17,7 +17,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 
-import agents_ppo
+import agents_ppo  # type: ignore[import-not-found]  # the neighbour, see there
 import ray
 import torch
 from ray import tune

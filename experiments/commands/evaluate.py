@@ -299,8 +299,7 @@ def _several(evaluation: Evaluation) -> dict[str, Any]:
 
 def _agent_lines(evaluation: Evaluation) -> list[str]:
     return [
-        f"{kind} {name}: return {fmean(returns):.2f}, from {min(returns):.2f} to "
-        f"{max(returns):.2f}"
+        f"{kind} {name}: return {fmean(returns):.2f}, from {min(returns):.2f} to {max(returns):.2f}"
         for kind, by_name in (("Policy", evaluation.modules), ("Agent", evaluation.agents))
         for name, returns in sorted(by_name.items())
     ]

@@ -54,6 +54,9 @@ def export(
         list[str] | None,
         typer.Option(help="Of torch and onnx: code that may be imported, as module:name."),
     ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Of several policies, the one of this id; needs -o.")
+    ] = None,
 ) -> None:
     """Export the best policy of a sweep, or another one."""
     target = export_policy(
@@ -65,6 +68,7 @@ def export(
         checkpoint=checkpoint,
         opset=opset,
         trust=trust or (),
+        policy_id=policy,
     )
     show_export(target, shell.output())
 
@@ -79,8 +83,9 @@ def export_policy(
     checkpoint: Path | None = None,
     opset: int | None = None,
     trust: Collection[str] = (),
+    policy_id: str | None = None,
 ) -> Path:
-    """Write a policy to a folder of its own.
+    """Write a policy to a folder of its own; of several each to one of its id in it.
 
     Args:
         folder: A sweep, a trial, a checkpoint or an exported policy. A sweep stands for its `best/`
@@ -96,6 +101,7 @@ def export_policy(
         checkpoint: A checkpoint of the sweep, not the best: `<trial>/checkpoint_<number>`.
         opset: Version of ONNX's operators.
         trust: Code that the policy names and that may be imported, as `module:name`.
+        policy_id: Of several policies the one to write, to the output folder itself; None: all.
 
     Returns:
         The absolute path of the folder.
@@ -105,7 +111,13 @@ def export_policy(
         ResultsError: There is no policy, or the output is something else, or what is exported.
         ConfigError: The policy cannot be written in this format, or a library is missing.
     """
-    from analysis.export import export_best, export_folder, writer_of
+    from analysis.export import (
+        chosen_policy,
+        export_best,
+        export_folder,
+        export_folders,
+        writer_of,
+    )
     from analysis.results.load import is_sweep_folder
     from experiments.commands.evaluation.policy_sources import find_policy, objective_of
     from experiments.spec.metrics import canonical_metric
@@ -127,14 +139,14 @@ def export_policy(
             "checkpoints"
         )
     is_chosen = bool(metric or mode or checkpoint)
-    if is_chosen and output is None:
+    if (is_chosen or policy_id) and output is None:
         raise ExperimentError(
-            "--metric, --mode and --checkpoint choose another policy than the sweep's best: say "
-            "where to write it with -o"
+            "--metric, --mode, --checkpoint and --policy choose another policy than the sweep's "
+            "best: say where to write it with -o"
         )
     best = folder / BEST_FOLDER
     if is_sweep and not is_chosen and _has_winner(folder):
-        if not (best / "policy.json").is_file():
+        if not _is_written(best):
             raise ExperimentError(
                 f"{best}: the policy of the final's winner is gone; `tunescape resume` writes it "
                 "again, and --metric or --checkpoint choose another one"
@@ -147,20 +159,42 @@ def export_policy(
     if output is not None:
         _spare_winner(output)
     is_best = output is not None and expanded(output).resolve() == best.resolve()
-    is_there = (best / "policy.json").is_file() and not (is_best and format == "policy")
+    is_there = _is_written(best) and not (is_best and format == "policy")
     if is_sweep and output is not None and checkpoint is None and (is_chosen or not is_there):
         by = objective_of(folder)
         by = canonical_metric(metric) if metric else by[0], mode or by[1]
-        return export_best(folder, output, *by, format=writer, opset=opset, trust=trust)
+        return export_best(
+            folder,
+            output,
+            *by,
+            format=writer,
+            opset=opset,
+            trust=trust,
+            policy_id=policy_id,
+        )
     source = find_policy(folder if checkpoint is None else _inside(folder, checkpoint))
-    if is_exported(source.folder):
+    if source.is_graph or is_exported(source.folder):
         raise ExperimentError(
             f"{folder} is a graph already; other formats are made of the policy that it is of"
         )
     if output is None:
         raise ExperimentError(f"{folder} is no sweep: say where to write its policy with -o")
     write = writer_of(writer, opset=opset, trust=trust)
-    return export_folder(source.folder, output, _whence(source.folder, source.chosen), write)
+    policies = source.policies or {source.folder.name: source.folder}
+    if policy_id is not None:
+        chosen = chosen_policy(policies, policy_id, source.folder)
+        return export_folder(chosen, output, _whence(chosen, source.chosen), write)
+    whence = _whence(source.folder, source.chosen)
+    if source.policies:
+        return export_folders(source.policies, output, whence, write)
+    return export_folder(source.folder, output, whence, write)
+
+
+def _is_written(best: Path) -> bool:
+    """Tell whether a folder holds an exported policy, or several."""
+    from experiments.commands.evaluation.policy_sources import exported_policies
+
+    return (best / "policy.json").is_file() or bool(exported_policies(best))
 
 
 def show_export(target: Path, console: Console) -> None:
@@ -175,9 +209,9 @@ def show_export(target: Path, console: Console) -> None:
     origin = _origin(read_json(target / "export.json"))
     if origin:
         line(f"Policy: {origin}")
-    for file in sorted(target.glob("*.json")):
+    for file in sorted([*target.glob("*.json"), *target.glob("*/*.json")]):
         said = json.loads(file.read_text(encoding="utf-8"))
-        if "verified" not in said:
+        if not isinstance(said, dict) or "verified" not in said:
             continue
         verified: dict[str, Any] = said["verified"]
         counts = [f"{count} of {source}" for source, count in verified["observations"].items()]
@@ -185,8 +219,9 @@ def show_export(target: Path, console: Console) -> None:
             (d for n, d in verified["max_difference"].items() if n.partition("/")[0] == "action"),
             default=0.0,
         )
+        name = file.relative_to(target).with_suffix("")
         line(
-            f"{file.stem} acts as the policy does on observations sampled and played "
+            f"{name} acts as the policy does on observations sampled and played "
             f"({' and '.join(counts)}): actions differ by at most {worst:.1e}"
         )
 
@@ -249,7 +284,7 @@ def _whence(policy_folder: Path, chosen: str) -> dict[str, Any]:
         return said
     parts = policy_folder.resolve().parts
     depth = len(Path(POLICY).parts)
-    is_in_checkpoint = parts[-depth:] == Path(POLICY).parts
+    is_in_checkpoint = parts[-depth:-1] == Path(POLICY).parts[:-1]
     named = "/".join(parts[-depth - 2 : -depth] if is_in_checkpoint else parts[-1:])
     return {"checkpoint" if is_in_checkpoint else "policy": named} | (
         {"chosen": chosen} if chosen else {}

@@ -9,7 +9,14 @@ from typing import Any
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from experiments.spec.trainable import is_own
 from search_spaces.documents import SpecError
-from trainables.core.reported_metrics import COMMON, OLDER_EVALUATED, SAMPLED, TUNES, Reported
+from trainables.core.reported_metrics import (
+    COMMON,
+    OLDER_EVALUATED,
+    SAMPLED,
+    SEVERAL_AGENTS,
+    TUNES,
+    Reported,
+)
 from trainables.core.suggestions import did_you_mean, nearest_name
 from trainables.registry import algorithm_names, get_algorithm
 
@@ -100,7 +107,7 @@ def declared_metrics(trainable: Any = None) -> tuple[Reported, ...]:
     """
     algorithms = [trainable] if trainable else map(get_algorithm, algorithm_names())
     own = [getattr(algorithm, "reported_metrics", ()) for algorithm in algorithms]
-    return (*SAMPLED, *COMMON, *chain.from_iterable(own), *TUNES)
+    return (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *chain.from_iterable(own), *TUNES)
 
 
 def top_level(metrics: Iterable[Reported]) -> tuple[str, ...]:
@@ -121,5 +128,5 @@ def _hint(name: str, known: list[str]) -> str:
     return did_you_mean([] if found is None else [LEGACY.get(found, found)])
 
 
-_EVERY = (*SAMPLED, *COMMON, *TUNES)
+_EVERY = (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *TUNES)
 _EVERY_FAMILY = ("learner/", *families(_EVERY))

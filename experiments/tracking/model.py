@@ -89,6 +89,7 @@ def log_model(
     experiment_id: str,
     run_ids: Sequence[str],
     tags: Mapping[str, str],
+    name: str = MODEL_NAME,
 ) -> LoggedModel:
     """Log an exported policy as a model of a run.
 
@@ -100,6 +101,7 @@ def log_model(
         run_ids: The runs that show the model as their output. The first is the one that the
             policy comes from; the model gets its parameters.
         tags: The tags of the model.
+        name: Its name: of several policies the id.
 
     Returns:
         The model; its URI is `models:/<model_id>`.
@@ -110,7 +112,7 @@ def log_model(
     said = provenance(folder)
     model = client.create_logged_model(
         experiment_id,
-        name=MODEL_NAME,
+        name=name,
         source_run_id=run_ids[0],
         tags=dict(tags),
         params=client.get_run(run_ids[0]).data.params,

@@ -319,9 +319,17 @@ class SweepRuns:
     def write_model(self, trial_id: str, policy_dir: str, checkpoint: str | None) -> None:
         """Log the winner's policy as a model, and register it if asked.
 
+        Of several policies each is a model of its id, registered as `<name>-<id>`.
+
         A sweep that is resumed after its end finds the same winner: it has its model already.
         """
-        from experiments.tracking.model import load_policy, log_model, provenance, register_model
+        from experiments.tracking.model import (
+            MODEL_NAME,
+            load_policy,
+            log_model,
+            provenance,
+            register_model,
+        )
 
         client, sweep = self._client, self.sweep
         if self.parent_run_id is None:
@@ -330,28 +338,31 @@ class SweepRuns:
         if checkpoint and known.get(MODEL_CHECKPOINT_TAG) == checkpoint:
             self.model_uri = known.get(REGISTERED_MODEL_TAG, known[MODEL_TAG])
             return
-        try:
-            policy = load_policy(policy_dir)
-        except ValueError as error:  # a trainable of the user's own, with a format of its own
-            if sweep.register_as:
-                self._writer().warn_once("model", f"No model is registered: {error}")
-            return
         run_id = self.run_ids.get(trial_id, self.parent_run_id)
-        model = log_model(
-            client,
-            policy,
-            Path(policy_dir),
-            experiment_id=self._experiment_id,
-            run_ids=list(dict.fromkeys([run_id, self.parent_run_id])),
-            tags={NAME_TAG: sweep.name, TRIAL_TAG: trial_id},
-        )
-        tags = {MODEL_TAG: model.model_uri}
-        if checkpoint:
-            tags[MODEL_CHECKPOINT_TAG] = checkpoint
-        if sweep.register_as:
-            said = provenance(Path(policy_dir))
-            version = register_model(client, model, sweep.register_as, said)
-            tags[REGISTERED_MODEL_TAG] = f"models:/{sweep.register_as}/{version}"
+        tags: dict[str, str] = {MODEL_CHECKPOINT_TAG: checkpoint} if checkpoint else {}
+        several = sorted(path.parent for path in Path(policy_dir).glob("*/policy.json"))
+        for folder in several or [Path(policy_dir)]:
+            name = folder.name if several else MODEL_NAME
+            try:
+                policy = load_policy(str(folder))
+            except ValueError as error:  # a trainable of the user's own, with its own format
+                if sweep.register_as:
+                    self._writer().warn_once("model", f"No model is registered: {error}")
+                return
+            model = log_model(
+                client,
+                policy,
+                folder,
+                experiment_id=self._experiment_id,
+                run_ids=list(dict.fromkeys([run_id, self.parent_run_id])),
+                tags={NAME_TAG: sweep.name, TRIAL_TAG: trial_id},
+                name=name,
+            )
+            tags.setdefault(MODEL_TAG, model.model_uri)  # of several policies the first one's
+            if sweep.register_as:
+                own = f"{sweep.register_as}-{name}" if several else sweep.register_as
+                version = register_model(client, model, own, provenance(folder))
+                tags.setdefault(REGISTERED_MODEL_TAG, f"models:/{own}/{version}")
         log_batch(client, self.parent_run_id, tags=tags)
         self.model_uri = tags.get(REGISTERED_MODEL_TAG, model.model_uri)
 

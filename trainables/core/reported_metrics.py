@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 MODULE = "<module>"
-"""Stands for a module's id in names; there is one, `default_policy`."""
+"""Stands for a module's id in names: `default_policy`, or the id of one of several policies."""
+AGENT = "<agent>"
+"""Stands for an agent's id in names."""
 
 
 class Reported(NamedTuple):
@@ -165,6 +167,45 @@ COMMON: tuple[Reported, ...] = (
     ),
 )
 """Of every algorithm."""
+
+_MANY = "an environment of several agents"
+
+
+def _of_agents(within: str, which: str, when: str) -> tuple[Reported, ...]:
+    """Return the metrics of agents' returns.
+
+    Args:
+        within: What their names begin with.
+        which: Of which episodes they are.
+        when: See `Reported`.
+    """
+    return (
+        Reported(
+            f"{within}module/{MODULE}/episode_return_mean",
+            "reward",
+            f"mean over {which} and their agents with this policy, of an agent's return",
+            when,
+        ),
+        Reported(
+            f"{within}module/{MODULE}/episode_return_min", "reward", "the least of them", when
+        ),
+        Reported(
+            f"{within}module/{MODULE}/episode_return_max", "reward", "the greatest of them", when
+        ),
+        Reported(
+            f"{within}agent/{AGENT}/episode_return_mean",
+            "reward",
+            f"mean of an agent's return over {which}",
+            when,
+        ),
+    )
+
+
+SEVERAL_AGENTS: tuple[Reported, ...] = (
+    *_of_agents("", "the training episodes of the window", _MANY),
+    *_of_agents("evaluation/", "the last evaluation's episodes", f"{_EVALUATED}, {_MANY}"),
+)
+"""Of every algorithm in an environment of several agents, once an episode has ended."""
 
 OLDER: dict[str, str] = {
     "episode_reward_mean": "episode_return_mean",

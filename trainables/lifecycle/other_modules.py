@@ -62,7 +62,7 @@ def _merged(
         before: Those of them that were trained.
         trained: Ids of the modules that this run trains.
     """
-    if isinstance(stored, dict) and stored and known >= stored.keys():
+    if isinstance(stored, dict) and stored and {*stored} <= {*known}:
         fresh = {} if own is None else own
         if isinstance(fresh, dict) and {*fresh} <= {*trained}:
             return {m: stored.get(m, fresh.get(m)) for m in trained if m in stored or m in fresh}

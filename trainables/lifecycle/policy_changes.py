@@ -76,9 +76,7 @@ class PolicyChanges(PolicyAccess):
                 "that is new"
             )
         if policy is not None and (policy_cls is not None or policy_state is not None):
-            raise ConfigError(
-                "add_policy: give policy, or policy_cls, or policy_state, not several"
-            )
+            raise ConfigError("add_policy: give policy, policy_cls or policy_state, not several")
         if policy is not None:
             observation_space = observation_space or policy.observation_space
             action_space = action_space or policy.action_space
@@ -132,9 +130,7 @@ class PolicyChanges(PolicyAccess):
                 "policies that act"
             )
         if given.get("workers") not in _ALL_WORKERS:
-            raise ConfigError(
-                f"{name}: workers is not supported: all env runners have all policies"
-            )
+            raise ConfigError(f"{name}: workers is not supported: all have all policies")
 
     def _changed_config(
         self, policies: Mapping[str, PolicySpec], mapping: Any, to_train: Any

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.data.agents_episode import AgentsEpisode
+    from trainables.runtime.multi_agent.vector_env import AgentGroup
 
 _MAPPING = "policy_mapping_fn"
 _HOW = "--policy-mapping agent=policy,…,*=policy, or module:name of a function"
@@ -53,7 +54,7 @@ class AgentsLog(AgentsWatch):
         self.modules: dict[str, list[float]] = {}
         self.agents: dict[str, list[float]] = {}
 
-    def begin(self, seeds: Sequence[int]) -> None:
+    def begin(self, groups: Sequence[AgentGroup], seeds: Sequence[int]) -> None:
         for watch in self._told:
             watch.begin(seeds, share=False)
 
@@ -113,7 +114,9 @@ def evaluate_agents_of(
         "episodes": episodes,
     }
     with ExitStack() as stack:
-        shown = [] if progress is None else [stack.enter_context(shown_progress(episodes, progress))]
+        shown = (
+            [] if progress is None else [stack.enter_context(shown_progress(episodes, progress))]
+        )
         log = AgentsLog(shown)
         watches: list[AgentsWatch] = [log]
         if trace is not None:

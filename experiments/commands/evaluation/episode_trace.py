@@ -80,7 +80,7 @@ class TraceWriter(Watch):
         self._path, self._about = path, about
         self._spaces = {"obs": observation_space, "action": action_space}
         self.left_out = [
-            _column("obs", leaf)
+            column_of("obs", leaf)
             for leaf, space in leaf_spaces(observation_space).items()
             if math.prod(space.shape or ()) > MAX_ELEMENTS and not with_images
         ]
@@ -141,7 +141,7 @@ class TraceWriter(Watch):
 
     def _leaves(self, what: str, tree: Any) -> dict[str, np.ndarray]:
         leaves = leaves_of(self._spaces[what], tree)
-        named = {_column(what, leaf): np.asarray(values) for leaf, values in leaves.items()}
+        named = {column_of(what, leaf): np.asarray(values) for leaf, values in leaves.items()}
         return {name: values for name, values in named.items() if name not in self.left_out}
 
     def _start(self, columns: dict[str, np.ndarray]) -> None:
@@ -157,29 +157,30 @@ class TraceWriter(Watch):
         fields = [
             pa.field(
                 name,
-                _as_arrow(values[:0]).type,
+                as_arrow(values[:0]).type,
                 metadata={"shape": json.dumps(list(values.shape[1:]))},
             )
             for name, values in columns.items()
         ]
-        about = {**self._about, "left_out": self.left_out, "versions": _versions()}
+        about = {**self._about, "left_out": self.left_out, "versions": versions()}
         schema = pa.schema(fields, metadata={"tunescape": json.dumps(about, default=str)})
         self._writer = parquet.ParquetWriter(self._part, schema, compression="zstd")
 
     def _flush(self) -> None:
         import pyarrow as pa
 
-        arrays = [_as_arrow(rows[: self._num_rows]) for rows in self._rows.values()]
+        arrays = [as_arrow(rows[: self._num_rows]) for rows in self._rows.values()]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._writer.schema))
         self._num_rows = 0
 
 
-def _column(what: str, leaf: str) -> str:
+def column_of(what: str, leaf: str) -> str:
+    """Return the name of a leaf's column."""
     return what if leaf == PLAIN else f"{what}/{leaf}"
 
 
-def _as_arrow(rows: np.ndarray) -> Any:
-    """Rows `[B, …]` as an arrow array; of more than one number each, as lists of fixed size."""
+def as_arrow(rows: np.ndarray) -> Any:
+    """Return rows `[B, …]` as an arrow array; of more than one number each, as lists of fixed size."""
     import pyarrow as pa
 
     if rows.ndim == 1:
@@ -190,7 +191,8 @@ def _as_arrow(rows: np.ndarray) -> Any:
     return pa.FixedSizeListArray.from_arrays(pa.array(flat), math.prod(rows.shape[1:]))
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of what a trace was made with."""
     import torch
 
     from trainables.registry import VERSION

@@ -233,6 +233,7 @@ def _shown(value: Any) -> str:
 
 @contextmanager
 def global_randomness_kept() -> Iterator[None]:
+    """Within it global random streams may be used; after it they are as they were."""
     numpy_state, python_state = np.random.get_state(), random.getstate()
     try:
         yield

@@ -82,9 +82,7 @@ def evaluate_agents(
     plan = EvaluationPlan(num_episodes, "episodes", config.num_envs_per_env_runner)
     played: dict[int, EvaluationResult] = {}
     for part in plan.missing(played, 0.0):
-        env = make_slots(
-            config, config.env, config.env_config_for(training=False), part.num_slots
-        )
+        env = make_slots(config, config.env, config.env_config_for(training=False), part.num_slots)
         try:
             if not isinstance(env, AgentsVectorEnv):
                 raise ConfigError(

@@ -14,6 +14,7 @@ import torch
 from ray.exceptions import RayError
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.part import Parts, no_parts
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import LEARNERS, Bundles

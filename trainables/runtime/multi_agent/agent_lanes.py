@@ -166,7 +166,7 @@ class AgentLanes:
     def act(self) -> list[Any]:
         """Return actions for the environment, a batch `[R, …]` for each group."""
         actions = list(self._actions)
-        for lanes in (*self.recorded.values(), *self.fixed.values()):
+        for lanes in self._all.values():
             actions[lanes.group] = lanes.act(actions[lanes.group])
         self.num_agent_steps += sum(int(np.count_nonzero(g.acts)) for g in self._shown.groups)
         return actions
@@ -242,6 +242,7 @@ class AgentLanes:
         return {
             "modules": {m: lanes.get_state() for m, lanes in self._all.items()},
             "owners": [owners.copy() for owners in self._owners],
+            "policy_ids": list(self._policy_ids),
         }
 
     def fits(self, state: dict[str, Any]) -> bool:
@@ -259,10 +260,12 @@ class AgentLanes:
         """Take over `get_state`'s, which fits, after a reset."""
         for module_id, lanes in self._all.items():
             lanes.set_state(state["modules"][module_id])
-        self._owners = [
-            like(own, kept, "owners")
-            for own, kept in zip(self._owners, state["owners"], strict=True)
+        own = [
+            self._policy_ids.index(m) if m in self._all else _NOBODY for m in state["policy_ids"]
         ]
+        places = np.array([*own, _NOBODY])  # the last one is that of nobody, who is -1
+        pairs = zip(self._owners, state["owners"], strict=True)
+        self._owners = [places[like(owners, kept, "owners")] for owners, kept in pairs]
 
 
 def mismatch(own: tuple[Any, Any], theirs: tuple[Any, Any]) -> str | None:

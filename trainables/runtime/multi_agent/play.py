@@ -67,7 +67,7 @@ def play_agents(
     seeds = [draw_seed(child) for child in env_seed.spawn(env.num_envs)]
     shown = env.reset(seeds)
     for watch in watches:
-        watch.begin(seeds)
+        watch.begin(env.groups, seeds)
     lanes = AgentLanes(config, policies, env, "an evaluation")
     book = EpisodeBook(
         env.groups,

@@ -9,16 +9,17 @@ import numpy as np
 
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.runtime.evaluation.watch import Outcome
-from trainables.runtime.multi_agent.vector_env import AgentsStep
+from trainables.runtime.multi_agent.vector_env import AgentGroup, AgentsStep
 
 
 class AgentsWatch:
     """Looks on; every method may stay as it is."""
 
-    def begin(self, seeds: Sequence[int]) -> None:
+    def begin(self, groups: Sequence[AgentGroup], seeds: Sequence[int]) -> None:
         """Take note of the episodes that the slots begin.
 
         Args:
+            groups: The groups of agents.
             seeds: The seeds that the slots' environments are reset with, `[N]`.
         """
 
