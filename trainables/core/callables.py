@@ -20,7 +20,7 @@ def callable_name(value: Callable[..., Any]) -> str:
 
 
 def is_findable(name: str) -> bool:
-    """Tell whether `module:qualname` can find its callable: a lambda's, or a local one's, cannot."""
+    """Tell whether `module:qualname` finds its callable again: not a lambda, or a local one."""
     return "<" not in name.partition(":")[2]
 
 

@@ -83,7 +83,7 @@ class PolicyChanges(PolicyAccess):
             policy_state = policy.get_state()
         own = config.to_dict() if isinstance(config, AlgorithmConfig) else dict(config or {})
         spec = PolicySpec(policy_cls, observation_space, action_space, own)
-        policies = {**all_policies(self.config), policy_id: spec}
+        policies = {**self._specs_with_spaces(), policy_id: spec}
         changed = self._changed_config(policies, policy_mapping_fn, policies_to_train)
         self._become(changed, {policy_id: policy_state} if policy_state is not None else {})
         return self.policies.get(policy_id)
@@ -110,7 +110,7 @@ class PolicyChanges(PolicyAccess):
             ConfigError: if it cannot be removed, with the reason.
         """
         self._check_change("remove_policy", evaluation_workers=evaluation_workers)
-        policies = dict(all_policies(self.config))
+        policies = self._specs_with_spaces()
         if policy_id not in policies:
             raise KeyError(f"no policy {policy_id!r}; there are {sorted(policies)}")
         del policies[policy_id]
@@ -131,6 +131,22 @@ class PolicyChanges(PolicyAccess):
             )
         if given.get("workers") not in _ALL_WORKERS:
             raise ConfigError(f"{name}: workers is not supported: all have all policies")
+
+    def _specs_with_spaces(self) -> dict[str, PolicySpec]:
+        """Return the policies that there are, with what their agents see and do.
+
+        Where agents differ in that, another mapping may leave a policy without any, to tell it.
+        """
+        specs = all_policies(self.config)
+        if self._groups is None or len(self._groups) == 1:
+            return dict(specs)
+        whole, _ = self.config.get_multi_agent_setup(env=SimpleNamespace(groups=self._groups))
+        return {
+            m: PolicySpec(
+                spec.policy_class, whole[m].observation_space, whole[m].action_space, spec.config
+            )
+            for m, spec in specs.items()
+        }
 
     def _changed_config(
         self, policies: Mapping[str, PolicySpec], mapping: Any, to_train: Any

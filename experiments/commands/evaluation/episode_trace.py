@@ -180,7 +180,7 @@ def column_of(what: str, leaf: str) -> str:
 
 
 def as_arrow(rows: np.ndarray) -> Any:
-    """Return rows `[B, …]` as an arrow array; of more than one number each, as lists of fixed size."""
+    """Return rows `[B, …]` as an arrow array; of several numbers each, as lists of fixed size."""
     import pyarrow as pa
 
     if rows.ndim == 1:

@@ -236,6 +236,7 @@ def names_of(policy: Actable) -> set[Any]:
 
 
 def notes_of(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) -> list[str]:
+    """Return what is to be known about the numbers of an evaluation."""
     notes = []
     if ended < asked:
         notes.append(

@@ -1,4 +1,4 @@
-"""Evaluation of policies that act for several agents, outside of the algorithm that trained them."""
+"""Evaluation of policies that act for several agents, without the algorithm that trained them."""
 
 from __future__ import annotations
 

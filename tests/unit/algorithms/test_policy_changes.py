@@ -1,0 +1,191 @@
+"""Policies that are added and removed while an algorithm runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.telling_agents import JoinLater, TwoKinds
+
+from trainables import DQNConfig, Policy, PPOConfig
+from trainables.core.errors import ConfigError
+
+GAME = "multi_agent_cartpole"
+
+
+def by_number(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
+    return "a" if agent_id.endswith("0") else "b"
+
+
+def with_c(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
+    return "c" if agent_id.endswith("0") else "b"
+
+
+def build(kind: str = "PPO", env: Any = GAME, **multi_agent: Any) -> Any:
+    multi_agent = {"policies": ["a", "b"], "policy_mapping_fn": by_number, **multi_agent}
+    if kind == "PPO":
+        config: Any = PPOConfig().training(train_batch_size=128, minibatch_size=64, num_epochs=1)
+    else:
+        config = DQNConfig().training(
+            num_steps_sampled_before_learning_starts=16,
+            replay_buffer_config={"capacity": 2000},
+            train_batch_size=16,
+        )
+        config.env_runners(rollout_fragment_length=8)
+        config.reporting(min_sample_timesteps_per_iteration=64)
+    config.environment(env, env_config={"num_agents": 2})
+    config.env_runners(num_envs_per_env_runner=2).debugging(seed=5)
+    return config.multi_agent(**multi_agent).build()
+
+
+def differ(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return any((one[name] != value).any() for name, value in other.items())
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+def test_one_that_is_added_acts_learns_and_is_in_the_checkpoint(kind: str, tmp_path: Path) -> None:
+    algo = build(kind)
+    algo.train()
+    kept = algo.get_policy("b")
+    first = algo.add_policy("c", policy_mapping_fn=with_c).get_weights()
+    assert algo.get_policy("b") is kept
+    result = [algo.train() for _ in range(6)][-1]
+    assert result["module/c/episode_return_mean"] > 0
+    assert any(name.startswith("learner/c/") for name in result)
+    assert differ(first, algo.get_weights()["c"])
+    assert algo.evaluate()["module/c/episode_return_mean"] > 0
+    algo.save(str(tmp_path))
+    weights = algo.get_weights()
+    algo.stop()
+    again = type(algo).from_checkpoint(str(tmp_path), trust=[f"{__name__}:with_c"])
+    assert not any(differ(weights[m], own) for m, own in again.get_weights().items())
+    again.train()
+    again.stop()
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+def test_the_others_learn_as_if_nobody_had_come(kind: str) -> None:
+    """A policy to which no agent is mapped changes nothing."""
+    weights = []
+    for adds in (False, True):
+        algo = build(kind)
+        algo.train()
+        if adds:
+            algo.add_policy("c")
+        algo.train()
+        weights.append(algo.get_weights(["a", "b"]))
+        algo.stop()
+    for module_id, own in weights[0].items():
+        assert not differ(own, weights[1][module_id])
+
+
+def test_whoever_plays_keeps_its_policy_until_its_episode_ends() -> None:
+    algo = build()
+    runner = algo.env_runners.local_env_runner
+    runner.sample(3)
+    algo.add_policy("c", policy_mapping_fn=with_c)
+    algo.remove_policy("a")
+    assert [*algo.policies] == [*runner.policies] == ["b", "c"]
+    rollouts, _ = runner.sample(2)  # no pole has fallen yet
+    assert set(rollouts) == {"a", "b"}
+    for _ in range(60):
+        rollouts, _ = runner.sample(5)
+    assert set(rollouts) == {"b", "c"}
+    assert set(algo.train()) & {"module/a/episode_return_mean", "module/c/episode_return_mean"}
+    algo.stop()
+
+
+def test_one_that_is_removed_is_gone_from_learners_and_checkpoints(tmp_path: Path) -> None:
+    algo = build("DQN", policies=["a", "b", "c"])
+    algo.train()
+    algo.remove_policy("b", policy_mapping_fn=lambda agent_id, *_: "a")
+    for _ in range(3):
+        algo.train()
+    assert [*algo.policies] == [*algo.experience] == [*algo.learners.worker.learners] == ["a", "c"]
+    with pytest.raises(KeyError, match="no policy 'b'; there are"):
+        algo.get_policy("b")
+    algo.save(str(tmp_path))
+    assert sorted(path.name for path in (tmp_path / "policies").iterdir()) == ["a", "c"]
+    algo.stop()
+
+
+def test_weights_of_another_runs_policy(tmp_path: Path) -> None:
+    other = build()
+    other.train()
+    folder = other.export_policy_checkpoint(str(tmp_path / "policy"), policy_id="a")
+    taken = other.get_weights()["a"]
+    other.stop()
+    algo = build(policies_to_train=["a", "b"])
+    algo.add_policy("frozen", policy=Policy.load(folder))
+    assert not differ(taken, algo.get_weights()["frozen"])
+    algo.train()
+    assert not differ(taken, algo.get_weights()["frozen"])  # it is not among those that learn
+    algo.stop()
+
+
+def test_a_policy_written_by_hand() -> None:
+    algo = build(env=JoinLater)
+    assert (
+        algo.add_policy("chance", "random", policy_mapping_fn={"agent_1": "chance", "*": "a"})
+        is None
+    )
+    result = [algo.train() for _ in range(3)][-1]
+    assert result["module/chance/episode_return_mean"] > 0
+    algo.stop()
+
+
+def test_settings_of_its_own() -> None:
+    algo = build()
+    algo.add_policy("c", config={"lr": 1e-6}, policy_mapping_fn=with_c)
+    result = [algo.train() for _ in range(6)][-1]
+    assert result["learner/c/curr_lr"] == 1e-6
+    algo.stop()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"policy_id": "a"}, "there is, or was, a policy 'a'"),
+        ({"policy_id": "x/y"}, "names a folder"),
+        ({"policy_id": "c", "workers": [1]}, "workers is not supported"),
+        ({"policy_id": "c", "evaluation_workers": False}, "evaluation_workers = False"),
+        ({"policy_id": "c", "policies_to_train": ["d"]}, "there is no policy 'd'"),
+        ({"policy_id": "c", "policy_mapping_fn": {"*": "d"}}, "there is no policy 'd'"),
+        ({"policy_id": "c", "config": {"env": "x"}}, "env"),
+        ({"policy_id": "c", "policy_cls": "no"}, "policy_class"),
+    ],
+)
+def test_what_cannot_be_added(given: dict[str, Any], words: str) -> None:
+    algo = build()
+    with pytest.raises(ConfigError, match=words):
+        algo.add_policy(**given)
+    assert [*algo.policies] == ["a", "b"]
+    algo.train()  # nothing has changed
+    algo.stop()
+
+
+def test_spaces_that_no_agent_has() -> None:
+    algo = build(env=TwoKinds, policy_mapping_fn=by_number)
+    with pytest.raises(ConfigError, match="'c'"):
+        algo.add_policy("c")  # no agent says which spaces it has
+    added = algo.add_policy("c", policy_mapping_fn=with_c)
+    assert added.observation_space == algo.get_policy("a").observation_space
+    algo.stop()
+
+
+def test_an_environment_of_one_agent_has_one_policy() -> None:
+    algo = PPOConfig().environment("CartPole-v1").build()
+    with pytest.raises(ConfigError, match="has one agent"):
+        algo.add_policy("c")
+    algo.stop()
+
+
+def test_the_last_one_stays() -> None:
+    algo = build(policies=["a"], policy_mapping_fn=None)
+    with pytest.raises(ConfigError, match="the only policy"):
+        algo.remove_policy("a")
+    with pytest.raises(KeyError, match="no policy 'z'"):
+        algo.remove_policy("z")
+    algo.stop()
