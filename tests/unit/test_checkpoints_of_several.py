@@ -129,9 +129,9 @@ def test_a_lambda_must_be_given_again(tmp_path: Path) -> None:
 
 def test_a_function_by_name_needs_trust(tmp_path: Path) -> None:
     saved(tmp_path / "c", policy_mapping_fn=to_b)
-    with pytest.raises(CheckpointError, match="policy_mapping_fn.*to_b"):
+    with pytest.raises(CheckpointError, match=r"policy_mapping_fn.*to_b"):
         PPO.from_checkpoint(tmp_path / "c")
-    with pytest.raises(CheckpointError, match="policy_mapping_fn.*to_b"):
+    with pytest.raises(CheckpointError, match=r"policy_mapping_fn.*to_b"):
         evaluate_folder(tmp_path / "c", episodes=1)
     assert {*evaluate_folder(tmp_path / "c", episodes=1, trust=[NAME]).modules} == {"b"}
     assert {*evaluate_folder(tmp_path / "c", episodes=1, policy_mapping=NAME).modules} == {"b"}
@@ -150,7 +150,7 @@ def test_checkpoints_may_hold_those_alone_that_are_trained(
         assert not same(fresh.get_weights()["a"], initial["a"])
         fresh.train()
     assert "the checkpoint does not hold b" in caplog.text
-    with pytest.raises(ExperimentError, match="holds no policy 'b'.*--policy-mapping"):
+    with pytest.raises(ExperimentError, match=r"holds no policy 'b'.*--policy-mapping"):
         evaluate_folder(tmp_path, episodes=1)
 
 
@@ -195,7 +195,7 @@ def test_weights_of_other_runs_by_policy_id(checkpoint: Path, tmp_path: Path) ->
 
 
 def test_actions_of_one_policy_are_asked_by_its_id(algo: PPO) -> None:
-    with pytest.raises(KeyError, match="there are.*'a', 'b'"):
+    with pytest.raises(KeyError, match=r"there are.*'a', 'b'"):
         algo.compute_single_action(OBS)
     of_b = algo.compute_single_action(OBS, policy_id="b", explore=False)
     assert of_b == algo.get_policy("b").compute_single_action(OBS, explore=False)
@@ -212,7 +212,7 @@ def test_a_dict_by_agent_is_dealt_by_the_mapping(algo: PPO) -> None:
     dist = result.extra["a"]["action_dist_inputs"]
     np.testing.assert_allclose(dist, alone.extra["action_dist_inputs"])
     assert {*algo.compute_actions(agents)} == {*agents}
-    with pytest.raises(ConfigError, match="ndarray is not allowed.*dicts by agent"):
+    with pytest.raises(ConfigError, match=r"ndarray is not allowed.*dicts by agent"):
         algo.compute_actions(agents, prev_reward=np.zeros(3))
 
 
@@ -253,13 +253,13 @@ def test_a_trace_has_a_row_for_each_action_of_an_agent(checkpoint: Path, tmp_pat
 
 def test_what_cannot_be_played_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     for text in ("a", "agent_0=", "=b"):
-        with pytest.raises(ExperimentError, match="--policy-mapping.*allowed"):
+        with pytest.raises(ExperimentError, match=r"--policy-mapping.*allowed"):
             evaluate_folder(checkpoint, episodes=1, policy_mapping=text)
-    with pytest.raises(ExperimentError, match="holds no policy 'z'.*there are a, b"):
+    with pytest.raises(ExperimentError, match=r"holds no policy 'z'.*there are a, b"):
         evaluate_folder(checkpoint, episodes=1, policy_mapping="*=z")
     with pytest.raises(ExperimentError, match="not filmed"):
         evaluate_folder(checkpoint, episodes=1, videos=[tmp_path / "v.mp4"])
-    with pytest.raises(ExperimentError, match="holds no policy 'b'.*'\\*=a'"):
+    with pytest.raises(ExperimentError, match=r"holds no policy 'b'.*'\*=a'"):
         evaluate_folder(checkpoint / "policies" / "a", episodes=1)
 
 

@@ -113,6 +113,7 @@ class BuiltTrainable(FolderTrainable):
             seeds = self._random_streams()
             module_ids = type(self).module_ids(self.config)
             self._groups = env.groups if isinstance(env, AgentsVectorEnv) else None
+            self._configured = self.config  # with the policies that it begins with
             self._used_ids = {*all_policies(self.config)}  # also of policies that are removed
             spaces = module_spaces(self.config, env, self.spaces, module_ids)
             self.policies = self._make_policies(spaces, seeds.module)

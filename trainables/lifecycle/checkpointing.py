@@ -69,6 +69,7 @@ class Checkpointing(PolicyChanges):
             "env_runners": self.env_runners.get_state(),
             "env_tasks": self.env_runners.tasks,
             "learned": self.get_learned_state(),
+            **self._changes(),
             "learner_connectors": {m: c.get_state() for m, c in self.learner_connectors.items()},
         }
 
@@ -197,6 +198,7 @@ class Checkpointing(PolicyChanges):
         with local_folder(checkpoint) as folder:
             state = _read_checkpoint(folder)
         with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
+            self._adopt(state, f"checkpoint {folder}")
             self.set_state(self._fitted(state))
         logger.info("loaded checkpoint %s, of %d env steps", folder, self.num_env_steps_sampled)
         self.callbacks("on_checkpoint_loaded")

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
 
+from trainables.core.callables import callable_name
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.policy_specs import PolicySpec, check_policy_id
+from trainables.core.config.settings import CODE
 from trainables.core.config.several_agents import all_policies
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
+from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
 from trainables.lifecycle import building
 from trainables.lifecycle.folder_trainable import running
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.random_streams import draw_seed
 
+# What a change of policies may change.
+_SETTINGS = (
+    "policies",
+    "policy_mapping_fn",
+    "policies_to_train",
+    "algorithm_config_overrides_per_module",
+)
 _ALL_WORKERS = (None, -1)  # what the reference has for "all"
 
 
@@ -120,6 +130,46 @@ class PolicyChanges(PolicyAccess):
         if policies_to_train is None and isinstance(chosen, list):
             policies_to_train = [other for other in chosen if other != policy_id]
         self._become(self._changed_config(policies, policy_mapping_fn, policies_to_train), {})
+
+    def _changes(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of policies that came and went; nothing if none has."""
+        before = {*all_policies(self._configured)}
+        if self.config is self._configured and self._used_ids == before:
+            return {}
+        return {"used_policy_ids": sorted(self._used_ids)}
+
+    def _adopt(self, state: Mapping[str, Any], what: str) -> None:
+        """Take over the policies that a run with these settings had by then: some came and went.
+
+        Of code only what this run's own settings name is taken over: a checkpoint may come from a
+        stranger.
+
+        Args:
+            state: See `Algorithm.get_state`.
+            what: How messages call it.
+
+        Raises:
+            CheckpointError: if the policies, or the mapping, need other code.
+        """
+        if "used_policy_ids" not in state or self._groups is None:
+            return
+        own = self.config.to_dict()
+        stored = {name: state["config"][name] for name in _SETTINGS if name in state["config"]}
+        for name in ("policy_mapping_fn", "policies_to_train"):
+            is_same = callable(own[name]) and callable_name(own[name]) == stored.get(name)
+            if is_same or own[name] == stored.get(name):
+                del stored[name]
+        kind = type(self.config)
+        known = {doubt.entry for doubt in doubts_of(kind, own)} | {*_code_of(own)}
+        doubts = [*doubts_of(kind, kind.check(stored))]
+        doubts += [Doubt("policies", code, CODE, code) for code in untrusted_names(stored)]
+        refuse(doubts, known, what)
+        config = self.config.copy(copy_frozen=False)
+        config.update_from_dict(resolved(stored, known, what))
+        config.validate()
+        config.freeze()
+        self._become(config, {})
+        self._used_ids |= {*state["used_policy_ids"]}
 
     def _check_change(self, name: str, **given: Any) -> None:
         if self._groups is None:
@@ -230,3 +280,12 @@ class PolicyChanges(PolicyAccess):
     def _change_streams(self, name: str) -> Any:
         """Return random streams of a change: the same whenever the run is repeated."""
         return self._random_streams(zlib.crc32(name.encode()), self._iteration, 1)
+
+
+def _code_of(value: Any) -> Iterator[str]:
+    """Yield the names of callables anywhere in settings."""
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _code_of(item)
+    elif callable(value):
+        yield callable_name(value)

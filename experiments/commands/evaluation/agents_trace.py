@@ -1,16 +1,17 @@
 """Traces of several agents: every action of every agent, as a parquet file.
 
-One row an action, written when the agent acts next or ends; sort by `episode`, `step` and `agent` to
-have them in order. The columns:
+One row an action, written when the agent acts next or ends; sort by `episode`, `step` and `agent`
+to have them in order. The columns:
 
-- `episode`, `step`: numbers from 0. `seed`: that the episode's environment was reset with.
+- `episode`, `step`: numbers from 0.
+- `seed`: that the episode's environment was reset with.
 - `agent`, `policy`: who acted, and the id of the policy that acted for it.
 - `obs`, or `obs/<path>` for each leaf of a nested space; `action` likewise. Where agents have
-  different spaces each group of them has columns of its own, `obs[<first agent of the group>]`, null
-  in rows of others.
+  different spaces each group of them has columns of its own, `obs[<first agent of it>]`, null in
+  rows of others.
 - `reward`: the sum of what the agent got until it acted next or ended.
-- `terminated`, `truncated`: whether that ended the agent. `truncated` also where the episode was cut
-  off, by `--max-steps` or because others ended it.
+- `terminated`, `truncated`: whether that ended the agent. `truncated` also where the episode was
+  cut off, by `--max-steps` or because others ended it.
 
 The schema's metadata hold what was played, as those of `episode_trace` do. What policies thought of
 observations is not in it.

@@ -136,6 +136,10 @@ def evaluate_folder(
     from trainables.runtime.evaluation.play import evaluate_policy
     from trainables.runtime.evaluation.watch import EpisodeLog
 
+    if videos:
+        check_encoder("--video")
+        # Frames are drawn in memory: no display is to be looked for.
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     source = find_policy(folder)
     if plays_agents(source):
         from experiments.commands.evaluation.agents import evaluate_agents_of
@@ -158,10 +162,6 @@ def evaluate_folder(
         )
     if policy_mapping is not None:
         raise ExperimentError(f"--policy-mapping: {source.folder} is a policy of one agent")
-    if videos:
-        check_encoder("--video")
-        # Frames are drawn in memory: no display is to be looked for.
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     played = played_policy(source, env, env_config, trust)
     policy, environment = played.policy, played.environment
     env_config, as_trained = played.env_config, played.as_trained

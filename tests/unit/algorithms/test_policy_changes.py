@@ -10,6 +10,7 @@ import pytest
 from tests.telling_agents import JoinLater, TwoKinds
 
 from trainables import DQNConfig, Policy, PPOConfig
+from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
 
 GAME = "multi_agent_cartpole"
@@ -123,6 +124,48 @@ def test_weights_of_another_runs_policy(tmp_path: Path) -> None:
     algo.train()
     assert not differ(taken, algo.get_weights()["frozen"])  # it is not among those that learn
     algo.stop()
+
+
+def resumed(kind: str, folder: Path, **multi_agent: Any) -> Any:
+    """What Tune does with a trial whose process has died."""
+    algo = build(kind, **multi_agent)
+    algo.restore(str(folder))
+    return algo
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+def test_a_run_that_is_resumed_has_what_was_added_and_removed(kind: str, tmp_path: Path) -> None:
+    algo = build(kind, policy_mapping_fn={"*": "a"})
+    algo.train()
+    algo.add_policy("c", config={"lr": 2e-4}, policy_mapping_fn={"agent_0": "c", "*": "a"})
+    algo.add_policy("chance", "random")
+    algo.remove_policy("b")
+    algo.train()
+    algo.save(str(tmp_path))
+    algo.train()
+    weights = algo.get_weights()
+    algo.stop()
+    again = resumed(kind, tmp_path, policy_mapping_fn={"*": "a"})
+    assert [*again.policies] == [*weights] == ["a", "c"]
+    assert again.config_of("c").lr == 2e-4
+    if kind == "PPO":  # DQN would need its replay buffer
+        again.train()
+        assert not any(differ(weights[m], own) for m, own in again.get_weights().items())
+    with pytest.raises(ConfigError, match="there is, or was, a policy 'b'"):
+        again.add_policy("b")
+    again.stop()
+
+
+def test_a_resumed_run_imports_no_code_that_a_checkpoint_names(tmp_path: Path) -> None:
+    algo = build()
+    algo.add_policy("c", policy_mapping_fn=with_c)
+    algo.save(str(tmp_path))
+    algo.stop()
+    with pytest.raises(CheckpointError, match="with_c"):
+        resumed("PPO", tmp_path)
+    again = resumed("PPO", tmp_path, policy_mapping_fn=with_c, policies=["a", "b", "c"])
+    assert [*again.policies] == ["a", "b", "c"]
+    again.stop()
 
 
 def test_a_policy_written_by_hand() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import methodcaller
 from typing import Any, TypeVar
 
@@ -74,6 +74,8 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
     ):
         super().__init__(config, policies, module_slots)
         self.tasks: list[list[Any]] = []
+        # How many columns of each module each env runner had last, by module id.
+        self._widths: dict[str, dict[int, int]] = {}
         # Of the samples since `sync_weights`, by module id.
         self._moments: list[dict[str, RunningMoments]] = []
 
@@ -100,8 +102,27 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
                 continue  # those that have slots of it have failed
             if all_columns and len(parts) < self.num_env_runners:
                 of_module |= self._blanks(m, next(iter(of_module.values())), parts)
-            joined[m] = Rollout.concatenate([of_module[index] for index in sorted(of_module)])
+            rollout = Rollout.concatenate([of_module[index] for index in sorted(of_module)])
+            joined[m] = self._in_place(m, of_module, rollout)
         return joined, episodes
+
+    def _in_place(self, module_id: str, parts: dict[int, Rollout], joined: Rollout) -> Rollout:
+        """Return a rollout no column of which goes on from another one's.
+
+        With several agents an env runner may have more columns than before, or none: what stands
+        behind them is moved.
+
+        Args:
+            module_id: The module that the rollouts are of.
+            parts: The rollout of each env runner that has one.
+            joined: All of them side by side.
+        """
+        widths = {index: part.valid.shape[1] for index, part in parts.items()}
+        before = self._widths.get(module_id, widths)
+        self._widths[module_id] = widths
+        if widths == before or len({*widths, *before}) == 1:
+            return joined
+        return replace(joined, follows=np.zeros_like(joined.follows))
 
     def _blanks(self, module_id: str, like: Rollout, parts: Collection[int]) -> dict[int, Rollout]:
         """Return rollouts without a valid row in place of those of env runners that failed.

@@ -187,21 +187,6 @@ def test_intrinsic_rewards_say_so(kind: str) -> None:
         PPOConfig().exploration(exploration_config={"type": kind, "eta": 1.0})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("policy_ids", ["pol1"]),
-        ("policy_mapping_fn", lambda agent, *args, **kwargs: "pol1"),
-        ("policies_to_train", ["pol1"]),
-        ("policies_to_train", lambda *args: True),
-    ],
-)
-def test_what_several_policies_need_says_so(name: str, value: Any, tmp_path: Path) -> None:
-    says = rf"^{name} = .* is not supported yet \(multi-agent training\)"
-    with pytest.raises(ConfigError, match=says):
-        PPO.from_checkpoint(tmp_path, **{name: value})
-
-
 def test_the_only_policy_may_be_named(tmp_path: Path) -> None:
     config = PPOConfig().environment("CartPole-v1").training(train_batch_size=64, minibatch_size=32)
     with config.build() as algo:
