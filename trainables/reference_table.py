@@ -125,7 +125,6 @@ def _methods() -> str:
         rows += [row(f"`{owner.__name__}.{n}`", "supported", doc) for n, doc in _own(owner)]
     tunes = [f"`{n}`" for n in _public(tune.Trainable) if _is_tunes(n)]
     rows.append(row(", ".join(tunes), "supported", "of `tune.Trainable`"))
-    rows += [row(*cells) for cells in _grouped_names("planned", compatibility.METHODS_PLANNED)]
     rows += [row(*cells) for cells in _grouped_names("refused", compatibility.METHODS_REFUSED)]
     return _table("## methods of `Algorithm` and `AlgorithmConfig`", _METHOD_HEADER, rows)
 

@@ -33,7 +33,7 @@ SETTINGS = [(s, name) for s, names in REFERENCE["settings"].items() for name in 
 TRAINING = [(a, name) for a, names in REFERENCE["algorithms"].items() for name in names]
 METHODS = [(owner, name) for owner, names in REFERENCE["methods"].items() for name in names]
 CLASSES = {"Algorithm": PPO, "AlgorithmConfig": PPOConfig, "EnvRunnerGroup": EnvRunnerGroup}
-NOT_METHODS = {**compatibility.METHODS_PLANNED, **compatibility.METHODS_REFUSED}
+NOT_METHODS = compatibility.METHODS_REFUSED
 TABLES: dict[str, Any] = {
     "settings": PPOConfig.settings(),
     "aliases": ALIASES,
@@ -133,8 +133,6 @@ def test_who_has() -> None:
 def test_no_name_is_in_two_tables() -> None:
     names = [name for table in TABLES.values() for name in table]
     assert sorted(names) == sorted(set(names))
-    planned, refused = compatibility.METHODS_PLANNED, compatibility.METHODS_REFUSED
-    assert not set(planned) & set(refused)
     assert not set(ModelConfig.settings()) & set(MODEL_REFUSED)
 
 

@@ -11,16 +11,25 @@ from gymnasium import spaces
 
 from trainables.core.errors import ConfigError
 
-_CLASSES = {"MultiAgentEnv", "ParallelEnv", "AECEnv"}  # of RLlib and of PettingZoo
+_DICTS = "MultiAgentEnv"  # ours, and the reference's
+_CLASSES = {_DICTS, "ParallelEnv", "AECEnv"}  # and PettingZoo's
 
 
 def has_several_agents(env: Any) -> bool:
     """Tell whether an environment is of a class for several agents."""
-    kinds = {kind for one in (env, getattr(env, "unwrapped", env)) for kind in type(one).__mro__}
     return any(
         kind.__name__ in _CLASSES or kind.__module__.partition(".")[0] == "pettingzoo"
-        for kind in kinds
+        for kind in _kinds(env)
     )
+
+
+def speaks_in_dicts(env: Any) -> bool:
+    """Tell whether it is of a class called `MultiAgentEnv`, also of another library."""
+    return any(kind.__name__ == _DICTS for kind in _kinds(env))
+
+
+def _kinds(env: Any) -> set[type]:
+    return {kind for one in (env, getattr(env, "unwrapped", env)) for kind in type(one).__mro__}
 
 
 def answers_for_several(reward: Any, terminated: Any) -> bool:

@@ -20,7 +20,7 @@ from trainables.runtime.envs.make import (
     making,
     resolve_env,
 )
-from trainables.runtime.envs.several_agents import SeveralAgents, has_several_agents
+from trainables.runtime.envs.several_agents import SeveralAgents, has_several_agents, speaks_in_dicts
 from trainables.runtime.envs.slots import SlotMaker
 from trainables.runtime.multi_agent.checks import check_multi_agent_env
 from trainables.runtime.multi_agent.dict_slots import DictSlots
@@ -177,7 +177,7 @@ def _pettingzoo_maker(env: str) -> Callable[[SlotMaker], Any]:
 def _agents_of_slot(maker: SlotMaker) -> Any:
     """Return the environment of a slot as one with several agents."""
     made = maker.make_any()
-    if isinstance(made, MultiAgentEnv):
+    if speaks_in_dicts(made):
         return made
     if has_several_agents(made):
         return wrap_pettingzoo(made)

@@ -194,10 +194,3 @@ def test_the_only_policy_may_be_named(tmp_path: Path) -> None:
     only = {"policy_ids": {"default_policy"}, "policies_to_train": ["default_policy"]}
     with PPO.from_checkpoint(tmp_path, policy_mapping_fn=None, **only) as algo:
         assert set(algo.policies) == {"default_policy"}
-
-
-@pytest.mark.parametrize("name", ["add_policy", "remove_policy"])
-def test_methods_of_several_policies_say_so(name: str) -> None:
-    algorithm = object.__new__(PPO)
-    with pytest.raises(AttributeError, match=rf"{name} is not supported yet \(multi-agent train"):
-        getattr(algorithm, name)

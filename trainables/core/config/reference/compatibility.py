@@ -497,9 +497,6 @@ REFUSED: dict[str, Refused] = {
 }
 
 # Methods of the reference's Algorithm and AlgorithmConfig that are not methods here.
-METHODS_PLANNED: dict[str, str] = {
-    **dict.fromkeys((), MULTI_AGENT),
-}
 METHODS_REFUSED: dict[str, str] = {
     "import_policy_model_from_h5": _TF,
     "import_model": _TF,
@@ -514,9 +511,7 @@ METHODS_REFUSED: dict[str, str] = {
 
 def missing_attribute(owner: type, name: str) -> AttributeError:
     """Return the error for an attribute that is not there, with the reason where there is one."""
-    if name in METHODS_PLANNED:
-        reason = f"is not supported yet ({METHODS_PLANNED[name]})"
-    elif name in METHODS_REFUSED:
+    if name in METHODS_REFUSED:
         reason = f"is not supported: {METHODS_REFUSED[name]}"
     elif name in METHODS:
         reason = f"does not exist: {METHODS[name]}"
