@@ -158,10 +158,17 @@ class Algorithm(Checkpointing):
             **self.episodes.metrics(),
             "num_env_steps_sampled": num_env_steps,
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
+            **self._agent_steps(),
             "env_steps_per_second": num_env_steps / elapsed,
             "num_healthy_workers": self.env_runners.num_healthy_env_runners,
             "num_env_runner_restarts": self.env_runners.num_restarts,
         }
+
+    def _agent_steps(self) -> dict[str, float]:
+        """Return how often agents have acted, where there are several."""
+        if self._groups is None:
+            return {}
+        return {"num_agent_steps_sampled_lifetime": self.num_agent_steps_sampled}
 
     def log_result(self, result: dict[str, Any]) -> None:
         """Have callbacks change a result: what Tune does last with it."""
@@ -213,6 +220,7 @@ class Algorithm(Checkpointing):
             with self.timers("sample"):
                 rollouts, episodes = self.env_runners.sample(all_columns=self.keeps_columns)
             self.episodes.add(episodes)
+            self.num_agent_steps_sampled += episodes.num_agent_steps
             num_env_steps = episodes.num_env_steps
             if self.keeps_columns:
                 break

@@ -11,7 +11,8 @@ import typer
 
 from analysis.numbers import finite_or_none
 from experiments.commands import shell
-from experiments.commands.evaluation.evaluate import Evaluation, evaluate_folder
+from experiments.commands.evaluation.evaluate import evaluate_folder
+from experiments.commands.evaluation.evaluated import Evaluation
 from experiments.errors import ExperimentError
 from experiments.output_files import check_writable
 from experiments.spec.paths import shown_path

@@ -213,9 +213,10 @@ def _child(sender: Any, config: Mapping[str, Any]) -> None:
 
 def _tried(config: Mapping[str, Any]) -> str | None:
     """Make the environment as a trial does, with its checks, and close it."""
-    from trainables.runtime.envs.make import make_vector_env
+    from trainables.core.config.config import AlgorithmConfig
     from trainables.runtime.envs.slots import EnvOptions
     from trainables.runtime.envs.sub_environment import SubEnvironmentError
+    from trainables.runtime.multi_agent.make import make_slots
 
     options = EnvOptions(
         check=not config.get("disable_env_checking"),
@@ -223,8 +224,14 @@ def _tried(config: Mapping[str, Any]) -> str | None:
     )
     runners = config.get("num_env_runners") or 0
     try:
-        env = make_vector_env(
-            config.get("env"), config.get("env_config"), num_workers=runners, options=options
+        # Whether there are several policies is all that making asks of the settings.
+        several = AlgorithmConfig.from_dict({"policies": [*(config.get("policies") or ())]})
+        env = make_slots(
+            several,
+            config.get("env"),
+            config.get("env_config"),
+            num_workers=runners,
+            options=options,
         )
         env.close()
     except (ValueError, SubEnvironmentError) as error:

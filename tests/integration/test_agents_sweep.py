@@ -51,8 +51,8 @@ def test_a_spec_of_several_policies_runs_to_its_end(tmp_path: Path) -> None:
     file.write_text(
         yaml.safe_dump({**SPEC, "storage": str(tmp_path / "runs"), "mlflow": mlflow_keys})
     )
-    outcome = run(load_spec(file))
-    folder = outcome.folder
+    results = run(load_spec(file))
+    folder = Path(results.experiment_path)
     records = load_sweep(folder)
     assert len(records.trials) == 2
     for trial in records.trials:

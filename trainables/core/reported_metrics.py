@@ -202,6 +202,12 @@ def _of_agents(within: str, which: str, when: str) -> tuple[Reported, ...]:
 
 
 SEVERAL_AGENTS: tuple[Reported, ...] = (
+    Reported(
+        "num_agent_steps_sampled_lifetime",
+        "agent steps",
+        "actions of agents since the trial began, those of policies written by hand included",
+        _MANY,
+    ),
     *_of_agents("", "the training episodes of the window", _MANY),
     *_of_agents("evaluation/", "the last evaluation's episodes", f"{_EVALUATED}, {_MANY}"),
 )

@@ -155,6 +155,7 @@ class BuiltTrainable(FolderTrainable):
 
     def _zero_counters(self) -> None:
         self.num_env_steps_sampled = 0
+        self.num_agent_steps_sampled = 0
         self.num_env_steps_trained = 0
         self.num_training_steps = 0
         self.timers = Timers()

@@ -59,6 +59,7 @@ class Checkpointing(PolicyChanges):
                 "iteration": self._iteration,
                 "time_total_s": self._time_total,
                 "num_env_steps_sampled": self.num_env_steps_sampled,
+                "num_agent_steps_sampled": self.num_agent_steps_sampled,
                 "num_env_steps_trained": self.num_env_steps_trained,
                 "num_training_steps": self.num_training_steps,
             },
@@ -94,6 +95,7 @@ class Checkpointing(PolicyChanges):
         self._iteration = counters["iteration"]
         self._time_total = counters["time_total_s"]
         self.num_env_steps_sampled = counters["num_env_steps_sampled"]
+        self.num_agent_steps_sampled = counters.get("num_agent_steps_sampled", 0)
         self.num_env_steps_trained = counters["num_env_steps_trained"]
         self.num_training_steps = counters["num_training_steps"]
         if self.config.needs_env:  # else no result has it

@@ -121,10 +121,11 @@ class PolicyAccess(BuiltTrainable):
         return joined_actions(results, observations)
 
     def _exploring_at(self, policy: Policy, timestep: int | None) -> AbstractContextManager[None]:
-        """Return what exploring means within it."""
+        """Return what a policy's exploring means within it."""
         if timestep is None:
             return nullcontext()
-        return policy.exploring(**self.exploration_at(timestep))
+        [policy_id] = [m for m, own in self.policies.items() if own is policy]
+        return policy.exploring(**self._of_module(policy_id, self.exploration_at, timestep))
 
     def exploration_at(self, num_env_steps: int) -> dict[str, Any]:
         """Return what schedules of exploration say, if any, as `Policy.set_exploration` takes it.

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.evaluation.evaluate import (
+from experiments.commands.evaluation.evaluated import (
     Evaluation,
     names_of,
     notes_of,

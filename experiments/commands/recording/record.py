@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.commands.evaluation.evaluate import shown_progress, stopped_by_ctrl_c
+from experiments.commands.evaluation.evaluated import shown_progress, stopped_by_ctrl_c
 from experiments.commands.evaluation.played_policy import NUM_ENVS, PlayedPolicy, played_policy
 from experiments.errors import ExperimentError
 from experiments.output_files import why_not_writable

@@ -113,6 +113,7 @@ class AgentsEnvRunner(SamplingWorker):
                 break
         follows, self._follows = self._follows, True
         rollouts = lanes.end(self.weights_version, follows)
+        episodes.num_agent_steps = lanes.num_agent_steps
         total = self.env.num_restarts
         episodes.num_restarts, self._num_restarts = total - self._num_restarts, total
         return self._sampled(rollouts, episodes)

@@ -15,6 +15,7 @@ class Episodes:
         returns: Sums of rewards, of all agents where there are several.
         lengths: Environment steps.
         num_env_steps: Environment steps of the sample, whether an episode ended or not.
+        num_agent_steps: Actions of agents in it; 0 where there is one agent.
         num_restarts: How many environments were replaced.
         logged: What callbacks have logged, and with several agents their returns.
     """
@@ -22,7 +23,7 @@ class Episodes:
     def __init__(self) -> None:
         self.returns: list[float] = []
         self.lengths: list[int] = []
-        self.num_env_steps = 0
+        self.num_env_steps = self.num_agent_steps = 0
         self.num_restarts = 0
         self.logged: Logged = {}
 
@@ -31,6 +32,7 @@ class Episodes:
         self.returns += other.returns
         self.lengths += other.lengths
         self.num_env_steps += other.num_env_steps
+        self.num_agent_steps += other.num_agent_steps
         self.num_restarts += other.num_restarts
         extend(self.logged, other.logged)
 

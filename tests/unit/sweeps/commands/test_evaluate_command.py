@@ -22,7 +22,8 @@ from typer.testing import CliRunner
 from analysis import ResultsError
 from experiments.cli import app
 from experiments.commands.evaluate import rows_of, video_paths
-from experiments.commands.evaluation.evaluate import Evaluation, evaluate_folder
+from experiments.commands.evaluation.evaluate import evaluate_folder
+from experiments.commands.evaluation.evaluated import Evaluation
 from experiments.commands.evaluation.policy_sources import find_policy
 from experiments.commands.evaluation.summary import COVERAGE, mean_interval
 from experiments.errors import ExperimentError
