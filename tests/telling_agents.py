@@ -5,15 +5,17 @@ They note which actions they were given, and fail if others act than were asked 
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from trainables.runtime.multi_agent.dict_slots import DictSlots
-from trainables.runtime.multi_agent.multi_agent_env import AgentDict, MultiAgentEnv
-from trainables.runtime.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
+from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
+from trainables.runtime.envs.multi_agent.multi_agent_env import AgentDict, MultiAgentEnv
+from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
 
 WHERE = gym.spaces.Box(0, 1e6, (4,), np.float32)  # slot, episode, step, agent's index
 
@@ -252,6 +254,16 @@ class SometimesAbsent(TellingAgents):
     def present(self) -> list[Hashable]:
         absent = self.episode % len(self.possible_agents)
         return [agent for agent, i in self.number.items() if i != absent]
+
+
+def moving(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
+    """A mapping to the policies a and b: another one in every episode."""
+    return "ab"[(int(agent_id[-1]) + episode.episode_id) % 2]
+
+
+def killed(worker: Any) -> None:
+    """A worker's process dies."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 PATTERNS: dict[str, type[TellingAgents]] = {

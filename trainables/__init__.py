@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from trainables.ppo import PPO, PPOConfig
     from trainables.runtime.callbacks.callbacks import Callbacks, DefaultCallbacks
     from trainables.runtime.callbacks.memory_tracking import MemoryTrackingCallbacks
-    from trainables.runtime.multi_agent.independent_agents import make_multi_agent
-    from trainables.runtime.multi_agent.multi_agent_env import MultiAgentEnv
+    from trainables.runtime.envs.multi_agent.independent_agents import make_multi_agent
+    from trainables.runtime.envs.multi_agent.multi_agent_env import MultiAgentEnv
     from trainables.runtime.offline.io_context import IOContext
     from trainables.runtime.offline.readers import InputReader, register_input
     from trainables.sac import SAC, SACConfig

@@ -14,7 +14,7 @@ import agents_ppo  # type: ignore[import-not-found]  # the neighbour, see there
 import numpy as np
 
 from trainables import PolicySpec, PPOConfig
-from trainables.runtime.multi_agent.independent_agents import make_multi_agent
+from trainables.runtime.envs.multi_agent.independent_agents import make_multi_agent
 
 RANDOM, LEARNER = "random", "learner"
 

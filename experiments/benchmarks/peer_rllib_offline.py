@@ -39,8 +39,8 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 ITERATION = 100
 BLOCKS = 48
-"""Parts in which MARWIL reads its episodes: of each it makes a batch, whatever rows are in it, and a
-pass over few parts would be over, and its actors started anew, after a few updates."""
+"""Parts in which MARWIL reads its episodes. Of each it makes a batch, whatever rows are in it: a pass
+over few parts would be over, and its actors be started anew, after a few updates."""
 NAMES = {
     "eps_id": "episode_id",
     "obs": "obs",

@@ -214,9 +214,9 @@ def _child(sender: Any, config: Mapping[str, Any]) -> None:
 def _tried(config: Mapping[str, Any]) -> str | None:
     """Make the environment as a trial does, with its checks, and close it."""
     from trainables.core.config.config import AlgorithmConfig
+    from trainables.runtime.envs.multi_agent.make import make_slots
     from trainables.runtime.envs.slots import EnvOptions
     from trainables.runtime.envs.sub_environment import SubEnvironmentError
-    from trainables.runtime.multi_agent.make import make_slots
 
     options = EnvOptions(
         check=not config.get("disable_env_checking"),

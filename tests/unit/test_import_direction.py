@@ -34,6 +34,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.initial_weights",
     "trainables.lifecycle.own_classes",
     "trainables.lifecycle.policy_access",
+    "trainables.lifecycle.policy_changes",
     "trainables.lifecycle.spaces",
 )
 # The names that other packages build on; everything else in trainables is its own business.

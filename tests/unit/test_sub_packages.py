@@ -37,6 +37,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.errors",
         "trainables.core.logs",
         "trainables.core.suggestions",
+        "trainables.core.callables",
+        "trainables.core.data",
     ),
     "trainables.core.distributions": (
         "trainables.core.errors",
@@ -137,6 +139,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.config",
         "trainables.core.networks",
         "trainables.core.policy",
+        "trainables.runtime.envs",
     ),
     "trainables.runtime.trial_log": (
         "trainables.core.logs",
@@ -201,6 +204,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "trainables.lifecycle": (
         "trainables.core.errors",
         "trainables.core.logs",
+        "trainables.core.suggestions",
         "trainables.core.reported_metrics",
         "trainables.runtime.random_streams",
         "trainables.core.callables",
@@ -523,6 +527,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 # Imports for annotations that run against the table, each with its reason.
 ANNOTATIONS = {
+    ("trainables.core.config.several_agents", "trainables.core.config.config"): (
+        "what several settings of a config mean together"
+    ),
+    ("trainables.core.config.module_overrides", "trainables.core.config.config"): (
+        "a module's settings are those of a config class"
+    ),
     ("trainables.runtime.callbacks", "trainables.runtime.sampling"): "hooks are given env runners",
     ("trainables.runtime.callbacks", "trainables.runtime.evaluation"): "hooks are given runners",
     ("trainables.runtime.callbacks.callbacks", "trainables.runtime.callbacks.episodes"): (

@@ -22,13 +22,13 @@ from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.make import EnvContext, env_name, training_options
+from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
+from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.learners.remote_group import RemoteLearnerGroup
-from trainables.runtime.multi_agent.make import AnyVectorEnv, make_slots
-from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.offline.locating import absolute
 from trainables.runtime.offline.output import OutputPlan, writes_itself
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup

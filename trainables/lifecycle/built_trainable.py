@@ -36,13 +36,13 @@ from trainables.runtime.actors.feasibility import check_cluster
 from trainables.runtime.actors.process_environment import ProcessEnvironment
 from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
 from trainables.runtime.envs.make import EnvContext
+from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
+from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.metrics import EpisodeWindow, Timers
-from trainables.runtime.multi_agent.make import AnyVectorEnv
-from trainables.runtime.multi_agent.modules import AgentModules
-from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
+from trainables.runtime.sampling.agents.modules import AgentModules
 from trainables.runtime.sampling.endless import EndlessWatch
 from trainables.runtime.sampling.group import EnvRunnerGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds

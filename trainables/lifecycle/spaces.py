@@ -12,8 +12,8 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import evaluation_options, make_vector_env
-from trainables.runtime.multi_agent.make import AnyVectorEnv
-from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
+from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 
 
 class Spaces(NamedTuple):

@@ -22,15 +22,15 @@ from trainables.core.callables import UntrustedName, is_findable
 from trainables.core.config.agent_mapping import OTHERS
 from trainables.core.policy.policy import Policy
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS, evaluate_agents
+from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.watch import EpisodeLog, Outcome, Watch
-from trainables.runtime.multi_agent.watch import AgentsWatch
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.data.agents_episode import AgentsEpisode
-    from trainables.runtime.multi_agent.vector_env import AgentGroup
+    from trainables.runtime.envs.multi_agent.vector_env import AgentGroup
 
 _MAPPING = "policy_mapping_fn"
 _HOW = "--policy-mapping agent=policy,…,*=policy, or module:name of a function"

@@ -31,8 +31,8 @@ from experiments.commands.evaluation.episode_trace import as_arrow, column_of, v
 from experiments.errors import ExperimentError
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.data.spaces import leaf_spaces, leaves_of
-from trainables.runtime.multi_agent.vector_env import AgentGroup, AgentsStep
-from trainables.runtime.multi_agent.watch import AgentsWatch
+from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsStep
+from trainables.runtime.evaluation.agents_watch import AgentsWatch
 
 _GROUP_ROWS = 8192
 _FIXED = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.telling_agents import JoinLater, TwoKinds
+from telling_agents import JoinLater, TwoKinds
 
 from trainables import DQNConfig, Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError

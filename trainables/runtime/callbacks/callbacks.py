@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from trainables.core.policy.policy import Policy
     from trainables.runtime.callbacks.custom_metrics import MetricsLogger
     from trainables.runtime.callbacks.episode import Episode
+    from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
     from trainables.runtime.evaluation.runner import EvaluationRunner
-    from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
     from trainables.runtime.sampling.group import EnvRunnerGroup
     from trainables.runtime.sampling.sampling_worker import SamplingWorker
 

@@ -11,12 +11,12 @@ from trainables.core.config.several_agents import all_policies
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name
+from trainables.runtime.envs.multi_agent.make import make_slots
+from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.plan import EvaluationPlan, part_seed
+from trainables.runtime.evaluation.play_agents import play_agents
 from trainables.runtime.evaluation.result import NOTHING, EvaluationResult
-from trainables.runtime.multi_agent.make import make_slots
-from trainables.runtime.multi_agent.play import play_agents
-from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
-from trainables.runtime.multi_agent.watch import AgentsWatch
 from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sampling.endless import LONGEST_EVALUATED
 

@@ -13,10 +13,10 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_uncalled
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
+from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
-from trainables.runtime.multi_agent.runner import AgentsEnvRunner
-from trainables.runtime.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.offline.output import OutputPlan
+from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.reference.other_libraries import METHODS
-from trainables.core.config.reference.planned import MULTI_AGENT, OFFLINE_EVALUATION
+from trainables.core.config.reference.planned import OFFLINE_EVALUATION
 
 ALIASES: dict[str, str] = {
     "num_workers": "num_env_runners",

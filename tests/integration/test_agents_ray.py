@@ -1,0 +1,115 @@
+"""Several agents with env runners, learners and evaluations in actors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_ray import small_ray
+from telling_agents import killed, moving
+
+from trainables import DQNConfig, PPOConfig
+from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
+
+GAME = "multi_agent_cartpole"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    with small_ray(num_cpus=6):
+        yield
+
+
+def build(kind: str = "PPO", **settings: Any) -> Any:
+    config: Any
+    if kind == "PPO":
+        config = PPOConfig().training(train_batch_size=128, minibatch_size=64, num_epochs=2)
+    else:
+        config = DQNConfig().training(
+            num_steps_sampled_before_learning_starts=32,
+            replay_buffer_config={"capacity": 4000},
+            train_batch_size=16,
+        )
+        config.env_runners(rollout_fragment_length=8)
+        config.checkpointing(store_buffer_in_checkpoints=True)
+        config.reporting(min_sample_timesteps_per_iteration=64)
+    config.environment(GAME, env_config={"num_agents": 3})
+    config.env_runners(num_env_runners=2, num_envs_per_env_runner=2)
+    config.multi_agent(policies=["a", "b"], policy_mapping_fn=moving)
+    config.debugging(seed=7).training(model={"fcnet_hiddens": [16]})
+    return config.update_from_dict(settings).build()
+
+
+def weights_of(algo: Any) -> list[np.ndarray]:
+    return [own for by_name in algo.get_weights().values() for own in by_name.values()]
+
+
+def assert_equal(one: list[np.ndarray], other: list[np.ndarray]) -> None:
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+def test_a_resumed_run_is_equal_to_the_bit(kind: str, tmp_path: Path) -> None:
+    with build(kind) as algo:
+        for _ in range(2):
+            algo.train()
+        algo.save(str(tmp_path))
+        results = [algo.train() for _ in range(2)]
+        weights = weights_of(algo)
+    with build(kind) as again:
+        again.restore(str(tmp_path))
+        repeated = [again.train() for _ in range(2)]
+        assert_equal(weights, weights_of(again))
+    for name in ("module/a/episode_return_mean", "num_agent_steps_sampled_lifetime"):
+        assert [r[name] for r in results] == [r[name] for r in repeated]
+
+
+def test_two_learners_learn_what_one_does() -> None:
+    found = []
+    for num_learners in (0, 1, 2):
+        with build(num_learners=num_learners) as algo:
+            for _ in range(2):
+                algo.train()
+            found.append(weights_of(algo))
+    assert_equal(found[0], found[1])
+    for one, two in zip(found[0], found[2], strict=True):
+        np.testing.assert_allclose(one, two, atol=2e-4)
+
+
+def test_policies_come_and_go_on_actors() -> None:
+    with build(num_learners=1, evaluation_num_env_runners=1) as algo:
+        algo.train()
+        added = algo.add_policy("c", policy_mapping_fn={"agent_0": "c", "*": "b"}).get_weights()
+        algo.remove_policy("a")
+        for _ in range(4):
+            result = algo.train()
+        assert result["module/c/episode_return_mean"] > 0
+        own = algo.get_weights()["c"]
+        assert any((own[name] != value).any() for name, value in added.items())
+        seen = algo.env_runners.foreach_env_runner(
+            lambda runner: (sorted(runner.policies), runner.policies["c"].get_weights())
+        )
+        assert len(seen) == 2
+        for ids, theirs in seen:
+            assert ids == ["b", "c"]
+            assert all((theirs[name] == value).all() for name, value in own.items())
+        assert algo.evaluate()["module/c/episode_return_mean"] > 0
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+def test_training_survives_the_death_of_an_env_runner(kind: str) -> None:
+    with build(kind, restart_failed_env_runners=True) as algo:
+        algo.train()
+        algo.add_policy("c", policy_mapping_fn={"agent_0": "c", "*": "b"})
+        algo.env_runners.foreach_env_runner(killed, env_runner_ids=[1])
+        results = [algo.train() for _ in range(3)]
+        assert algo.env_runners.restore() or results[-1]["num_env_runner_restarts"] == 1
+        algo.train()
+        kinds = algo.env_runners.foreach_env_runner(
+            lambda runner: (type(runner).__name__, sorted(runner.policies))
+        )
+        assert kinds == [(AgentsEnvRunner.__name__, ["a", "b", "c"])] * 2

@@ -1,0 +1,396 @@
+"""Native games for several agents, against gymnasium, slow loops and numbers worked by hand."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+
+from trainables.core.errors import ConfigError
+from trainables.runtime.envs.multi_agent.independent_agents import make_multi_agent
+from trainables.runtime.envs.multi_agent.native import (
+    NATIVE,
+    CartPoleAgents,
+    GridWorldAgents,
+    MatrixGame,
+)
+from trainables.runtime.envs.multi_agent.native.matrix_game import PAYOFFS
+from trainables.runtime.envs.multi_agent.native.streams import SlotStreams
+from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
+
+EVERY_GAME = pytest.mark.parametrize("name", sorted(NATIVE))
+
+# Episodes so short that slots reset, those of cart poles at different times.
+SHORT: dict[str, dict[str, Any]] = {
+    "multi_agent_cartpole": {"num_agents": 3},
+    "multi_agent_grid_world": {"size": 3, "max_steps": 7},
+    "matrix_game": {"rounds": 4},
+}
+
+
+def allowed_actions(
+    env: AgentsVectorEnv, step: AgentsStep, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Draw an action for each row, one that the mask allows if there is a mask."""
+    batches = []
+    for group, rows in zip(env.groups, step.groups, strict=True):
+        size = (len(rows.acts), group.action_space.n)
+        mask = rows.obs["action_mask"] if isinstance(rows.obs, dict) else np.ones(size)
+        batches.append((rng.random(size) * mask).argmax(axis=1))
+    return batches
+
+
+def seen(step: AgentsStep) -> list[Any]:
+    """Return a copy of all that a step gave, as arrays."""
+    found: list[Any] = [step.is_over, step.resets, step.replaced]
+    for rows in step.groups:
+        obs = list(rows.obs.values()) if isinstance(rows.obs, dict) else [rows.obs]
+        found += [*obs, rows.rewards, rows.terminated, rows.truncated, rows.acts, rows.begins]
+    return copy.deepcopy(found)
+
+
+def played(env: AgentsVectorEnv, step: AgentsStep, num_steps: int, seed: int) -> list[list[Any]]:
+    rng, record = np.random.default_rng(seed), []
+    for _ in range(num_steps):
+        step = env.step(allowed_actions(env, step, rng))
+        record.append(seen(step))
+    return record
+
+
+def assert_same(first: list[list[Any]], second: list[list[Any]]) -> None:
+    for one, other in zip(first, second, strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b, strict=True)
+
+
+# ------------------------------------------------------------------ what all games keep to
+
+
+@EVERY_GAME
+def test_agents_begin_act_and_end_once_and_slots_reset_on_the_next_step(name: str) -> None:
+    env = NATIVE[name](SHORT[name], 5)
+    step = env.reset(seed=[1, 2, 3, 4, 5])
+    assert step.resets.all() and not step.is_over.any()
+    assert all(rows.begins.all() and rows.acts.all() for rows in step.groups)
+    rng, num_over = np.random.default_rng(0), 0
+    for _ in range(150):
+        before = step = copy.deepcopy(step)
+        step = env.step(allowed_actions(env, step, rng))
+        np.testing.assert_array_equal(step.resets, before.is_over)
+        still_act = np.zeros(5, bool)
+        for rows, last in zip(step.groups, before.groups, strict=True):
+            per_slot = len(rows.acts) // 5
+            ends = rows.terminated | rows.truncated
+            only_reset = np.repeat(step.resets, per_slot)
+            np.testing.assert_array_equal(rows.acts, (last.acts & ~ends) | only_reset)
+            np.testing.assert_array_equal(rows.begins, only_reset)
+            assert not (ends & ~last.acts).any(), "an agent ended that did not act"
+            assert not rows.rewards[~last.acts].any(), "a silent agent was paid"
+            still_act |= rows.acts.reshape(5, -1).any(axis=1)
+        np.testing.assert_array_equal(step.is_over, ~still_act)
+        num_over += int(step.is_over.sum())
+    assert num_over > 10
+
+
+@EVERY_GAME
+def test_rows_are_of_the_groups_spaces(name: str) -> None:
+    env = NATIVE[name](SHORT[name], 2)
+    step = env.reset(seed=[1, 2])
+    for _ in range(12):
+        for group, rows in zip(env.groups, step.groups, strict=True):
+            for row in range(len(rows.acts)):
+                obs = rows.obs
+                one = {k: v[row] for k, v in obs.items()} if isinstance(obs, dict) else obs[row]
+                assert group.observation_space.contains(one)
+            assert rows.rewards.dtype == np.float64
+            kinds = {rows.terminated.dtype, rows.truncated.dtype, rows.acts.dtype}
+            assert kinds == {np.dtype(bool)}
+        step = env.step(allowed_actions(env, step, np.random.default_rng(0)))
+
+
+@EVERY_GAME
+def test_state_goes_on_bit_by_bit(name: str) -> None:
+    env = NATIVE[name](SHORT[name], 3)
+    step = env.reset(seed=[7, 8, 9])
+    played(env, step, 23, seed=1)
+    step = env.step(allowed_actions(env, step, np.random.default_rng(2)))
+    # Into an environment that plays something else; and what follows may not change the state.
+    state, step = env.get_state(), copy.deepcopy(step)
+    assert state is not None
+    expected = played(env, step, 60, seed=3)
+    other = NATIVE[name](SHORT[name], 3)
+    other.reset(seed=[0, 0, 0])
+    other.set_state(state)
+    assert_same(played(other, step, 60, seed=3), expected)
+    other.set_state(state)
+    assert_same(played(other, step, 60, seed=3), expected)
+
+
+@pytest.mark.parametrize("name", ["multi_agent_cartpole", "multi_agent_grid_world"])
+def test_a_slot_depends_on_its_own_seed_only(name: str) -> None:
+    firsts = []
+    for seeds in ([1, 2, 3], [5, 2, 1]):
+        env, rng = NATIVE[name](SHORT[name], 3), np.random.default_rng(0)
+        step, found = env.reset(seed=seeds), []
+        for _ in range(120):
+            begins = step.groups[0].begins.reshape(3, -1)[:, 0]
+            obs = step.groups[0].obs
+            obs = obs["observation"] if isinstance(obs, dict) else obs
+            found += [obs.reshape(3, -1)[1].copy()] if begins[1] else []
+            step = env.step(allowed_actions(env, step, rng))
+        firsts.append(np.array(found)[:3])
+    np.testing.assert_array_equal(firsts[0], firsts[1])
+    assert len(np.unique(firsts[0], axis=0)) == 3, "each episode begins in the same way"
+
+
+@EVERY_GAME
+def test_settings_and_actions_that_are_not_known_are_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}.*no 'num_agent'; allowed: "):
+        NATIVE[name]({"num_agent": 2}, 1)
+    env = NATIVE[name]({}, 2)
+    step = env.reset()
+    actions = allowed_actions(env, step, np.random.default_rng(0))
+    with pytest.raises(ConfigError, match=r"allowed: integers of shape \("):
+        env.step([actions[0][1:]])
+    actions[0][-1] = 9
+    with pytest.raises(ConfigError, match=f"{env.groups[0].agents[-1]!r} of slot 1: action 9"):
+        env.step(actions)
+    with pytest.raises(ConfigError, match="1 seeds for 2 slots"):
+        env.reset(seed=[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "env_config", "words"),
+    [
+        ("multi_agent_cartpole", {"num_agents": 0}, "num_agents=0; allowed: .*at least 1"),
+        ("multi_agent_cartpole", {"num_agents": True}, "num_agents=True"),
+        ("multi_agent_grid_world", {"size": 2, "num_agents": 3}, "do not fit on 3 free cells"),
+        ("multi_agent_grid_world", {"shared_reward": 1}, "shared_reward=1; allowed: true"),
+        ("matrix_game", {"payoffs": "cordination"}, "did you mean 'coordination'"),
+        ("matrix_game", {"payoffs": [[1, 0], [0, 1]]}, "two matrices of the same shape"),
+        ("matrix_game", {"payoffs": [[[1, 0], [0]], [[1, 0], [0, 1]]]}, "of the same shape"),
+    ],
+)
+def test_wrong_settings_are_refused(name: str, env_config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=f"env '{name}': .*{words}"):
+        NATIVE[name](env_config, 1)
+
+
+# ------------------------------------------------------------------ cart poles
+
+
+def test_cart_poles_are_gymnasiums_bit_by_bit() -> None:
+    num_slots, num_agents = 3, 4
+    env = CartPoleAgents(num_slots, num_agents)
+    env.reset(seed=[1, 2, 3])
+    twins = [make_multi_agent("CartPole-v1")({"num_agents": num_agents}) for _ in range(num_slots)]
+    for slot, twin in enumerate(twins):
+        twin.reset(seed=0)
+        for agent, copied in enumerate(twin.envs):
+            copied.unwrapped.state = env.state[:, slot, agent].copy()
+    rng, over = np.random.default_rng(0), np.zeros(num_slots, bool)
+    lengths = np.zeros((num_slots, num_agents), int)
+    while not over.all():
+        actions = rng.integers(0, 2, (num_slots, num_agents))
+        rows = (step := env.step([actions.ravel()])).groups[0]
+        for slot in np.flatnonzero(~over):
+            twin = twins[slot]
+            asked = list(twin.agents)
+            obs, rewards, ends, cuts, _ = twin.step({a: int(actions[slot, a]) for a in asked})
+            for agent in asked:
+                row = slot * num_agents + agent
+                exact = twin.envs[agent].unwrapped.state
+                np.testing.assert_array_equal(env.state[:, slot, agent], exact)
+                np.testing.assert_array_equal(rows.obs[row], obs[agent], strict=True)
+                assert rows.rewards[row] == rewards[agent] == 1
+                assert rows.terminated[row] == ends[agent] and rows.truncated[row] == cuts[agent]
+                lengths[slot, agent] += 1
+            assert step.is_over[slot] == (not twin.agents)
+        over |= step.is_over
+    assert len(np.unique(lengths)) > 4, "all poles fell at once: nobody was silent"
+
+
+def test_a_step_of_many_cart_poles_is_gymnasiums_to_the_last_bit() -> None:
+    env, theirs = CartPoleAgents(4096, 4), CartPoleVectorEnv(4 * 4096)
+    env.reset(seed=list(range(4096)))
+    theirs.reset(seed=0)
+    rng = np.random.default_rng(0)
+    theirs.state = rng.uniform(-2, 2, (4, 4 * 4096))
+    env.state[:] = theirs.state.reshape(env.state.shape)
+    actions = rng.integers(0, 2, 4 * 4096)
+    rows, (obs, _, ends, _, _) = env.step([actions]).groups[0], theirs.step(actions)
+    np.testing.assert_array_equal(env.state.reshape(4, -1), theirs.state)
+    np.testing.assert_array_equal(rows.obs, obs, strict=True)
+    np.testing.assert_array_equal(rows.terminated, ends)
+
+
+def test_a_silent_cart_pole_stands_still() -> None:
+    env = CartPoleAgents(1, 2)
+    env.reset(seed=[0])
+    env.state[:] = 0
+    env.state[2, 0, 0] = 0.3  # it has fallen
+    rows = env.step([np.array([0, 1])]).groups[0]
+    assert rows.terminated.tolist() == [True, False] and rows.acts.tolist() == [False, True]
+    shown = rows.obs[0].copy()
+    rows = env.step([np.array([0, 0])]).groups[0]
+    np.testing.assert_array_equal(rows.obs[0], shown)
+    assert rows.rewards.tolist() == [0, 1] and not rows.terminated[0]
+
+
+def test_a_cart_pole_is_cut_off_after_500_steps() -> None:
+    env = CartPoleAgents(2, 1)
+    step = env.reset(seed=[0, 1])
+    for num_steps in range(1, 501):
+        env.state[:] = 0
+        step = env.step([np.zeros(2, np.int64)])
+        assert step.is_over.all() == (num_steps == 500)
+    assert step.groups[0].truncated.all() and not step.groups[0].terminated.any()
+    env.step([np.zeros(2, np.int64)])
+    assert not env.step([np.zeros(2, np.int64)]).is_over.any(), "the count went on"
+
+
+# ------------------------------------------------------------------ grid world
+
+
+def cell(env: GridWorldAgents, row: int, column: int) -> int:
+    return (row + env._margin) * env._width + column + env._margin
+
+
+def test_goals_pay_those_who_cover_them() -> None:
+    # a . .     Pillars: only the cell in the middle. Agent b is on the goal's other side.
+    # g # .
+    # b . g
+    paid = {}
+    for shared in (False, True):
+        env = GridWorldAgents(1, size=3, view=1, shared_reward=shared, max_steps=9)
+        env.reset(seed=[0])
+        env.cells[:] = [[cell(env, 0, 0), cell(env, 2, 0)]]
+        env.goals[:] = [[cell(env, 1, 0), cell(env, 2, 2)]]
+        steps = [(2, 1), (0, 2), (3, 4), (1, 4)]  # both reach the first; b then goes to the second
+        results = [env.step([np.array(step)]) for step in steps]
+        paid[shared] = [result.groups[0].rewards.tolist() for result in results]
+        assert [bool(result.is_over[0]) for result in results] == [False, False, False, True]
+        assert results[-1].groups[0].terminated.all()
+        assert not results[-1].groups[0].truncated.any()
+    assert paid[False] == [[0.5, 0.5], [0, 0], [0, 0], [0, 1]]
+    assert paid[True] == [[0.5, 0.5], [0, 0], [0, 0], [0.5, 0.5]]
+
+
+def test_walls_are_masked_and_stop_who_walks_into_them() -> None:
+    env = GridWorldAgents(1, num_agents=1, num_goals=1, size=3, view=0)
+    env.reset(seed=[0])
+    env.goals[:] = cell(env, 2, 2)
+    env.cells[:] = cell(env, 0, 1)  # above the pillar
+    rows = env.step([np.array([2])]).groups[0]
+    assert env.cells[0, 0] == cell(env, 0, 1)
+    assert rows.obs["action_mask"].tolist() == [[1, 0, 0, 1, 1]]
+    assert rows.obs["action_mask"].dtype == np.int8
+
+
+def test_a_time_limit_cuts_everyone_off() -> None:
+    env = GridWorldAgents(2, max_steps=3)
+    env.reset(seed=[0, 1])
+    ends = [env.step([np.zeros(4, np.int64)]) for _ in range(3)]
+    assert [step.is_over.all() for step in ends] == [False, False, True]
+    assert ends[-1].groups[0].truncated.all() and not ends[-1].groups[0].terminated.any()
+
+
+def test_a_view_is_what_a_slow_loop_sees() -> None:
+    env = GridWorldAgents(3, num_agents=4, num_goals=3, size=5, view=2)
+    step, rng = env.reset(seed=[1, 2, 3]), np.random.default_rng(0)
+    for _ in range(25):
+        obs = step.groups[0].obs
+        for slot in range(3):
+            for agent in range(4):
+                expected, mask = slow_view(env, slot, agent)
+                row = slot * 4 + agent
+                np.testing.assert_allclose(obs["observation"][row], expected, rtol=1e-6)
+                assert obs["action_mask"][row].tolist() == mask
+        step = env.step(allowed_actions(env, step, rng))
+
+
+def slow_view(env: GridWorldAgents, slot: int, agent: int) -> tuple[list[float], list[int]]:
+    def place(index: int) -> tuple[int, int]:
+        return index // env._width - env._margin, index % env._width - env._margin
+
+    def is_wall(row: int, column: int) -> bool:
+        is_outside = not (0 <= row < 5 and 0 <= column < 5)
+        return is_outside or (row % 2 == 1 and column % 2 == 1)
+
+    here = place(env.cells[slot, agent])
+    near = [(here[0] + i, here[1] + j) for i in range(-2, 3) for j in range(-2, 3)]
+    goals = [place(g) for g, o in zip(env.goals[slot], env.is_open[slot], strict=True) if o]
+    others = [place(c) for i, c in enumerate(env.cells[slot]) if i != agent]
+    view = [float(is_wall(*c)) for c in near] + [float(c in goals) for c in near]
+    view += [float(c in others) for c in near] + [here[0] / 4, here[1] / 4]
+    steps = [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)]
+    return view, [int(not is_wall(here[0] + i, here[1] + j)) for i, j in steps]
+
+
+# ------------------------------------------------------------------ matrix game
+
+
+def test_a_matrix_game_pays_by_its_table_and_shows_the_last_actions() -> None:
+    env = MatrixGame(2, "prisoners_dilemma", rounds=2)
+    rows = env.reset(seed=[0, 1]).groups[0]
+    assert not rows.obs.any()
+    rows = (step := env.step([np.array([0, 1, 1, 1])])).groups[0]
+    assert rows.rewards.tolist() == [0, 5, 1, 1] and not step.is_over.any()
+    assert rows.obs[:2].tolist() == [[1, 0, 0, 1], [0, 1, 1, 0]]  # its own action first
+    step = env.step([np.array([0, 0, 1, 0])])
+    assert step.groups[0].rewards.tolist() == [3, 3, 5, 0]
+    assert step.is_over.all() and step.groups[0].truncated.all()
+    step = env.step([np.array([7, 7, 7, 7])])  # ignored: the slots reset
+    assert step.resets.all() and not step.groups[0].obs.any() and not step.groups[0].rewards.any()
+
+
+def test_rock_paper_scissors_is_a_game_of_zero_sum() -> None:
+    first, second = np.array(PAYOFFS["rock_paper_scissors"])
+    assert not (first + second).any() and not (first + first.T).any()
+    assert first[1, 0] == first[2, 1] == first[0, 2] == 1  # paper, scissors, rock
+
+
+def test_players_with_other_actions_are_groups_of_their_own() -> None:
+    env = MatrixGame(1, [[[1, 2, 3], [4, 5, 6]], [[0, 0, 0], [0, 0, 7]]])
+    assert [group.agents for group in env.groups] == [("player_0",), ("player_1",)]
+    assert [int(group.action_space.n) for group in env.groups] == [2, 3]
+    env.reset()
+    step = env.step([np.array([1]), np.array([2])])
+    assert [rows.rewards.tolist() for rows in step.groups] == [[6], [7]]
+    views = [rows.obs.tolist() for rows in step.groups]
+    assert views == [[[0, 1, 0, 0, 1]], [[0, 0, 1, 0, 1]]]
+
+
+# ------------------------------------------------------------------ random streams
+
+
+def test_streams_are_uniform_and_differ() -> None:
+    streams = SlotStreams(4)
+    streams.seed([0, 1, 2, 3])
+    numbers = streams.uniform(np.ones(4, bool), 20_000)
+    assert numbers.min() >= 0 and numbers.max() < 1
+    # The mean and the standard deviation of a uniform number; four standard errors.
+    np.testing.assert_allclose(numbers.mean(axis=1), 0.5, atol=0.009)
+    np.testing.assert_allclose(numbers.std(axis=1), 12**-0.5, atol=0.006)
+    assert np.abs(np.corrcoef(numbers)[np.triu_indices(4, 1)]).max() < 0.03
+    assert np.abs(np.corrcoef(numbers[:, :-1].ravel(), numbers[:, 1:].ravel())[0, 1]) < 0.015
+
+
+def test_unseeded_streams_differ_between_environments() -> None:
+    first, second = (CartPoleAgents(1).reset().groups[0].obs for _ in range(2))
+    assert (first != second).any()
+
+
+def test_neither_torch_nor_ray_is_imported() -> None:
+    code = (
+        "import sys; import trainables.runtime.envs.multi_agent.native, "
+        "trainables.runtime.envs.multi_agent.pettingzoo; "
+        "print([name for name in ('torch', 'ray', 'pettingzoo') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,212 @@
+"""Slots of any environment: with one agent or several, by name, class, callable or object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import VectorEnv
+
+from trainables.core.config.config import AlgorithmConfig
+from trainables.core.errors import ConfigError
+from trainables.runtime.envs.make import (
+    EnvName,
+    EnvOptions,
+    env_name,
+    make_vector_env,
+    making,
+    resolve_env,
+)
+from trainables.runtime.envs.multi_agent.checks import check_multi_agent_env
+from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
+from trainables.runtime.envs.multi_agent.multi_agent_env import MultiAgentEnv
+from trainables.runtime.envs.multi_agent.native import NATIVE
+from trainables.runtime.envs.multi_agent.observation_fn import observation_wrapper
+from trainables.runtime.envs.multi_agent.pettingzoo import make_pettingzoo, wrap_pettingzoo
+from trainables.runtime.envs.multi_agent.single_agent import SingleAgent
+from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.envs.several_agents import (
+    SeveralAgents,
+    has_several_agents,
+    speaks_in_dicts,
+)
+from trainables.runtime.envs.slots import SlotMaker
+
+AnyVectorEnv = VectorEnv | AgentsVectorEnv
+PETTINGZOO = "pettingzoo:"
+
+
+def make_slots(
+    config: AlgorithmConfig,
+    env: EnvName,
+    env_config: dict[str, Any] | None = None,
+    num_envs: int = 1,
+    *,
+    worker_index: int = 0,
+    num_workers: int = 0,
+    options: EnvOptions | None = None,
+) -> AnyVectorEnv:
+    """Make slots of an environment; see `make_vector_env`.
+
+    Several policies act for several agents: with them, an environment of one agent becomes one of
+    several with that agent alone.
+
+    Args:
+        config: The algorithm's config, for whether there are several policies.
+        env: See the setting `env`.
+        env_config: See the setting `env_config`.
+        num_envs: Number of slots.
+        worker_index: Index of the env runner.
+        num_workers: Number of env-runner actors.
+        options: How they are made and stepped.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    given = dict(env_config or {})
+    options = options or EnvOptions()
+    observed = observation_wrapper(config)
+    if isinstance(env, str) and env in NATIVE:
+        if observed is not None:
+            raise _no_dicts(env, "steps the agents of all slots at once, without dicts by agent")
+        _refuse_options(env, options, is_native=True)
+        return NATIVE[env](given, num_envs)
+    make: Callable[[SlotMaker], Any] | None = None
+    if isinstance(env, str) and env.startswith(PETTINGZOO):
+        make = _pettingzoo_maker(env)
+    elif config.is_multi_agent() or _is_of_several(env):
+        make = _agents_of_slot
+    if make is None:
+        try:
+            made = make_vector_env(
+                env,
+                given,
+                num_envs,
+                worker_index=worker_index,
+                num_workers=num_workers,
+                options=options,
+            )
+        except SeveralAgents:
+            make = _agents_of_slot
+        else:
+            if observed is not None:
+                made.close()
+                raise _no_dicts(
+                    env, "has one agent, whose observations an env_to_module_connector changes"
+                )
+            return made
+    is_game = make is not _agents_of_slot
+    creator = _no_creator if is_game else resolve_env(env)
+    if observed is not None:
+        make = _observed(make, observed)
+    plain = replace(options, check=False, restart=False)
+    name = env_name(env)
+    makers = [
+        SlotMaker(name, creator, given, worker_index, index, num_workers, plain)
+        for index in range(num_envs)
+    ]
+    return _dict_slots(make, makers, env, given, options)
+
+
+def _dict_slots(
+    make: Callable[[SlotMaker], Any],
+    makers: list[SlotMaker],
+    env: EnvName,
+    env_config: dict[str, Any],
+    options: EnvOptions,
+) -> DictSlots:
+    """Make slots of environments apart, and check the first one.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    _refuse_options(env, options)
+    with making(env, env_config, makers[0].options):
+        if options.check:
+            checked = make(makers[0])
+            try:
+                check_multi_agent_env(checked, env_name(env), options.mask_key)
+            finally:
+                checked.close()
+        return DictSlots(
+            [partial(make, maker) for maker in makers],
+            restart=options.restart,
+            finite=options.finite,
+            names=[str(maker) for maker in makers],
+        )
+
+
+def _observed(
+    make: Callable[[SlotMaker], Any], wrap: Callable[[MultiAgentEnv], MultiAgentEnv]
+) -> Callable[[SlotMaker], Any]:
+    """Return what makes an environment with `observation_fn` around it."""
+
+    def make_observed(maker: SlotMaker) -> Any:
+        made = make(maker)
+        try:
+            return wrap(made)
+        except BaseException:
+            made.close()
+            raise
+
+    return make_observed
+
+
+def _no_dicts(env: EnvName, why: str) -> ConfigError:
+    """Return the error for an environment that `observation_fn` cannot be applied to."""
+    return ConfigError(
+        f"observation_fn is not supported with env {env_name(env)!r}: it {why}; allowed: a "
+        "MultiAgentEnv or an environment of PettingZoo"
+    )
+
+
+def _no_creator() -> None:
+    """Stand where a `SlotMaker` has a creator: a game of PettingZoo is made by its name."""
+
+
+def _is_of_several(env: EnvName) -> bool:
+    return isinstance(env, type) and issubclass(env, MultiAgentEnv)
+
+
+def _pettingzoo_maker(env: str) -> Callable[[SlotMaker], Any]:
+    def make(maker: SlotMaker) -> Any:
+        return make_pettingzoo(env, dict(maker.context()))
+
+    return make
+
+
+def _agents_of_slot(maker: SlotMaker) -> Any:
+    """Return the environment of a slot as one with several agents."""
+    made = maker.make_any()
+    if speaks_in_dicts(made):
+        return made
+    if has_several_agents(made):
+        return wrap_pettingzoo(made)
+    if isinstance(made, gym.Env):
+        return SingleAgent(made)
+    raise ConfigError(
+        f"env {maker.name!r} made a {type(made).__name__}; allowed: a gymnasium.Env, a "
+        "MultiAgentEnv, or one of PettingZoo's"
+    )
+
+
+def _refuse_options(env: EnvName, options: EnvOptions, *, is_native: bool = False) -> None:
+    """Refuse what slots with several agents cannot do.
+
+    Raises:
+        ConfigError: naming the setting.
+    """
+    asked = {
+        "remote_worker_envs": options.remote,
+        "render_env": options.window,
+        "record_env": options.video is not None,
+        "restart_failed_sub_environments": is_native and options.restart,
+    }
+    for setting, is_asked in asked.items():
+        if is_asked:
+            raise ConfigError(
+                f"{setting} is not supported with env {env_name(env)!r}, which has several agents"
+            )
