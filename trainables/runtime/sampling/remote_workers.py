@@ -103,6 +103,7 @@ class RemoteWorkers(WorkerGroup[R]):
         return self.weights_version, self._published
 
     def change_policies(self, config: AlgorithmConfig, module_slots: ModuleSlots) -> None:
+        self._actors.wait_until_built()  # what is being built has the policies of before
         super().change_policies(config, module_slots)
         recipes = {m: policy.recipe for m, policy in self._policies.items()}
         change = partial(change_made_policies, config=config, recipes=recipes)

@@ -155,7 +155,7 @@ class AgentLanes:
             rows = np.flatnonzero(self._owners[lanes.group] == index)
             lanes.reset(rows, seeds[module_id])
             lanes.show(first.groups[lanes.group])
-        self._shown = first
+        self._note(first)
 
     def begin(self, num_steps: int) -> None:
         """Begin with the columns of so many steps."""
@@ -168,7 +168,7 @@ class AgentLanes:
         actions = list(self._actions)
         for lanes in self._all.values():
             actions[lanes.group] = lanes.act(actions[lanes.group])
-        self.num_agent_steps += sum(int(np.count_nonzero(g.acts)) for g in self._shown.groups)
+        self.num_agent_steps += self._num_asked
         return actions
 
     def observe(self, step: AgentsStep, book: EpisodeBook, num_steps_left: int) -> None:
@@ -189,7 +189,11 @@ class AgentLanes:
                         lanes.begin_late(num_steps_left + 1)
                     lanes.take_lanes(taken)
             lanes.observe(step)
+        self._note(step)
+
+    def _note(self, step: AgentsStep) -> None:
         self._shown = step
+        self._num_asked = sum(int(np.count_nonzero(rows.acts)) for rows in step.groups)
 
     def _map(self, step: AgentsStep, book: EpisodeBook) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Ask for the policies of agents that begin; return who comes to, and leaves, a policy.
@@ -243,6 +247,7 @@ class AgentLanes:
             "modules": {m: lanes.get_state() for m, lanes in self._all.items()},
             "owners": [owners.copy() for owners in self._owners],
             "policy_ids": list(self._policy_ids),
+            "num_asked": self._num_asked,
         }
 
     def fits(self, state: dict[str, Any]) -> bool:
@@ -263,6 +268,7 @@ class AgentLanes:
         own = [
             self._policy_ids.index(m) if m in self._all else _NOBODY for m in state["policy_ids"]
         ]
+        self._num_asked = int(state["num_asked"])
         places = np.array([*own, _NOBODY])  # the last one is that of nobody, who is -1
         pairs = zip(self._owners, state["owners"], strict=True)
         self._owners = [places[like(owners, kept, "owners")] for owners, kept in pairs]
