@@ -38,7 +38,9 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 ITERATION = 100
-EPISODES_AT_ONCE = 20
+# Parts in which MARWIL reads its episodes. It makes one batch of each, whatever rows are in it: a
+# pass over few parts would soon be over, and its actors be started anew.
+BLOCKS = 48
 NAMES = {
     "eps_id": "episode_id",
     "obs": "obs",
@@ -86,10 +88,11 @@ class RLlib:
             )
         else:
             config.training(beta=s.beta, moving_average_sqd_adv_norm_update_rate=s.norm_rate)
+            episodes = episodes_file(s)
             config.offline_data(
-                input_=[str(episodes_file(s))],
+                input_=[str(episodes)],
                 input_read_episodes=True,
-                input_read_batch_size=EPISODES_AT_ONCE,
+                input_read_batch_size=max(1, round(pq.read_metadata(episodes).num_rows / BLOCKS)),
             )
         self.algo = config.build_algo()
         # `get_module` looks for it on env runners, of which there are none without an environment.
