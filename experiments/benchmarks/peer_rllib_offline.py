@@ -38,9 +38,9 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 ITERATION = 100
+# Parts in which MARWIL reads its episodes. It makes one batch of each, whatever rows are in it: a
+# pass over few parts would soon be over, and its actors be started anew.
 BLOCKS = 48
-"""Parts in which MARWIL reads its episodes. Of each it makes a batch, whatever rows are in it: a pass
-over few parts would be over, and its actors be started anew, after a few updates."""
 NAMES = {
     "eps_id": "episode_id",
     "obs": "obs",
