@@ -68,6 +68,7 @@ def spec_schema() -> Schema:
         "pattern": r"\$\{env:[A-Za-z_][A-Za-z0-9_]*(:[^}]*)?\}",
     }
     definitions["Domain"] = _domain()
+    definitions["Domains"] = _domains()
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "A sweep of Tunescape",
@@ -144,22 +145,21 @@ def _domain() -> Schema:
     }
 
 
+def _domains() -> Schema:
+    """Return a setting's search domain, or those of what it holds by key: `{left: {lr: …}}`."""
+    nested = {"type": "object", "additionalProperties": {"$ref": "#/$defs/Domains"}}
+    return {"anyOf": [{"$ref": "#/$defs/Domain"}, nested, _NULL]}
+
+
 def _search_space(description: str) -> Schema:
     """Return the name of a space, or domains by setting; nested, or with dots."""
-    entry: Schema = {
-        "anyOf": [
-            {"$ref": "#/$defs/Domain"},
-            {"type": "object", "additionalProperties": {"$ref": "#/$defs/Domain"}},
-            _NULL,
-        ]
-    }
     space: Schema = {
         "type": "object",
         "properties": {
             "base": {"type": "string", "description": "A named space that this one changes."},
             **dict.fromkeys(KEYWORDS, _FILES),
         },
-        "additionalProperties": entry,
+        "additionalProperties": {"$ref": "#/$defs/Domains"},
     }
     return {"description": description, "anyOf": [{"type": "string"}, space, _NULL]}
 
