@@ -25,6 +25,7 @@ from trainables.core.learning.part import PartHook, Parts, check_parts
 from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
+from trainables.core.policy.policy_shelf import shelf_for
 from trainables.lifecycle import building
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
 from trainables.lifecycle.evaluating import Evaluation
@@ -79,9 +80,9 @@ class BuiltTrainable(FolderTrainable):
         if logger_creator is not None:
             raise ConfigError("logger_creator is not supported: Tune's callbacks log results")
         self._environment = ProcessEnvironment()
-        self._stored_weights = dict(weights or {})
+        self._stored_weights: Mapping[str, Any] = weights or {}
         super().__init__(given, **kwargs)
-        self._stored_weights.clear()
+        self._stored_weights = {}
 
     # ------------------------------------------------------------------ set up and take down
 
@@ -202,8 +203,10 @@ class BuiltTrainable(FolderTrainable):
         self, spaces: Mapping[str, Spaces], seed: np.random.SeedSequence
     ) -> dict[str, Policy]:
         seeds = module_seeds(self.module_slots.module_ids, seed)
-        policies = {
-            module_id: building.make_policy(
+        policies = {}
+        shelf = shelf_for(self.config, len(seeds))
+        for module_id, own_seed in seeds.items():
+            policies[module_id] = building.make_policy(
                 self.config_of(module_id),
                 spaces[module_id],
                 self._of_module(module_id, self.module_options),
@@ -211,8 +214,8 @@ class BuiltTrainable(FolderTrainable):
                 self._stored_weights.get(module_id),
                 self.policy_options(module_id),
             )
-            for module_id, own_seed in seeds.items()
-        }
+            if shelf is not None:
+                shelf.add(policies[module_id])
         has_memory = bool(self.config.resolve().state_stride)
         for module_id, policy in policies.items():
             if policy.is_recurrent != has_memory:  # what is learned from is cut into sequences

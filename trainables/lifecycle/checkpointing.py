@@ -30,6 +30,13 @@ from trainables.lifecycle.folder_trainable import running
 from trainables.lifecycle.other_modules import fitted_state
 from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.policy_changes import PolicyChanges
+from trainables.lifecycle.stored_states import (
+    StoredStates,
+    StoredWeights,
+    in_one_piece,
+    with_learners,
+    write_learners,
+)
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
 from trainables.runtime.random_streams import RandomStreams, draw_seed
@@ -43,7 +50,8 @@ class Checkpointing(PolicyChanges):
     @running
     def get_state(self) -> dict[str, Any]:
         """Return everything that `from_state` needs to go on exactly."""
-        state = self.state_besides_policies()  # first: policies take over what learners have
+        # First: policies take over what learners have.
+        state = in_one_piece(self.state_besides_policies())
         policies = {module_id: policy.get_state() for module_id, policy in self.policies.items()}
         return {**state, "policies": policies}
 
@@ -142,7 +150,8 @@ class Checkpointing(PolicyChanges):
             )
         if trained == [*state["learner_connectors"]] and stored.keys() <= self.policies.keys():
             return state
-        return fitted_state(state, self.state_besides_policies(), self.policies, trained)
+        own = in_one_piece(self.state_besides_policies())
+        return fitted_state(in_one_piece(state), own, self.policies, trained)
 
     def _become_another_run(self, weights_version: int) -> None:
         seeds = self._clone_streams()
@@ -176,12 +185,10 @@ class Checkpointing(PolicyChanges):
         (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
         # First: policies take over what learners have.
         state, kept = self.state_besides_policies(), self._kept_policies()
-        state["policies"] = sorted(kept)
-        files: list[Path] = []
+        state["policies"], metadata = sorted(kept), self._policy_metadata()
+        files = write_learners(folder, state)
         for policy_id in kept:
-            path = self.export_policy_checkpoint(
-                str(policy_folder(folder, policy_id)), policy_id=policy_id
-            )
+            path = self._save_policy(policy_id, str(policy_folder(folder, policy_id)), metadata)
             if self.config.export_native_model_files:
                 self.export_policy_model(str(path), policy_id, with_env=False)
             files += [file for file in path.iterdir() if file.is_file()]
@@ -199,9 +206,9 @@ class Checkpointing(PolicyChanges):
         """Read what `save_checkpoint` wrote."""
         with local_folder(checkpoint) as folder:
             state = _read_checkpoint(folder)
-        with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
-            self._adopt(state, f"checkpoint {folder}")
-            self.set_state(self._fitted(state))
+            with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
+                self._adopt(state, f"checkpoint {folder}")
+                self.set_state(self._fitted(state))
         logger.info("loaded checkpoint %s, of %d env steps", folder, self.num_env_steps_sampled)
         self.callbacks("on_checkpoint_loaded")
 
@@ -247,7 +254,7 @@ class Checkpointing(PolicyChanges):
         chosen = Chosen(policy_ids, policy_mapping_fn, policies_to_train)
         with local_folder(path) as folder:
             state = _read_checkpoint(folder)
-        algorithm = cls._rebuilt(state, trust, f"checkpoint {folder}", chosen)
+            algorithm = cls._rebuilt(state, trust, f"checkpoint {folder}", chosen)
         algorithm.callbacks("on_checkpoint_loaded")
         return algorithm
 
@@ -267,7 +274,7 @@ class Checkpointing(PolicyChanges):
             trust = [trust] if isinstance(trust, str) else trust
             classes = classes_of(state, cls, trust, what)
             settings = _trusted_settings(classes, state["config"], trust, what)
-            weights = {name: stored["weights"] for name, stored in state["policies"].items()}
+            weights = StoredWeights(state["policies"])
             config = classes.config.from_dict({**settings, **chosen.settings})
             algorithm = cast(Any, classes.algorithm)(config=config, weights=weights)
             try:
@@ -346,5 +353,5 @@ def _read_checkpoint(folder: Path) -> dict[str, Any]:
         names = state["policies"]
         if not {path.name for path in (folder / POLICIES).iterdir()}.issuperset(names):
             raise CheckpointError(f"it has no policies {names!r}")  # nor any outside of it
-        policies = {name: load_state(policy_folder(folder, name), "policy") for name in names}
-    return {**state, "policies": policies}
+        policies = StoredStates({name: policy_folder(folder, name) for name in names}, "policy")
+        return with_learners({**state, "policies": policies}, folder)

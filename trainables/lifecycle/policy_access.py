@@ -151,9 +151,12 @@ class PolicyAccess(BuiltTrainable):
 
     def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
         """Write a policy to a folder that `Policy.load` serves without Ray or an environment."""
+        return self._save_policy(policy_id, export_dir, self._policy_metadata())
+
+    def _save_policy(self, policy_id: str, folder: str, metadata: dict[str, Any]) -> Path:
         policy = self.get_policy(policy_id)
-        policy.metadata = self._policy_metadata()
-        return policy.save(export_dir)
+        policy.metadata = metadata
+        return policy.save(folder)
 
     def _policy_metadata(self) -> dict[str, Any]:
         """Return where the policies come from."""

@@ -17,6 +17,7 @@ from trainables.core.config.several_agents import all_policies
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
+from trainables.core.policy.policy_shelf import shelf_for
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
 from trainables.lifecycle import building
 from trainables.lifecycle.folder_trainable import running
@@ -228,6 +229,7 @@ class PolicyChanges(PolicyAccess):
         specs, _ = config.get_multi_agent_setup(env=SimpleNamespace(groups=self._groups))
         wanted = type(self).module_ids(config)
         made = {}
+        shelf = shelf_for(config, len(wanted), self.policies.values())
         for module_id in wanted:
             if module_id in self.policies:
                 continue
@@ -236,6 +238,8 @@ class PolicyChanges(PolicyAccess):
             made[module_id] = self._made_policy(config, module_id, Spaces(observation, action))
             if module_id in states:
                 made[module_id].set_state(dict(states[module_id]))
+            if shelf is not None:
+                shelf.add(made[module_id])
         self.learners.pull_weights()
         self.config = config
         for module_id in [m for m in self.policies if m not in wanted]:

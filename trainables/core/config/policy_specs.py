@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Never
 
 import gymnasium as gym
 
@@ -21,6 +22,7 @@ RANDOM = "random"
 SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
 # File systems refuse them, and each policy has a folder in a checkpoint.
 _REFUSED_CHARACTERS = '<>:"/|?*\\'
+_MAX_BYTES = 200  # of 255 in most file systems: files beside it have longer names
 _CLASSES = (
     "None, a policy that learns; 'random'; or a policy written by hand: a class with "
     "compute_actions (see FixedPolicy), or 'module:name' of one"
@@ -62,7 +64,10 @@ class PolicySpec(dict[str, Any]):
         observation_space: gym.Space | None = None,
         action_space: gym.Space | None = None,
         config: Any = None,
+        **unknown: Never,
     ):
+        for name in unknown:
+            raise ConfigError(_unknown_part("PolicySpec", name))
         config = {} if config is None else config
         parts = (policy_class, observation_space, action_space, config)
         super().__init__(zip(SPEC_FIELDS, parts, strict=True))
@@ -70,6 +75,8 @@ class PolicySpec(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name in SPEC_FIELDS:
             return self[name]
+        if name.startswith("__"):  # what copying asks for: there may be hundreds
+            raise AttributeError(name)
         raise AttributeError(f"PolicySpec.{name} does not exist{suggestion(name, SPEC_FIELDS)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -103,6 +110,11 @@ def policy_specs(given: Any, check_config: CheckConfig) -> Any:
     if isinstance(given, (set, frozenset)):
         given = sorted(given, key=str)
     if isinstance(given, (list, tuple)):
+        if not given:
+            raise ConfigError(
+                f"policies = {given!r} names none; allowed: at least one id, or None for "
+                f"{DEFAULT_POLICY} alone"
+            )
         entries: list[tuple[Any, Any]] = [(policy_id, None) for policy_id in given]
     elif isinstance(given, Mapping):
         entries = list(given.items())
@@ -136,6 +148,8 @@ def check_policy_id(policy_id: Any, where: str) -> None:
         problem = f"it names a folder; allowed: printable characters but {_REFUSED_CHARACTERS}"
     elif policy_id[-1] in ". ":
         problem = "it names a folder, which cannot end in a dot or space"
+    elif len(policy_id.encode()) > _MAX_BYTES:
+        problem = f"it names a folder; allowed: at most {_MAX_BYTES} bytes"
     if problem:
         raise ConfigError(f"{where}: the policy id {policy_id!r} is not allowed: {problem}")
 
@@ -167,10 +181,7 @@ def _parts(given: Any, where: str) -> dict[str, Any]:
     if isinstance(given, Mapping):
         for name in given:
             if name not in SPEC_FIELDS:
-                raise ConfigError(
-                    f"{where}: unknown part {name!r}; allowed: {', '.join(SPEC_FIELDS)}"
-                    f"{suggestion(name, SPEC_FIELDS)}"
-                )
+                raise ConfigError(_unknown_part(where, name))
         return {**empty, **given}
     if isinstance(given, (tuple, list)) and len(given) == len(SPEC_FIELDS):
         return dict(zip(SPEC_FIELDS, given, strict=True))
@@ -179,12 +190,18 @@ def _parts(given: Any, where: str) -> dict[str, Any]:
     raise ConfigError(f"{where} = {given!r} is not allowed; allowed: {_FORMS}")
 
 
+def _unknown_part(where: str, name: Any) -> str:
+    hint = suggestion(name, SPEC_FIELDS)
+    return f"{where}: unknown part {name!r}; allowed: {', '.join(SPEC_FIELDS)}{hint}"
+
+
 def _check_class(kind: Any, where: str) -> None:
     """Check the form of a policy's class. Nothing is imported."""
     if isinstance(kind, str):
         fits = kind == RANDOM or ":" in kind
     elif isinstance(kind, type):
-        fits = callable(getattr(kind, "compute_actions", None)) and not _learns(kind)
+        acts = callable(getattr(kind, "compute_actions", None)) and not inspect.isabstract(kind)
+        fits = acts and not _learns(kind)
     else:
         fits = kind is None or is_search_domain(kind)
     if not fits:

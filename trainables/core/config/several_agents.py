@@ -26,7 +26,6 @@ _OF_SEVERAL = ("policies", "policy_mapping_fn", "policies_to_train", _OVERRIDES)
 _ONLY_ALONE: dict[str, tuple[Any, ...]] = {
     "batch_mode": ("truncate_episodes",),
     "env_task_fn": (None,),
-    "remote_worker_envs": (False,),
     "record_env": (False,),
     "output": (None,),
 }
@@ -196,7 +195,7 @@ def check_multi_agent(config: AlgorithmConfig) -> None:
         _refuse_unknown(config.policy_mapping_fn.values(), policies, "policy_mapping_fn")
     _refuse_unknown(config.algorithm_config_overrides_per_module, policies, _OVERRIDES)
     _check_fixed(config, policies)
-    _check_policy_map(config, len(policies))
+    _check_policy_map(config, policies)
     if config.is_multi_agent():
         refuse_for_several_agents(config)
     for policy_id in policies:
@@ -231,22 +230,40 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
             raise ConfigError(
                 f"{name} = {config[name]!r} is not supported with several agents; allowed: {shown}"
             )
-
-
-def _check_policy_map(config: AlgorithmConfig, num_policies: int) -> None:
-    """Refuse what would need policies to be written to disk: all are in memory so far."""
-    capacity = config.policy_map_capacity
-    if capacity is not None and num_policies > capacity:
+    if config.remote_env_batch_wait_ms:
         raise ConfigError(
-            f"policy_map_capacity = {capacity} is less than the {num_policies} policies: keeping "
-            "the others on disk is planned and not there yet; allowed: None (all are in memory), "
-            "or at least as many as there are"
+            f"remote_env_batch_wait_ms = {config.remote_env_batch_wait_ms} is not supported with "
+            "several agents: all slots are waited for at each step; allowed: 0"
         )
-    for name, allowed in {"policy_map_cache": None, "policy_states_are_swappable": False}.items():
-        if config[name] != allowed:
+
+
+def _check_policy_map(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> None:
+    """See that policies on disk go with the other settings, and are as they are said to be."""
+    capacity = config.policy_map_capacity
+    if capacity is not None and len(policies) > capacity:
+        for name in ("torch_compile_learner", "torch_compile_worker"):
+            if config[name]:
+                raise ConfigError(
+                    f"{name} = True is not supported with policies on disk (policy_map_capacity = "
+                    f"{capacity} of {len(policies)} policies): what is compiled may keep addresses "
+                    "of their weights; allowed: False, or policy_map_capacity=None"
+                )
+    if config.policy_states_are_swappable:
+        _check_swappable(config, policies)
+
+
+def _check_swappable(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> None:
+    """Refuse policies of several kinds where the setting says that they are of one."""
+    kinds: dict[str, tuple[Any, ...]] = {}
+    for policy_id, spec in policies.items():
+        own: Any = config.module_config(policy_id)
+        kinds[policy_id] = (spec.policy_class, spec.observation_space, spec.action_space, own.model)
+    first, *others = kinds
+    for policy_id in others:
+        if kinds[policy_id] != kinds[first]:
             raise ConfigError(
-                f"{name} = {config[name]!r} is planned and not there yet: all policies are in "
-                f"memory; allowed: {allowed}"
+                f"policy_states_are_swappable = True, but {first!r} and {policy_id!r} differ in "
+                "class, spaces or model; allowed: policies of one kind, or False"
             )
 
 

@@ -48,7 +48,7 @@ class FlatParameters:
             parameter.grad = self.gradient[part].view_as(parameter)
             self._gradients.append(parameter.grad)
             offset += parameter.numel()
-        self._places = [parameter.data_ptr() for parameter in self.parameters]
+        self._places = self._places_now()
 
     def collect_gradients(self) -> None:
         """Take in gradients that are no views, which `zero_grad` and `p.grad = …` leave behind.
@@ -73,11 +73,16 @@ class FlatParameters:
             if theirs is not None:
                 self.gradient.copy_(theirs.detach())
             self.vector.grad = self.gradient
-        if [parameter.data_ptr() for parameter in self.parameters] != self._places:
+        if self._places_now() != self._places:
             raise ConfigError(
                 "learner_class: parameters of the network were moved or replaced after the learner "
                 "was made, so that its steps would not change them; do so before"
             )
+
+    def _places_now(self) -> list[int]:
+        """Return where in the vector the parameters are, bytes; its own memory may move."""
+        first = self.vector.data_ptr()
+        return [parameter.data_ptr() - first for parameter in self.parameters]
 
 
 def flat_groups(

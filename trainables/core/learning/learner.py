@@ -25,6 +25,7 @@ from trainables.core.learning.flat_parameters import (
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.learning.optimizers import make_optimizer
 from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.shelved import in_memory
 from trainables.core.learning.stepping import (
     OptimizerOptions,
     Stepping,
@@ -32,6 +33,7 @@ from trainables.core.learning.stepping import (
     ordered_groups,
 )
 from trainables.core.logs import is_debug, logger, shapes
+from trainables.core.policy.policy_shelf import Shelved
 
 Metrics = dict[str, Tensor]
 LossFn = Callable[[Any, Batch], tuple[Tensor, Metrics]]
@@ -80,7 +82,10 @@ class Learner:
         targets: Target networks by the name of their group.
         networks: Those beside the module.
         ranks: The learners of this module that compute each gradient together.
+        shelved: What its memory comes and goes with, see `shelve_learner`; None: it stays.
     """
+
+    shelved: Shelved | None = None
 
     def __init__(
         self,
@@ -185,6 +190,7 @@ class Learner:
         """
         collect_gradients(self.groups.values())
 
+    @in_memory
     def update_step(
         self,
         batch: Batch,
@@ -343,6 +349,7 @@ class Learner:
         # Out of pinned memory the copy runs beside what the GPU still computes.
         return {k: v.pin_memory().to(device, non_blocking=True) for k, v in minibatch.items()}
 
+    @in_memory
     def update_target(self, name: str, tau: float) -> None:
         """Move a target network towards its group's parameters.
 
@@ -353,6 +360,7 @@ class Learner:
             raise ValueError(f"{name!r} has no target network; {list(self.targets)} have")
         self.targets[name].update(self.groups[name], tau)
 
+    @in_memory
     def get_state(self) -> dict[str, Any]:
         """Return what the optimisers have learned, and the targets. Rates are settings."""
         state: dict[str, Any] = {name: one.get_state() for name, one in self._steppings.items()}
@@ -362,6 +370,7 @@ class Learner:
             state["networks"] = {name: value.detach().clone() for name, value in weights.items()}
         return {**state, "targets": {n: target.get_state() for n, target in self.targets.items()}}
 
+    @in_memory
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s; this learner's own settings stay.
 

@@ -29,6 +29,7 @@ from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_c
 from trainables.core.policy.connectors.pipelines import EnvToModule, ModuleToEnv
 from trainables.core.policy.explorers import SlotState, make_explorer
 from trainables.core.policy.observations import Observations
+from trainables.core.policy.policy_shelf import Shelved
 
 _CONNECTORS = ("env_to_module_connector", "module_to_env_connector")
 
@@ -87,7 +88,6 @@ class ActingPolicy:
             refused before they take any memory.
 
     Attributes:
-        module: The network.
         model: The network as users of the reference know it, see `ModelView`.
         distribution: The distribution of actions, parametrised by the module's output.
         observations: The way from raw observations to features.
@@ -99,9 +99,11 @@ class ActingPolicy:
         options: The arguments of this policy that are neither spaces nor seed: see `recipe`.
         explorer: Draws actions where `explore` is True.
         exploration: The present values of exploration, see `set_exploration`.
+        shelved: Where its tensors are if not always in memory, see `PolicyShelf`.
     """
 
-    module: PolicyModule
+    shelved: Shelved | None = None
+    _module: PolicyModule
 
     def __init__(
         self,
@@ -189,6 +191,17 @@ class ActingPolicy:
         self._dist_inputs = _dist_inputs
         self._generator = torch.Generator(self.device)
         _ = self._generator.seed() if seed is None else self._generator.manual_seed(seed)
+
+    @property
+    def module(self) -> PolicyModule:
+        """The network, in memory: see `PolicyShelf`."""
+        if self.shelved is not None:
+            self.shelved.use()
+        return self._module
+
+    @module.setter
+    def module(self, module: PolicyModule) -> None:
+        self._module = module
 
     def _connectors(self, name: str) -> list[Connector]:
         spaces = EnvSpaces(self.observation_space, self.action_space)

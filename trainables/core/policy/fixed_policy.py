@@ -6,6 +6,7 @@ A `PolicySpec` gives one as its `policy_class`: "random", a subclass of `FixedPo
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.callables import resolve_callable
+from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.config.policy_specs import RANDOM, PolicySpec
 from trainables.core.data.spaces import leaf_spaces, leaves_of, tree_of_leaves
 from trainables.core.errors import ConfigError
+
+_CLASSES = "a class with compute_actions, such as a subclass of FixedPolicy"
 
 
 class FixedPolicy(ABC):
@@ -119,20 +122,36 @@ def make_fixed_policy(policy_id: str, spec: PolicySpec) -> FixedPolicy:
     Raises:
         ConfigError: if there is no such class, or it is of another kind.
     """
+    where = f"policies: {policy_id!r}: policy_class"
     given = spec.policy_class
     found: Any = given
     if isinstance(given, str):
-        found = RandomPolicy if given == RANDOM else resolve_callable(given)
-    if not (isinstance(found, type) and callable(getattr(found, "compute_actions", None))):
-        raise ConfigError(
-            f"policies: {policy_id!r}: policy_class = {given!r} is not allowed; allowed: a class "
-            "with compute_actions, such as a subclass of FixedPolicy"
-        )
+        found = RandomPolicy if given == RANDOM else _found(given, where)
+    acts = isinstance(found, type) and callable(getattr(found, "compute_actions", None))
+    if not acts or inspect.isabstract(found):
+        raise ConfigError(f"{where} = {given!r} is not allowed; allowed: {_CLASSES}")
     try:
         made: FixedPolicy = found(spec.observation_space, spec.action_space, spec.config)
     except ConfigError as error:
         raise ConfigError(f"policies: {policy_id!r}: {error}") from None
+    except Exception as error:
+        raise ConfigError(
+            f"{where} = {callable_name(found)} raised {type(error).__name__}: {error}, made with "
+            f"(observation_space, action_space, config) and config = {spec.config!r}"
+        ) from error
     return made
+
+
+def _found(name: str, where: str) -> Any:
+    """Import a class by its name.
+
+    Raises:
+        ConfigError: if there is none, naming the policy.
+    """
+    try:
+        return resolve_callable(name)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}; allowed: 'module:name' of {_CLASSES}") from None
 
 
 def _mask_size(space: gym.Space) -> int:

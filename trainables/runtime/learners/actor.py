@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -33,6 +33,7 @@ from trainables.runtime.learners.process_ranks import (
     find_store,
     open_store,
 )
+from trainables.runtime.sampling.worker_actor import shelved_policies
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class WorkerRecipe:
         torch.set_num_threads(num_threads(variables, config.num_cpus_per_learner))
         where = f"on {ray.util.get_node_ip_address()}"
         device = chosen_device(config, "num_gpus_per_learner", where)
-        policies = {m: Policy(**options, device=device) for m, options in self.policies.items()}
+        policies = shelved_policies(config, self.policies, device)
         connectors = {}
         for module_id, policy in policies.items():
             own = config_of_module(config, module_id)
@@ -172,7 +173,7 @@ class LearnerActor:
 
 def _on_host(tree: Any) -> Any:
     """Return a tree of dicts with its tensors in host memory: who reads it may have no GPU."""
-    if isinstance(tree, dict):
+    if isinstance(tree, Mapping):
         return {key: _on_host(part) for key, part in tree.items()}
     return tree.cpu() if isinstance(tree, Tensor) else tree
 

@@ -20,6 +20,7 @@ from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.shelved import LearnerStates, shelve_learner
 from trainables.core.policy.policy import Policy
 
 logger = logging.getLogger("trainables")
@@ -71,6 +72,12 @@ class LearnerWorker:
             for part in of_module.values():
                 part.learner.ranks, part.generator = ranks, self.generator
         self.losses: dict[str, LossFn] = {}
+        self._shelve()
+
+    def _shelve(self) -> None:
+        """Let the memory of learners come and go with that of their policies."""
+        for module_id, learner in self.learners.items():
+            shelve_learner(learner, self.policies[module_id].shelved)
 
     @property
     def rank(self) -> int:
@@ -167,6 +174,7 @@ class LearnerWorker:
         self.learners = {m: learners[m] for m in policies}
         self.parts = {m: parts[m] for m in policies if m in parts}
         self.losses = {m: loss for m, loss in self.losses.items() if m in policies}
+        self._shelve()
         for of_module in added.parts.values():
             for part in of_module.values():
                 part.generator = self.generator
@@ -176,9 +184,17 @@ class LearnerWorker:
         self.generator.manual_seed(seed)
 
     def get_state(self) -> dict[str, Any]:
-        """Return optimiser states and targets by module id, parts, and the random stream."""
-        learners: dict[str, Any] = {m: learner.get_state() for m, learner in self.learners.items()}
-        state = {"learners": learners, "generator": self.generator.get_state()}
+        """Return optimiser states and targets by module id, parts, and the random stream.
+
+        Where policies are shelved, `learners` is a mapping that makes each state as it is asked
+        for: all of them may be more than fits in memory.
+        """
+        learners: Mapping[str, Any]
+        if any(learner.shelved is not None for learner in self.learners.values()):
+            learners = LearnerStates(self.learners)
+        else:
+            learners = {m: learner.get_state() for m, learner in self.learners.items()}
+        state: dict[str, Any] = {"learners": learners, "generator": self.generator.get_state()}
         if self.parts:
             state["parts"] = {
                 m: {name: part.get_state() for name, part in of_module.items()}
@@ -258,7 +274,10 @@ def make_worker(
     # Networks that are made here draw their weights from the global stream, on each rank the same.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        learners = {m: make_learner(own[m], policy.module) for m, policy in policies.items()}
+        learners = {}
+        for m, policy in policies.items():
+            learners[m] = make_learner(own[m], policy.module)
+            shelve_learner(learners[m], policy.shelved)  # before another one needs the room
         parts = {m: make_parts(own[m], policy) for m, policy in policies.items()}
     return LearnerWorker(config, policies, learners, learner_connectors, seed, ranks, parts)
 

@@ -246,6 +246,7 @@ class RemoteLearnerGroup:
         if with_random and "driver_generator" in state:
             self._generator.set_state(state["driver_generator"])
         own = {name: part for name, part in state.items() if name != "driver_generator"}
+        own["learners"] = dict(own["learners"])  # it may be in files of this node
         whole = {"policies": self._policy_states(), "learner": own}
         self._sure("set_state", (whole, with_random))
         self._queue.clear()  # what was submitted before is done, but is no result of this state

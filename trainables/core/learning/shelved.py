@@ -1,0 +1,73 @@
+"""A learner's memory that comes and goes with its policy's, see `PolicyShelf`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from torch import Tensor
+
+from trainables.core.policy.policy_shelf import Shelved
+
+if TYPE_CHECKING:
+    from trainables.core.learning.learner import Learner
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def in_memory(method: F) -> F:
+    """Return a method of a learner, which brings back the learner's memory first."""
+
+    @wraps(method)
+    def called(learner: Learner, *args: Any, **kwargs: Any) -> Any:
+        if learner.shelved is not None:
+            learner.shelved.use()
+        return method(learner, *args, **kwargs)
+
+    return cast(F, called)
+
+
+def shelve_learner(learner: Learner, shelved: Shelved | None) -> None:
+    """Let a learner's memory come and go with that of its policy.
+
+    Args:
+        learner: The learner of the policy's module.
+        shelved: Of the policy; None: it is always in memory.
+    """
+    if shelved is not None and learner.shelved is not shelved:
+        learner.shelved = shelved
+        shelved.sources.append(lambda: learner_tensors(learner))
+
+
+class LearnerStates(Mapping[str, dict[str, Any]]):
+    """The states of learners by module id, each made when it is asked for.
+
+    Args:
+        learners: By module id.
+    """
+
+    def __init__(self, learners: Mapping[str, Learner]):
+        self._learners = dict(learners)
+
+    def __getitem__(self, module_id: str) -> dict[str, Any]:
+        return self._learners[module_id].get_state()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._learners)
+
+    def __len__(self) -> int:
+        return len(self._learners)
+
+
+def learner_tensors(learner: Learner) -> Iterator[Tensor]:
+    """Yield all tensors of a learner: parameters, gradients, moments, targets, networks beside."""
+    yield learner.gradient
+    for flat in learner.groups.values():
+        yield flat.vector
+    for network in (learner.networks, *(target.network for target in learner.targets.values())):
+        yield from network.parameters()
+        yield from network.buffers()
+    for optimizer in learner.optimizers.values():
+        for of_parameter in optimizer.state.values():
+            yield from (part for part in of_parameter.values() if isinstance(part, Tensor))
