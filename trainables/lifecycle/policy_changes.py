@@ -88,6 +88,7 @@ class PolicyChanges(PolicyAccess):
             )
         if policy is not None and (policy_cls is not None or policy_state is not None):
             raise ConfigError("add_policy: give policy, policy_cls or policy_state, not several")
+        _check_forms(policy, policy_state, config)
         if policy is not None:
             observation_space = observation_space or policy.observation_space
             action_space = action_space or policy.action_space
@@ -284,6 +285,24 @@ class PolicyChanges(PolicyAccess):
     def _change_streams(self, name: str) -> Any:
         """Return random streams of a change: the same whenever the run is repeated."""
         return self._random_streams(zlib.crc32(name.encode()), self._iteration, 1)
+
+
+def _check_forms(policy: Any, policy_state: Any, config: Any) -> None:
+    """Check what a policy is made of.
+
+    Raises:
+        ConfigError: naming the argument of `add_policy`, and what it may be.
+    """
+    is_state = isinstance(policy_state, Mapping) and "weights" in policy_state
+    for name, given, fits, allowed in (
+        ("policy", policy, isinstance(policy, Policy), "a Policy that learns, e.g. Policy.load(…)"),
+        ("policy_state", policy_state, is_state, "what Policy.get_state returns"),
+        ("config", config, isinstance(config, (AlgorithmConfig, Mapping)), "a dict of settings"),
+    ):
+        if given is not None and not fits:
+            raise ConfigError(
+                f"add_policy: {name} = {given!r} is not allowed; allowed: {allowed}, or None"
+            )
 
 
 def _code_of(value: Any) -> Iterator[str]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import Any
 
-from trainables.core.callables import resolve_callable
+import numpy as np
+
+from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.config.policy_specs import DEFAULT_POLICY
 from trainables.core.errors import ConfigError
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_MAPPING = "a function (agent_id, episode, worker, **kwargs) -> policy id"
+_TO_TRAIN = "a function (policy_id, batch) -> bool"
 OTHERS = "*"
 """The key of a mapping for all agents that no other key is for."""
 
@@ -37,7 +42,8 @@ class PolicyMapping:
         if isinstance(given, Mapping):
             self._by_agent = given
         elif given is not None:
-            self._function = _function("policy_mapping_fn", given)
+            self._function = _function("policy_mapping_fn", given, _MAPPING)
+            check_mapping_function(self._function)
 
     def __call__(self, agent_id: Any, episode: Any = None, worker: Any = None, **more: Any) -> str:
         """Return the id of an agent's policy.
@@ -49,15 +55,18 @@ class PolicyMapping:
             more: What else a function of one's own is called with.
 
         Raises:
-            ConfigError: if it has none, or one that does not exist.
+            ConfigError: if it has none, or one that does not exist, or the function raises.
         """
         if self._function is not None:
-            found = _call(self._function, agent_id, episode, {"worker": worker, **more})
+            own, extra = self._function, {"worker": worker, **more}
+            whom = f"the agent {agent_id!r}; policies: {', '.join(self._policies)}"
+            with _told("policy_mapping_fn", own, whom):
+                found = _call(own, agent_id, episode, extra)
         elif self._by_agent is not None:
             found = _match(str(agent_id), self._by_agent)
         else:
             found = self._by_id(str(agent_id))
-        if found not in self._policies:
+        if not isinstance(found, str) or found not in self._policies:
             told = "no policy" if found is None else f"the policy {found!r}, which does not exist"
             raise ConfigError(
                 f"policy_mapping_fn: the agent {agent_id!r} has {told}; policies: "
@@ -88,26 +97,109 @@ class PoliciesToTrain:
         self._ids = given if isinstance(given, list) else None
         self._function: Callable[..., Any] | None = None
         if self._ids is None and given is not None:
-            self._function = _function("policies_to_train", given)
+            self._function = _function("policies_to_train", given, _TO_TRAIN)
+            check_to_train_function(self._function)
 
     def __call__(self, policy_id: str, batch: Any = None) -> bool:
-        """Tell whether a policy is trained on a batch; without one, whether it may ever be."""
+        """Tell whether a policy is trained on a batch; without one, whether it may ever be.
+
+        Raises:
+            ConfigError: if the function raises, or answers with no bool.
+        """
         if policy_id in self._fixed:
             return False
         if self._function is not None:
-            return bool(self._function(policy_id, batch))
+            return self._answer(self._function, policy_id, batch)
         return self._ids is None or policy_id in self._ids
 
+    def _answer(self, function: Callable[..., Any], policy_id: str, batch: Any) -> bool:
+        with _told(
+            "policies_to_train", function, f"the policy {policy_id!r}; allowed: True or False"
+        ):
+            answer = function(policy_id, batch)
+        if not isinstance(answer, (bool, np.bool_)):
+            raise ConfigError(
+                f"policies_to_train = {callable_name(function)} returned {answer!r} for the policy "
+                f"{policy_id!r}; allowed: True or False"
+            )
+        return bool(answer)
 
-def _function(setting: str, given: Any) -> Callable[..., Any]:
+
+@contextmanager
+def _told(setting: str, function: Callable[..., Any], whom: str) -> Iterator[None]:
+    """Within it an error of a function of the user's is one that names the setting, and for whom.
+
+    Raises:
+        ConfigError: whose cause is the function's error.
+    """
+    try:
+        yield
+    except Exception as error:
+        name = callable_name(function)
+        raise ConfigError(
+            f"{setting} = {name} raised {type(error).__name__}: {error}, asked for {whom}"
+        ) from error
+
+
+def check_mapping_function(function: Callable[..., Any]) -> None:
+    """Check that a mapping function can be called as it will be; see `PolicyMapping`.
+
+    Raises:
+        ConfigError: if it takes no agent, or needs what it is not given.
+    """
+    signature = _signature(function)
+    if signature is not None:
+        positional, named = _arguments(signature, None, None, {"worker": None})
+        _check_call("policy_mapping_fn", function, signature, positional, named, _MAPPING)
+
+
+def check_to_train_function(function: Callable[..., Any]) -> None:
+    """Check that a function takes a policy's id and a batch; see `PoliciesToTrain`.
+
+    Raises:
+        ConfigError: if it does not.
+    """
+    signature = _signature(function)
+    if signature is not None:
+        _check_call("policies_to_train", function, signature, [None, None], {}, _TO_TRAIN)
+
+
+def _check_call(
+    setting: str,
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    positional: list[Any],
+    named: dict[str, Any],
+    form: str,
+) -> None:
+    try:
+        signature.bind(*positional, **named)
+    except TypeError as error:
+        raise ConfigError(
+            f"{setting} = {callable_name(function)} takes {signature}: {error}; allowed: {form}"
+        ) from None
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """Return what a function takes; None of a built-in one that does not say so."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _function(setting: str, given: Any, form: str) -> Callable[..., Any]:
     """Return the function that a setting gives; its name is imported.
 
     Raises:
         ConfigError: if there is none of the name.
     """
-    found: Callable[..., Any] = resolve_callable(given) if isinstance(given, str) else given
+    try:
+        found: Callable[..., Any] = resolve_callable(given) if isinstance(given, str) else given
+    except ConfigError as error:
+        raise ConfigError(f"{setting}: {error}; allowed: {form}, or 'module:name' of one") from None
     if not callable(found):
-        raise ConfigError(f"{setting} = {given!r} is not allowed; allowed: a function")
+        raise ConfigError(f"{setting} = {given!r} is not allowed; allowed: {form}")
     return found
 
 
@@ -124,10 +216,18 @@ def _match(agent_id: str, by_agent: Mapping[str, str]) -> str | None:
 
 def _call(function: Callable[..., Any], agent_id: Any, episode: Any, more: dict[str, Any]) -> Any:
     """Call a mapping function with as much as it takes: `f(agent_id)` does, too."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of a built-in
+    signature = _signature(function)
+    if signature is None:
         return function(agent_id)
+    positional, named = _arguments(signature, agent_id, episode, more)
+    return function(*positional, **named)
+
+
+def _arguments(
+    signature: inspect.Signature, agent_id: Any, episode: Any, more: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return what a mapping function of a signature is called with, by position and by name."""
+    parameters = signature.parameters.values()
     kinds = {parameter.kind for parameter in parameters}
     positional = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     takes_episode = len(positional) > 1 or inspect.Parameter.VAR_POSITIONAL in kinds
@@ -137,4 +237,4 @@ def _call(function: Callable[..., Any], agent_id: Any, episode: Any, more: dict[
         later = {*positional[len(arguments) :]}
         later |= {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
         rest = {name: value for name, value in rest.items() if name in later}
-    return function(*arguments, **{n: v for n, v in rest.items() if n not in positional[:2]})
+    return arguments, {n: v for n, v in rest.items() if n not in positional[:2]}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from trainables.core.config.agent_mapping import check_mapping_function, check_to_train_function
 from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.module_overrides import check_overrides
 from trainables.core.config.named_dicts import by_name
@@ -176,7 +177,10 @@ def _check_mapping(given: Any) -> Any:
             if not is_search_domain(policy_id):
                 check_policy_id(policy_id, f"policy_mapping_fn: {agent!r}")
         return {str(agent): policy_id for agent, policy_id in given.items()}
-    if given is None or callable(given) or _names_code(given):
+    if given is None or _names_code(given):
+        return given
+    if callable(given):
+        check_mapping_function(given)
         return given
     raise ConfigError(
         f"policy_mapping_fn = {given!r} is not allowed; allowed: a function (agent_id, episode, "
@@ -193,7 +197,10 @@ def _check_to_train(given: Any) -> Any:
             if not is_search_domain(policy_id):
                 check_policy_id(policy_id, "policies_to_train")
         return list(dict.fromkeys(given)) if all(isinstance(p, str) for p in given) else list(given)
-    if given is None or callable(given) or _names_code(given):
+    if given is None or _names_code(given):
+        return given
+    if callable(given):
+        check_to_train_function(given)
         return given
     hint = f"; write [{given!r}]" if isinstance(given, str) else ""
     raise ConfigError(

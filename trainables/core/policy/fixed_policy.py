@@ -16,7 +16,7 @@ import numpy as np
 
 from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.config.policy_specs import RANDOM, PolicySpec
-from trainables.core.data.spaces import leaf_spaces, leaves_of, tree_of_leaves
+from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of, tree_of_leaves
 from trainables.core.errors import ConfigError
 
 _CLASSES = "a class with compute_actions, such as a subclass of FixedPolicy"
@@ -82,9 +82,9 @@ class RandomPolicy(FixedPolicy):
         self._parts = leaf_spaces(action_space, "action space")
         for path, part in self._parts.items():
             if isinstance(part, gym.spaces.Box) and not part.is_bounded():
+                where = "" if path == PLAIN else f", at {path!r}"
                 raise ConfigError(
-                    f"a random policy needs bounds, which {part} of the action space has not "
-                    f"({path})"
+                    f"a random policy needs bounds, which {part} of the action space has not{where}"
                 )
 
     def compute_actions(
@@ -152,6 +152,84 @@ def _found(name: str, where: str) -> Any:
         return resolve_callable(name)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}; allowed: 'module:name' of {_CLASSES}") from None
+
+
+def actions_of(
+    policy: FixedPolicy,
+    policy_id: str,
+    action_space: gym.Space,
+    observations: Any,
+    rng: np.random.Generator,
+    masks: np.ndarray | None,
+    count: int,
+) -> Any:
+    """Return the actions that a policy gives for agents, checked: its class is the user's.
+
+    Args:
+        policy: Acts.
+        policy_id: Its id, for errors.
+        action_space: That of the agents.
+        observations: See `FixedPolicy.compute_actions`.
+        rng: Likewise.
+        masks: Likewise.
+        count: The number of agents, B.
+
+    Returns:
+        A tree of arrays `[B, …]`, nested as the action space is.
+
+    Raises:
+        ConfigError: if it raises, or gives what are no actions of the space.
+    """
+    if type(policy) is RandomPolicy:
+        return policy.compute_actions(observations, rng, masks)
+    where = f"policies: {policy_id!r}: compute_actions of {callable_name(type(policy))}"
+    try:
+        given = policy.compute_actions(observations, rng, masks)
+    except Exception as error:
+        raise ConfigError(
+            f"{where} raised {type(error).__name__}: {error}, called with "
+            f"(observations, rng, masks) of {count} agents"
+        ) from error
+    spaces = leaf_spaces(action_space, "action space")
+    try:
+        parts = leaves_of(action_space, given)
+        found = {path: np.asarray(parts[path]) for path in spaces}
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{where} gave {given!r}: {type(error).__name__}: {error}; allowed: actions of "
+            f"{action_space}, batched"
+        ) from None
+    for path, space in spaces.items():
+        problem = _why_no_actions(space, found[path], count)
+        if problem:
+            part = "" if path == PLAIN else f" at {path!r}"
+            raise ConfigError(f"{where} gave actions{part} {problem} ({space})")
+    return tree_of_leaves(action_space, found)
+
+
+def _why_no_actions(space: gym.Space, actions: np.ndarray, count: int) -> str | None:
+    """Return why an array holds no actions `[B, …]` of a leaf, and what is allowed."""
+    shape = (count, *(space.shape or ()))
+    if actions.shape != shape:
+        return f"of shape {actions.shape}; allowed: {shape}, a row for each agent"
+    dtype = np.dtype(space.dtype)
+    if not np.can_cast(actions.dtype, dtype, "same_kind"):
+        return f"of dtype {actions.dtype}; allowed: {dtype}"
+    if isinstance(space, gym.spaces.Box):
+        return None if np.isfinite(actions).all() else "that are not finite numbers"
+    low, high = _ends(space)
+    values = actions.astype(np.int64)
+    outside = values[(values < low) | (values > high)]
+    return f"of which {outside[0]} is outside the space" if len(outside) else None
+
+
+def _ends(space: gym.Space) -> tuple[Any, Any]:
+    """Return the lowest and highest values of a leaf of whole numbers."""
+    if isinstance(space, gym.spaces.Discrete):
+        return space.start, space.start + space.n - 1
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    return 0, 1
 
 
 def _mask_size(space: gym.Space) -> int:

@@ -53,6 +53,8 @@ def check_runner_class(config: AlgorithmConfig) -> None:
         ConfigError: if it is no class that fits.
     """
     fitting: type[SamplingWorker] = RemoteEnvRunner if config.remote_worker_envs else EnvRunner
+    if config.is_multi_agent():
+        fitting = AgentsEnvRunner
     _runner_class(config.env_runner_cls, fitting)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
+import torch
+
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
+from trainables.core.policy.policy_shelf import PolicyShelf, shelf_for
 from trainables.runtime.devices import runner_device
 from trainables.runtime.sampling.workers import Worker
 
@@ -54,15 +57,47 @@ def change_made_policies(worker: Worker, config: AlgorithmConfig, recipes: Recip
         recipes: The arguments of all policies, by module id.
     """
     kept = {m: worker.policies[m] for m in recipes if m in worker.policies}
-    new = made_policies(config, {m: own for m, own in recipes.items() if m not in kept})
+    added = {m: own for m, own in recipes.items() if m not in kept}
+    new = made_policies(config, added, shelf_for(config, len(recipes), kept.values()))
     worker.change_policies(config, {m: kept.get(m) or new[m] for m in recipes})
 
 
-def made_policies(config: AlgorithmConfig, recipes: Recipes) -> dict[str, Policy]:
-    """Return the policies of a worker in an actor, on its device, by module id."""
-    device, options = runner_device(config), config.resolve().compile_acting
-    policies = {m: Policy(**recipe, device=device) for m, recipe in recipes.items()}
+def made_policies(
+    config: AlgorithmConfig, recipes: Recipes, shelf: PolicyShelf | None = None
+) -> dict[str, Policy]:
+    """Return the policies of a worker in an actor, on its device, by module id.
+
+    Args:
+        config: The algorithm's config.
+        recipes: Their arguments.
+        shelf: Of the policies that there are already; None makes one if it is needed.
+    """
+    options = config.resolve().compile_acting
+    policies = shelved_policies(config, recipes, runner_device(config), shelf)
     if options is not None:
         for policy in policies.values():
             policy.compile_acting(options)
+    return policies
+
+
+def shelved_policies(
+    config: AlgorithmConfig,
+    recipes: Recipes,
+    device: torch.device,
+    shelf: PolicyShelf | None = None,
+) -> dict[str, Policy]:
+    """Return policies of which `policy_map_capacity` are in memory, by module id.
+
+    Args:
+        config: The algorithm's config.
+        recipes: Their arguments.
+        device: What they compute on.
+        shelf: Of the policies that there are already; None makes one if it is needed.
+    """
+    shelf = shelf or shelf_for(config, len(recipes))
+    policies = {}
+    for module_id, recipe in recipes.items():
+        policies[module_id] = Policy(**recipe, device=device)
+        if shelf is not None:
+            shelf.add(policies[module_id])
     return policies

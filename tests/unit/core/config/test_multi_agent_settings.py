@@ -521,7 +521,6 @@ def test_what_does_not_fit_together_is_named(settings: dict[str, Any], says: str
     [
         ("batch_mode", "complete_episodes"),
         ("env_task_fn", "mine:task"),
-        ("remote_worker_envs", True),
         ("record_env", True),
         ("output", "logdir"),
     ],
@@ -536,6 +535,15 @@ def test_what_several_agents_have_not_is_named(name: str, value: Any) -> None:
     alone.validate()
     with pytest.raises(ConfigError, match="not supported with several agents"):
         refuse_for_several_agents(alone)  # of an environment whose agents share a policy
+
+
+def test_all_slots_with_several_agents_are_waited_for() -> None:
+    config = several().env_runners(remote_worker_envs=True)
+    config.validate()
+    config.env_runners(remote_env_batch_wait_ms=5)
+    says = "remote_env_batch_wait_ms = 5 is not supported .*: all slots are waited for at each step"
+    with pytest.raises(ConfigError, match=says):
+        config.validate()
 
 
 def test_data_are_not_for_several_agents() -> None:

@@ -5,7 +5,7 @@ Also imported by the processes of remote slots, so neither torch nor Ray may be 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -26,7 +26,13 @@ def possible_agents(env: Any, name: str) -> list[Hashable]:
     """
     if not all(callable(getattr(env, method, None)) for method in _METHODS):
         raise ConfigError(f"{name} is a {type(env).__name__}, not a MultiAgentEnv")
-    agents = list(getattr(env, "possible_agents", None) or getattr(env, "agents", None) or ())
+    given = getattr(env, "possible_agents", None) or getattr(env, "agents", None) or ()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(
+            f"{name}: possible_agents is {given!r} ({type(given).__name__}); allowed: a list of "
+            "agents' ids"
+        )
+    agents = list(given)
     if not agents:
         raise ConfigError(
             f"{name} has no possible_agents: set this attribute to the list of all agents that may "

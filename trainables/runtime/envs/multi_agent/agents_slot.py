@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,13 +112,20 @@ class AgentsSlot:
         self._failures = 0
         return step
 
+    def ask_reset(self, seed: int | None = None) -> Callable[[], SlotStart]:
+        """Return what resets it: a slot in a process of its own begins with that here."""
+        return partial(self.reset, seed)
+
+    def ask_step(self, actions: dict[Hashable, Any]) -> Callable[[], AgentsResult | SlotStart]:
+        """Return what makes a step; see `ask_reset`."""
+        return partial(self.step, actions)
+
     def close(self) -> None:
         self.env.close()
 
     def fault(self, text: str) -> MultiAgentApiError:
         """Return the error for what does not keep to the API, with slot and step."""
-        when = f"step {self.num_steps}" if self.num_steps else "reset"
-        return MultiAgentApiError(f"{self.name}, {when}: {text}")
+        return slot_fault(self.name, self.num_steps, text)
 
     def _replace(self, what: str, error: Exception) -> SlotStart:
         """Make and reset a fresh environment, again and again up to the bound."""
@@ -203,6 +211,18 @@ class AgentsSlot:
         if state["num_spawned"]:
             self._seeds.spawn(int(state["num_spawned"]))
         self._failures, self.num_steps = int(state["failures"]), int(state["num_steps"])
+
+
+def slot_fault(name: str, num_steps: int, text: str) -> MultiAgentApiError:
+    """Return the error for what does not keep to the API in a slot.
+
+    Args:
+        name: What errors call the slot.
+        num_steps: Steps of the present episode.
+        text: What is wrong.
+    """
+    when = f"step {num_steps}" if num_steps else "reset"
+    return MultiAgentApiError(f"{name}, {when}: {text}")
 
 
 def _is_finite(obs: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`DictSlots`: several environments with several agents, stepped one after another.
+"""`DictSlots`: several environments with several agents, stepped one after another or side by side.
 
 Also imported by the processes of remote slots, so neither torch nor Ray may be imported here.
 """
@@ -15,9 +15,10 @@ from trainables.core.data.state_shapes import like
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.agent_groups import check_alike
 from trainables.runtime.envs.multi_agent.agents_slot import AgentsSlot, SlotStart
-from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
+from trainables.runtime.envs.multi_agent.forms import AgentsResult, MultiAgentApiError
+from trainables.runtime.envs.multi_agent.remote_slot import RemoteAgentsSlot, RemoteMaker
 from trainables.runtime.envs.multi_agent.slot_agents import SlotAgents
-from trainables.runtime.envs.multi_agent.space_rows import Read, arrays_of, row_reader, row_writer
+from trainables.runtime.envs.multi_agent.space_rows import arrays_of, row_reader, row_writer
 from trainables.runtime.envs.multi_agent.vector_env import (
     AgentGroup,
     AgentsStep,
@@ -29,11 +30,13 @@ _FLAGS = ("terminated", "truncated", "acts", "begins")
 
 
 class DictSlots(AgentsVectorEnv):
-    """Slots of a `MultiAgentEnv` in this process: its dicts become rows of arrays.
+    """Slots of a `MultiAgentEnv`: its dicts become rows of arrays.
 
     Args:
         makers: Make the environment of each slot, `[N]`: called once, and again where it is
-            replaced. All must make environments with the same agents and spaces.
+            replaced. All must make environments with the same agents and spaces. That of a
+            `RemoteMaker` is in a process of its own: such slots make their steps side by side, and
+            all are waited for, so that rows are those of slots in this process.
         restart: Whether to replace an environment that raises in `step` or `reset`, or gives a
             reward that is no finite number, by a fresh one: the setting
             `restart_failed_sub_environments`.
@@ -41,7 +44,7 @@ class DictSlots(AgentsVectorEnv):
         names: What errors call each slot, `[N]`; None: by class and number.
 
     Attributes:
-        envs: The present environments, `[N]`.
+        envs: The present environments, `[N]`; those in other processes cannot be had.
 
     Raises:
         ConfigError: if an environment does not say what agents and spaces it has, or says another
@@ -50,7 +53,7 @@ class DictSlots(AgentsVectorEnv):
 
     def __init__(
         self,
-        makers: Sequence[Callable[[], Any]],
+        makers: Sequence[Callable[[], Any] | RemoteMaker],
         *,
         restart: bool = False,
         finite: bool = True,
@@ -59,15 +62,19 @@ class DictSlots(AgentsVectorEnv):
         if not makers:
             raise ConfigError("an environment needs one slot or more")
         self.num_envs = len(makers)
-        self._slots: list[AgentsSlot] = []
+        self._slots: list[AgentsSlot | RemoteAgentsSlot] = []
         try:
             for index, make in enumerate(makers):
                 name = f"slot {index}" if names is None else names[index]
-                self._slots.append(AgentsSlot(make, name, restart, finite))
+                if isinstance(make, RemoteMaker):
+                    self._slots.append(RemoteAgentsSlot(make, name, restart, finite))
+                    continue
+                slot = AgentsSlot(make, name, restart, finite)
+                self._slots.append(slot)
                 if names is None:
-                    slot = self._slots[-1]
                     slot.name = f"env {type(slot.env).__name__!r}, {name}"
-                check_alike(self._slots[-1].groups, self._slots[0].groups, self._slots[-1].name)
+            for any_slot in self._slots:  # the processes of remote ones all start before
+                check_alike(any_slot.groups, self._slots[0].groups, any_slot.name)
         except BaseException:
             self.close()
             raise
@@ -95,8 +102,9 @@ class DictSlots(AgentsVectorEnv):
         self._is_over[:] = False
         step = self._empty_step()
         seeds = [None] * self.num_envs if seed is None else seed
-        for index, (slot, own) in enumerate(zip(self._slots, seeds, strict=True)):
-            self._begin(index, slot.reset(own), step)
+        asked = [slot.ask_reset(own) for slot, own in zip(self._slots, seeds, strict=True)]
+        for index, answer in enumerate(asked):
+            self._begin(index, answer(), step)
         return step
 
     def step(self, actions: list[Any]) -> AgentsStep:
@@ -112,11 +120,16 @@ class DictSlots(AgentsVectorEnv):
             row_reader(group.action_space, batch)
             for group, batch in zip(self.groups, actions, strict=True)
         ]
-        for index, slot in enumerate(self._slots):
-            if self._is_over[index]:
-                self._begin(index, slot.reset(), step)
+        asked = [
+            slot.ask_reset() if is_over else slot.ask_step(agents.actions(readers))
+            for slot, agents, is_over in zip(self._slots, self._agents, self._is_over, strict=True)
+        ]
+        for index, answer in enumerate(asked):
+            result = answer()
+            if isinstance(result, SlotStart):
+                self._begin(index, result, step)
             else:
-                self._advance(index, readers, step)
+                self._advance(index, result, step)
         self._is_over[:] = step.is_over
         return step
 
@@ -124,16 +137,11 @@ class DictSlots(AgentsVectorEnv):
         for slot in self._slots:
             slot.close()
 
-    def _advance(self, index: int, readers: list[Read], step: AgentsStep) -> None:
-        slot, agents = self._slots[index], self._agents[index]
-        result = slot.step(agents.actions(readers))
-        if isinstance(result, SlotStart):
-            self._begin(index, result, step)
-            return
+    def _advance(self, index: int, result: AgentsResult, step: AgentsStep) -> None:
         try:
-            step.is_over[index] = agents.advance(result)
+            step.is_over[index] = self._agents[index].advance(result)
         except MultiAgentApiError as error:
-            raise slot.fault(str(error)) from error.__cause__
+            raise self._slots[index].fault(str(error)) from error.__cause__
         step.infos.append(result.infos)
 
     def _begin(self, index: int, start: SlotStart, step: AgentsStep) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from trainables.runtime.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from trainables.runtime.envs.multi_agent.native import NATIVE
 from trainables.runtime.envs.multi_agent.observation_fn import observation_wrapper
 from trainables.runtime.envs.multi_agent.pettingzoo import make_pettingzoo, wrap_pettingzoo
+from trainables.runtime.envs.multi_agent.remote_slot import RemoteMaker
 from trainables.runtime.envs.multi_agent.single_agent import SingleAgent
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.several_agents import (
@@ -124,19 +126,36 @@ def _dict_slots(
         ConfigError: naming the environment and what is wrong with it.
     """
     _refuse_options(env, options)
-    with making(env, env_config, makers[0].options):
-        if options.check:
-            checked = make(makers[0])
-            try:
-                check_multi_agent_env(checked, env_name(env), options.mask_key)
-            finally:
-                checked.close()
+    plain = partial(making, env, env_config, makers[0].options)
+    checking = partial(_checking, make, makers[0], env, env_config, options)
+    made = [partial(make, maker) for maker in makers]
+    remote = [RemoteMaker(own, plain if n else checking) for n, own in enumerate(made)]
+    with plain() if options.remote else checking():
         return DictSlots(
-            [partial(make, maker) for maker in makers],
+            remote if options.remote else made,
             restart=options.restart,
             finite=options.finite,
             names=[str(maker) for maker in makers],
         )
+
+
+@contextmanager
+def _checking(
+    make: Callable[[SlotMaker], Any],
+    maker: SlotMaker,
+    env: EnvName,
+    env_config: dict[str, Any],
+    options: EnvOptions,
+) -> Iterator[None]:
+    """Check an environment, if that is asked for; within it, errors are told as in `making`."""
+    with making(env, env_config, maker.options):
+        if options.check:
+            checked = make(maker)
+            try:
+                check_multi_agent_env(checked, env_name(env), options.mask_key)
+            finally:
+                checked.close()
+        yield
 
 
 def _observed(
@@ -200,13 +219,14 @@ def _refuse_options(env: EnvName, options: EnvOptions, *, is_native: bool = Fals
         ConfigError: naming the setting.
     """
     asked = {
-        "remote_worker_envs": options.remote,
+        "remote_worker_envs": is_native and options.remote,
+        "restart_failed_sub_environments": is_native and options.restart,
         "render_env": options.window,
         "record_env": options.video is not None,
-        "restart_failed_sub_environments": is_native and options.restart,
     }
+    why = "has several agents"
+    if is_native:
+        why += ", those of all slots stepped together in array operations"
     for setting, is_asked in asked.items():
         if is_asked:
-            raise ConfigError(
-                f"{setting} is not supported with env {env_name(env)!r}, which has several agents"
-            )
+            raise ConfigError(f"{setting} is not supported with env {env_name(env)!r}, which {why}")

@@ -25,6 +25,7 @@ from trainables.runtime.envs.multi_agent.space_rows import RowError, Write, row_
 from trainables.runtime.envs.state import get_slot_state, set_slot_state
 
 _OBS = "agent_obs"
+_ALLOWED = "a function (agent_obs, worker, base_env, …) -> dict by agent, or 'module:name' of one"
 _POSITIONAL = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -160,9 +161,12 @@ def observation_wrapper(
     given = config.observation_fn
     if given is None:
         return None
-    function: Any = resolve_callable(given) if isinstance(given, str) else given
+    try:
+        function: Any = resolve_callable(given) if isinstance(given, str) else given
+    except ConfigError as error:
+        raise ConfigError(f"observation_fn: {error}; allowed: {_ALLOWED}") from None
     if not callable(function):
-        raise ConfigError(f"observation_fn = {given!r} is not allowed; allowed: a function")
+        raise ConfigError(f"observation_fn = {given!r} is not allowed; allowed: {_ALLOWED}")
     specs = all_policies(config)
     own = {m: spec.observation_space for m, spec in specs.items()}
     mapping = PolicyMapping(config.policy_mapping_fn, specs)

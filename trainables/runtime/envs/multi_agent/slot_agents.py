@@ -5,6 +5,7 @@ Also imported by the processes of remote slots, so neither torch nor Ray may be 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,12 @@ from trainables.runtime.envs.multi_agent.forms import (
 from trainables.runtime.envs.multi_agent.space_rows import Read, RowError, Write
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, GroupRows
 
+logger = logging.getLogger("trainables")
+
 # How many steps in a row nobody may be asked to act, before that is taken for an error.
 MAX_WAITS = 1000
+# How many episodes of a slot an agent may stay away from, before a warning says so.
+MAX_ABSENCES = 100
 
 
 @dataclass(slots=True)
@@ -72,6 +77,8 @@ class SlotAgents:
             for place, agent in enumerate(group.agents)
         }
         self._waits = 0
+        self._slot, self._num_episodes = slot, 0
+        self._unseen = {*self._seats}  # agents that have begun no episode yet
 
     def actions(self, readers: Sequence[Read]) -> dict[Hashable, Any]:
         """Return the actions of the agents that were asked to act.
@@ -92,6 +99,7 @@ class SlotAgents:
         for seat in self._seats.values():
             seat.has_begun = seat.has_ended = seat.acts = False
         self._waits = 0
+        self._tell_unseen()
         self._show(obs)
         self._check_infos(infos)
 
@@ -132,6 +140,22 @@ class SlotAgents:
             rows.acts[seat.row] = seat.acts = True
             if not seat.has_begun:
                 rows.begins[seat.row] = seat.has_begun = True
+                self._unseen.discard(agent)
+
+    def _tell_unseen(self) -> None:
+        """Warn of agents that never act: all slots are alike, so the first one says it, once.
+
+        It is no error: those that take part may be few of many.
+        """
+        if self._num_episodes == MAX_ABSENCES and self._unseen and self._slot == 0:
+            unseen = [agent for agent in self._seats if agent in self._unseen]
+            logger.warning(
+                "possible_agents has %s, whom no step has observed in %d episodes of slot 0: they "
+                "never act, and nothing is learned from them",
+                unseen,
+                MAX_ABSENCES,
+            )
+        self._num_episodes += 1
 
     def _reward(self, rewards: dict[Hashable, Any]) -> None:
         seats = self._known(rewards, "a reward")
@@ -220,4 +244,6 @@ class SlotAgents:
         """Take over `get_state`'s."""
         for seat, flags in zip(self._seats.values(), state["seats"], strict=True):
             seat.has_begun, seat.has_ended, seat.acts = map(bool, flags)
+            if seat.has_begun:
+                self._unseen.discard(seat.agent)
         self._waits = int(state["waits"])

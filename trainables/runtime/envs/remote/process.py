@@ -22,7 +22,8 @@ import cloudpickle
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.curriculum import can_set_task, set_task
-from trainables.runtime.envs.slots import SlotMaker
+from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
+from trainables.runtime.envs.several_agents import SeveralAgents
 from trainables.runtime.envs.state import get_slot_state, set_slot_state
 from trainables.runtime.envs.sub_environment import (
     SubEnvironment,
@@ -40,10 +41,14 @@ _ROOT = str(Path(__file__).parents[4])
 _SECONDS_TO_CLOSE = 5.0
 
 
+# Errors that are raised here as what they are there, the special ones first.
+_KNOWN = (MultiAgentApiError, SubEnvironmentError, SeveralAgents, ConfigError)
+
+
 class ProcessError(NamedTuple):
     """An error in a slot's process, so that the trial's process can raise it again."""
 
-    is_config_error: bool
+    kind: type[Exception]
     message: str
     traceback: str
 
@@ -116,7 +121,8 @@ def main(file_descriptor: int) -> None:
     """Serve one slot until the parent closes it or is gone."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     connection = Connection(file_descriptor)
-    slot: Slot | None = None
+    slot: Any = None
+    name = ""
     while True:
         try:
             command, argument = cloudpickle.loads(connection.recv_bytes())
@@ -126,32 +132,34 @@ def main(file_descriptor: int) -> None:
             break
         try:
             if command == "make":
-                slot = Slot(argument)
+                kind, maker = argument
+                name = str(maker)
+                slot = kind(maker)
                 answer: tuple[bool, Any] = (True, slot.spaces(None))
             else:
                 answer = (True, getattr(slot, command)(argument))
         except Exception as error:
             answer = (False, _described(error))
-        _send(connection, command, answer)
+        _send(connection, name, command, answer)
     if slot is not None:
         slot.env.close()
 
 
-def _send(connection: Connection, command: str, answer: tuple[bool, Any]) -> None:
+def _send(connection: Connection, name: str, command: str, answer: tuple[bool, Any]) -> None:
     try:
         connection.send(answer)
     except BrokenPipeError:
         raise SystemExit(1) from None
     except Exception as error:  # what cannot be pickled, e.g. in an info
-        what = ConfigError(f"what {command} returned cannot cross processes: {error}")
+        what = ConfigError(f"{name}: what {command} returned cannot cross processes: {error}")
         connection.send((False, _described(what)))
 
 
 def _described(error: Exception) -> ProcessError:
-    known = isinstance(error, (ConfigError, SubEnvironmentError))
-    message = str(error) if known else f"{type(error).__name__}: {error}"
+    kind = next((known for known in _KNOWN if isinstance(error, known)), None)
+    message = str(error) if kind is not None else f"{type(error).__name__}: {error}"
     text = "".join(traceback.format_exception(error))
-    return ProcessError(isinstance(error, ConfigError), message, text)
+    return ProcessError(kind or SubEnvironmentError, message, text)
 
 
 def _die_with_parent() -> None:
@@ -172,11 +180,13 @@ class RemoteSlot:
     fork would copy in whatever state they are.
 
     Args:
-        maker: What makes the environment; it is sent to the process.
+        maker: What makes the environment; it is sent to the process. Its text names the slot.
+        kind: The class of what serves the slot there: made with the maker, it has a method for each
+            command, `spaces` for what it answers once it is made, and `env`, which it closes.
     """
 
-    def __init__(self, maker: SlotMaker):
-        self.maker = maker
+    def __init__(self, maker: Any, kind: type = Slot):
+        self.maker, self._kind = maker, kind
         self._commands: deque[str] = deque()  # sent, not yet answered
         self._start()
 
@@ -190,7 +200,7 @@ class RemoteSlot:
             )
             self._connection = Connection(mine.detach())
         self._commands.clear()
-        self.send("make", self.maker)
+        self.send("make", (self._kind, self.maker))
 
     def fileno(self) -> int:
         """Return what `multiprocessing.connection.wait` waits for."""
@@ -228,8 +238,7 @@ class RemoteSlot:
         if is_good:
             return command, answer
         assert isinstance(answer, ProcessError)
-        kind = ConfigError if answer.is_config_error else SubEnvironmentError
-        error = kind(answer.message)
+        error = answer.kind(answer.message)
         error.add_note(f"In the slot's process:\n{answer.traceback}")
         raise error
 
