@@ -225,7 +225,8 @@ def _tried(config: Mapping[str, Any]) -> str | None:
     runners = config.get("num_env_runners") or 0
     try:
         # Whether there are several policies is all that making asks of the settings.
-        several = AlgorithmConfig.from_dict({"policies": [*(config.get("policies") or ())]})
+        policies = config.get("policies")
+        several = AlgorithmConfig.from_dict({"policies": [*policies] if policies else None})
         env = make_slots(
             several,
             config.get("env"),

@@ -31,6 +31,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.agents_actions",
     "trainables.lifecycle.chosen_policies",
     "trainables.lifecycle.other_modules",
+    "trainables.lifecycle.stored_states",
     "trainables.lifecycle.initial_weights",
     "trainables.lifecycle.own_classes",
     "trainables.lifecycle.policy_access",

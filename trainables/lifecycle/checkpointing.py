@@ -269,6 +269,8 @@ class Checkpointing(PolicyChanges):
     def _rebuilt(
         cls, state: dict[str, Any], trust: Collection[str], what: str, chosen: Chosen
     ) -> Any:
+        if not isinstance(state["config"], dict):
+            raise CheckpointError(f"{what} cannot be taken over: config = {state['config']!r}")
         state = chosen.state(state)
         with _damage_told(what, Exception):
             trust = [trust] if isinstance(trust, str) else trust

@@ -51,9 +51,11 @@ class Chosen:
         config = {n: v for n, v in state["config"].items() if n not in self.settings}
         _refuse_lost(config)
         if self._ids is None:
+            self._refuse_given(state)
             is_same = not self.settings
             return {**state, "config": config} if is_same else without_episodes(state, config)
         self._refuse_unknown(state)
+        self._refuse_given(state)
         stored = config.get("policies")
         if stored is not None:
             config["policies"] = {m: spec for m, spec in stored.items() if m in self._ids}
@@ -93,6 +95,18 @@ class Chosen:
                 )
         if not self._ids:
             raise ConfigError("policy_ids = [] recovers nothing; allowed: at least one policy")
+
+    def _refuse_given(self, state: Mapping[str, Any]) -> None:
+        """Refuse settings of the caller's that name policies which will not be there."""
+        known = self._ids or [*(state["config"].get("policies") or {DEFAULT_MODULE_ID: None})]
+        for name, given in self.settings.items():
+            ids = given.values() if isinstance(given, Mapping) else given
+            for policy_id in ids if isinstance(given, (Mapping, list, tuple, set)) else ():
+                if policy_id not in known:
+                    raise ConfigError(
+                        f"{name}: there is no policy {policy_id!r}; policies: {', '.join(known)}"
+                        f"{suggestion(str(policy_id), known)}"
+                    )
 
     def _refuse_mapping(self, config: Mapping[str, Any]) -> None:
         """Refuse a stored mapping that names policies which are left out."""

@@ -16,6 +16,7 @@ from trainables.core.config.settings import CODE
 from trainables.core.config.several_agents import all_policies
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
+from trainables.core.policy.fixed_policy import make_fixed_policy
 from trainables.core.policy.policy import Policy
 from trainables.core.policy.policy_shelf import shelf_for
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
@@ -24,6 +25,7 @@ from trainables.lifecycle.folder_trainable import running
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.random_streams import draw_seed
+from trainables.runtime.sampling.agents.agent_lanes import group_of
 
 # What a change of policies may change.
 _SETTINGS = (
@@ -228,6 +230,7 @@ class PolicyChanges(PolicyAccess):
         """
         assert self._groups is not None
         specs, _ = config.get_multi_agent_setup(env=SimpleNamespace(groups=self._groups))
+        self._check_new(config, specs)
         wanted = type(self).module_ids(config)
         made = {}
         shelf = shelf_for(config, len(wanted), self.policies.values())
@@ -267,6 +270,19 @@ class PolicyChanges(PolicyAccess):
             group.change_policies(config, self.module_slots)
         self.env_runners.sync_weights()
         logger.info("policies: %s; trained: %s", ", ".join(self.policies), ", ".join(trained))
+
+    def _check_new(self, config: AlgorithmConfig, specs: Mapping[str, PolicySpec]) -> None:
+        """Check that env runners can have the policies that are new, before anything changes.
+
+        Raises:
+            ConfigError: if one fits no agent, or one written by hand cannot be made.
+        """
+        assert self._groups is not None
+        known = all_policies(self.config)
+        for policy_id in [m for m in all_policies(config) if m not in known]:
+            group_of(self._groups, policy_id, specs[policy_id], config)
+            if specs[policy_id].is_fixed:
+                make_fixed_policy(policy_id, specs[policy_id])
 
     def _made_policy(self, config: AlgorithmConfig, module_id: str, spaces: Spaces) -> Policy:
         before, self.config = self.config, config  # which hooks read

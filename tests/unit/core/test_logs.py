@@ -75,7 +75,10 @@ def test_other_levels_make_no_line(
     def refuse(data: Any) -> str:
         raise AssertionError("a line was made that nobody sees")
 
-    for module in ("trainables.runtime.sampling.env_runner", "trainables.core.learning.learner"):
+    for module in (
+        "trainables.runtime.sampling.sampling_worker",
+        "trainables.core.learning.learner",
+    ):
         monkeypatch.setattr(f"{module}.shapes", refuse)
     run(tmp_path, log_level=level)
     assert [r for r in caplog.records if r.levelno < logging.WARNING] == []

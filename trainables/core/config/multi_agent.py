@@ -51,6 +51,7 @@ class MultiAgentSettings(CallbackSettings):
         "policies by id, each a PolicySpec, (policy_class, observation_space, action_space, "
         "config), a dict of these, or None for one as the algorithm has it; or a list or set of "
         "ids. None: one, default_policy",
+        harmless=_are_texts,
     )
     policy_mapping_fn: str | dict[str, Any] | Callable[..., Any] | None = setting(
         None,

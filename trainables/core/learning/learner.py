@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -359,6 +359,18 @@ class Learner:
         if name not in self.targets:
             raise ValueError(f"{name!r} has no target network; {list(self.targets)} have")
         self.targets[name].update(self.groups[name], tau)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield parameters, gradients, moments, targets and the networks beside, as they are."""
+        yield self.gradient
+        for flat in self.groups.values():
+            yield flat.vector
+        for network in (self.networks, *(target.network for target in self.targets.values())):
+            yield from network.parameters()
+            yield from network.buffers()
+        for optimizer in self.optimizers.values():
+            for of_parameter in optimizer.state.values():
+                yield from (part for part in of_parameter.values() if isinstance(part, Tensor))
 
     @in_memory
     def get_state(self) -> dict[str, Any]:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from torch import Tensor
 
 from trainables.core.policy.policy_shelf import Shelved
 
-if TYPE_CHECKING:
-    from trainables.core.learning.learner import Learner
+
+class HasMemory(Protocol):
+    """A learner, as far as its memory goes."""
+
+    shelved: Shelved | None
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield all that come and go."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what is stored."""
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +30,7 @@ def in_memory(method: F) -> F:
     """Return a method of a learner, which brings back the learner's memory first."""
 
     @wraps(method)
-    def called(learner: Learner, *args: Any, **kwargs: Any) -> Any:
+    def called(learner: HasMemory, *args: Any, **kwargs: Any) -> Any:
         if learner.shelved is not None:
             learner.shelved.use()
         return method(learner, *args, **kwargs)
@@ -28,7 +38,7 @@ def in_memory(method: F) -> F:
     return cast(F, called)
 
 
-def shelve_learner(learner: Learner, shelved: Shelved | None) -> None:
+def shelve_learner(learner: HasMemory, shelved: Shelved | None) -> None:
     """Let a learner's memory come and go with that of its policy.
 
     Args:
@@ -37,7 +47,7 @@ def shelve_learner(learner: Learner, shelved: Shelved | None) -> None:
     """
     if shelved is not None and learner.shelved is not shelved:
         learner.shelved = shelved
-        shelved.sources.append(lambda: learner_tensors(learner))
+        shelved.sources.append(learner.tensors)
 
 
 class LearnerStates(Mapping[str, dict[str, Any]]):
@@ -47,7 +57,7 @@ class LearnerStates(Mapping[str, dict[str, Any]]):
         learners: By module id.
     """
 
-    def __init__(self, learners: Mapping[str, Learner]):
+    def __init__(self, learners: Mapping[str, HasMemory]):
         self._learners = dict(learners)
 
     def __getitem__(self, module_id: str) -> dict[str, Any]:
@@ -58,16 +68,3 @@ class LearnerStates(Mapping[str, dict[str, Any]]):
 
     def __len__(self) -> int:
         return len(self._learners)
-
-
-def learner_tensors(learner: Learner) -> Iterator[Tensor]:
-    """Yield all tensors of a learner: parameters, gradients, moments, targets, networks beside."""
-    yield learner.gradient
-    for flat in learner.groups.values():
-        yield flat.vector
-    for network in (learner.networks, *(target.network for target in learner.targets.values())):
-        yield from network.parameters()
-        yield from network.buffers()
-    for optimizer in learner.optimizers.values():
-        for of_parameter in optimizer.state.values():
-            yield from (part for part in of_parameter.values() if isinstance(part, Tensor))

@@ -196,8 +196,8 @@ def actions_of(
         found = {path: np.asarray(parts[path]) for path in spaces}
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"{where} gave {given!r}: {type(error).__name__}: {error}; allowed: actions of "
-            f"{action_space}, batched"
+            f"{where} gave a {type(given).__name__} that holds no actions ({type(error).__name__}: "
+            f"{error}); allowed: actions of {action_space}, batched"
         ) from None
     for path, space in spaces.items():
         problem = _why_no_actions(space, found[path], count)

@@ -9,21 +9,28 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
+from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from trainables.core.config.config import AlgorithmConfig
-    from trainables.core.policy.acting_policy import ActingPolicy
 
 Tensors = Callable[[], Iterable[Tensor]]
 """Returns those that there are now: an optimiser makes some of its own as it steps first."""
+
+
+class HasModule(Protocol):
+    """A policy, as far as its memory goes."""
+
+    shelved: Shelved | None
+
+    @property
+    def module(self) -> nn.Module:
+        """The network, in memory."""
 
 
 class Shelved:
@@ -137,7 +144,7 @@ class PolicyShelf:
         """How many policies are in memory."""
         return len(self._in_memory)
 
-    def add(self, policy: ActingPolicy) -> None:
+    def add(self, policy: HasModule) -> None:
         """Take in a policy, until nobody refers to it any more."""
         own = Shelved(self, Path(self._folder.name) / f"{next(self._numbers)}.safetensors")
         module = policy.module
@@ -172,7 +179,7 @@ class PolicyShelf:
 
 
 def shelf_for(
-    config: AlgorithmConfig, num_policies: int, policies: Collection[ActingPolicy] = ()
+    config: AlgorithmConfig, num_policies: int, policies: Collection[HasModule] = ()
 ) -> PolicyShelf | None:
     """Return the shelf of a process's policies; None if all of them stay in memory.
 

@@ -312,6 +312,6 @@ def is_tune_name(env: str) -> bool:
 
 def is_name_safe(env: str) -> bool:
     """Tell whether resolving an environment's name imports nothing that the name itself chooses."""
-    if env.startswith("envpool:") or is_tune_name(env):
-        return True
+    if env.startswith(("envpool:", "pettingzoo:")) or is_tune_name(env):
+        return True  # `pettingzoo_names` imports modules of games alone
     return ":" not in env and (env in gym.registry or _DOTTED.fullmatch(env) is None)

@@ -22,6 +22,7 @@ from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
+from trainables.core.policy.shelved_policies import shelved_policies
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import chosen_device
 from trainables.runtime.learners.group import LearnerWorker, fetched, make_worker
@@ -33,7 +34,6 @@ from trainables.runtime.learners.process_ranks import (
     find_store,
     open_store,
 )
-from trainables.runtime.sampling.worker_actor import shelved_policies
 
 
 @dataclass(frozen=True)

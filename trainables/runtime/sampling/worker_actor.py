@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
-
-import torch
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
 from trainables.core.policy.policy_shelf import PolicyShelf, shelf_for
+from trainables.core.policy.shelved_policies import Recipes, shelved_policies
 from trainables.runtime.devices import runner_device
 from trainables.runtime.sampling.workers import Worker
 
 R = TypeVar("R", bound=Worker)
 T = TypeVar("T")
-
-Recipes = Mapping[str, dict[str, Any]]
-"""The arguments of policies, by module id."""
 
 States = dict[str, dict[str, Any]]
 """The states of policies, by module id."""
@@ -77,27 +73,4 @@ def made_policies(
     if options is not None:
         for policy in policies.values():
             policy.compile_acting(options)
-    return policies
-
-
-def shelved_policies(
-    config: AlgorithmConfig,
-    recipes: Recipes,
-    device: torch.device,
-    shelf: PolicyShelf | None = None,
-) -> dict[str, Policy]:
-    """Return policies of which `policy_map_capacity` are in memory, by module id.
-
-    Args:
-        config: The algorithm's config.
-        recipes: Their arguments.
-        device: What they compute on.
-        shelf: Of the policies that there are already; None makes one if it is needed.
-    """
-    shelf = shelf or shelf_for(config, len(recipes))
-    policies = {}
-    for module_id, recipe in recipes.items():
-        policies[module_id] = Policy(**recipe, device=device)
-        if shelf is not None:
-            shelf.add(policies[module_id])
     return policies
