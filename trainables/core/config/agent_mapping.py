@@ -59,8 +59,7 @@ class PolicyMapping:
         """
         if self._function is not None:
             own, extra = self._function, {"worker": worker, **more}
-            whom = f"the agent {agent_id!r}; policies: {', '.join(self._policies)}"
-            with _told("policy_mapping_fn", own, whom):
+            with _told("policy_mapping_fn", own, "agent", agent_id, self._policies):
                 found = _call(own, agent_id, episode, extra)
         elif self._by_agent is not None:
             found = _match(str(agent_id), self._by_agent)
@@ -113,9 +112,7 @@ class PoliciesToTrain:
         return self._ids is None or policy_id in self._ids
 
     def _answer(self, function: Callable[..., Any], policy_id: str, batch: Any) -> bool:
-        with _told(
-            "policies_to_train", function, f"the policy {policy_id!r}; allowed: True or False"
-        ):
+        with _told("policies_to_train", function, "policy", policy_id, ("True", "False")):
             answer = function(policy_id, batch)
         if not isinstance(answer, (bool, np.bool_)):
             raise ConfigError(
@@ -126,7 +123,9 @@ class PoliciesToTrain:
 
 
 @contextmanager
-def _told(setting: str, function: Callable[..., Any], whom: str) -> Iterator[None]:
+def _told(
+    setting: str, function: Callable[..., Any], kind: str, whom: Any, answers: Collection[str]
+) -> Iterator[None]:
     """Within it an error of a function of the user's is one that names the setting, and for whom.
 
     Raises:
@@ -135,9 +134,9 @@ def _told(setting: str, function: Callable[..., Any], whom: str) -> Iterator[Non
     try:
         yield
     except Exception as error:
-        name = callable_name(function)
         raise ConfigError(
-            f"{setting} = {name} raised {type(error).__name__}: {error}, asked for {whom}"
+            f"{setting} = {callable_name(function)} raised {type(error).__name__}: {error}, asked "
+            f"for the {kind} {whom!r}; allowed answers: {', '.join(answers)}"
         ) from error
 
 

@@ -93,7 +93,7 @@ class MultiAgentSettings(CallbackSettings):
     policy_map_capacity: int | None = setting(
         100,
         "multi_agent",
-        "policies that are kept in memory; None: all",
+        "policies in memory at most, the others' tensors are on disk; None: all are in memory",
         ge=1,
         harmless=(1, 1000),
         risk=MEMORY,
@@ -101,13 +101,14 @@ class MultiAgentSettings(CallbackSettings):
     policy_map_cache: str | None = setting(
         None,
         "multi_agent",
-        "folder for the policies that are not; None: in the trial's folder",
+        "folder for the policies that are not, which end with the process; None: a temporary one",
         risk=FOLDER,
     )
     policy_states_are_swappable: bool = setting(
         False,
         "multi_agent",
-        "policies are of one kind, so that one can take over another's weights",
+        "see that all policies have one class, spaces and model, so that one can take over the "
+        "weights of another",
         harmless=True,
     )
     replay_mode: str = setting(

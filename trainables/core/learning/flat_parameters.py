@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -78,6 +78,10 @@ class FlatParameters:
                 "learner_class: parameters of the network were moved or replaced after the learner "
                 "was made, so that its steps would not change them; do so before"
             )
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield the vectors and all views into them."""
+        yield from (self.vector, self.gradient, *self.parameters, *self._gradients)
 
     def _places_now(self) -> list[int]:
         """Return where in the vector the parameters are, bytes; its own memory may move."""

@@ -364,7 +364,7 @@ class Learner:
         """Yield parameters, gradients, moments, targets and the networks beside, as they are."""
         yield self.gradient
         for flat in self.groups.values():
-            yield flat.vector
+            yield from flat.tensors()
         for network in (self.networks, *(target.network for target in self.targets.values())):
             yield from network.parameters()
             yield from network.buffers()

@@ -85,7 +85,7 @@ class Policy(ComputesActions):
 
     def get_weights(self) -> dict[str, np.ndarray]:
         """Return copies of the module's weights by name."""
-        return {k: v.cpu().numpy().copy() for k, v in self.module.state_dict().items()}
+        return {k: v.cpu().clone().numpy() for k, v in self.module.state_dict().items()}
 
     def set_weights(self, weights: dict[str, np.ndarray]) -> None:
         """Set the module's weights.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
@@ -98,15 +99,14 @@ class Shelved:
 
     def _storages(self) -> Iterator[torch.UntypedStorage]:
         """Yield the memory of the tensors, each piece once."""
-        seen = set()
+        sharing: dict[int, list[Tensor]] = {}
         for source in self.sources:
             for tensor in source():
-                if not tensor.untyped_storage().resizable():  # as it came from a file or an array
-                    tensor.data = tensor.detach().clone()
-                storage = tensor.untyped_storage()
-                if storage.nbytes() and storage.data_ptr() not in seen:
-                    seen.add(storage.data_ptr())
-                    yield storage
+                if tensor.untyped_storage().nbytes():
+                    sharing.setdefault(tensor.untyped_storage().data_ptr(), []).append(tensor)
+        for tensors in sharing.values():
+            storage = tensors[0].untyped_storage()
+            yield storage if storage.resizable() else _moved(tensors)
 
 
 class PolicyShelf:
@@ -131,9 +131,10 @@ class PolicyShelf:
         try:
             if folder is not None:
                 Path(folder).mkdir(parents=True, exist_ok=True)
-            self._folder = tempfile.TemporaryDirectory(prefix="policies_", dir=folder)
+            self._folder = tempfile.mkdtemp(prefix="policies_", dir=folder)
         except OSError as error:
             raise ConfigError(f"policy_map_cache = {folder!r} cannot be made: {error}") from None
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._in_memory: OrderedDict[Shelved, None] = OrderedDict()  # the last one was used last
         self._latest: Shelved | None = None
         self._numbers = count()
@@ -146,7 +147,7 @@ class PolicyShelf:
 
     def add(self, policy: HasModule) -> None:
         """Take in a policy, until nobody refers to it any more."""
-        own = Shelved(self, Path(self._folder.name) / f"{next(self._numbers)}.safetensors")
+        own = Shelved(self, Path(self._folder) / f"{next(self._numbers)}.safetensors")
         module = policy.module
         own.sources.append(lambda: [*module.parameters(), *module.buffers()])
         policy.shelved = own
@@ -164,9 +165,10 @@ class PolicyShelf:
         self._in_memory.move_to_end(shelved)
         self._latest = shelved
         while len(self._in_memory) > self._capacity:
-            oldest, _ = self._in_memory.popitem(last=False)
+            oldest = next(iter(self._in_memory))
             with torch.inference_mode(mode=False), torch.no_grad():
                 oldest.put_away()
+            del self._in_memory[oldest]
             self._num_put_away += 1
             if self._num_put_away % self._capacity == 0:
                 _give_back_memory()
@@ -212,6 +214,19 @@ def _give_back_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def _moved(tensors: list[Tensor]) -> torch.UntypedStorage:
+    """Give tensors that share memory which PyTorch may not let go of other memory to share.
+
+    It came from an array or a file, or an array was made of it, as `tensor.numpy()` does.
+    """
+    storage = tensors[0].untyped_storage().clone()
+    for tensor in tensors:
+        view = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        place = (tensor.storage_offset(), tensor.size(), tensor.stride())
+        tensor.data = view.set_(storage, *place)
+    return storage
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> Tensor:

@@ -126,8 +126,11 @@ class AgentLanes:
         specs, _ = config.get_multi_agent_setup(env=env)
         policy = make_fixed_policy(policy_id, specs[policy_id])
         group = group_of(env.groups, policy_id, specs[policy_id], config)
-        num_rows = env.num_envs * len(env.groups[group].agents)
-        return FixedLanes(policy, group, num_rows, config.action_mask_key)
+        its = env.groups[group]
+        num_rows = env.num_envs * len(its.agents)
+        return FixedLanes(
+            policy, policy_id, its.action_space, group, num_rows, config.action_mask_key
+        )
 
     # ------------------------------------------------------------------ steps
 

@@ -6,10 +6,11 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from trainables.core.data.state_shapes import like
-from trainables.core.policy.fixed_policy import FixedPolicy
+from trainables.core.policy.fixed_policy import FixedPolicy, actions_of
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, GroupRows
 from trainables.runtime.sampling.agents.group_arrays import leaves, write_rows
 from trainables.runtime.sampling.module_slots import of_slots
@@ -20,13 +21,24 @@ class FixedLanes:
 
     Args:
         policy: Acts.
+        policy_id: Its id, for errors.
+        action_space: What its agents do.
         group: The number of the group of agents.
         num_rows: Rows of the group, R.
         mask_key: The key of a Dict observation that says which actions are allowed.
     """
 
-    def __init__(self, policy: FixedPolicy, group: int, num_rows: int, mask_key: str):
+    def __init__(
+        self,
+        policy: FixedPolicy,
+        policy_id: str,
+        action_space: gym.Space,
+        group: int,
+        num_rows: int,
+        mask_key: str,
+    ):
         self.policy, self.group, self._mask_key = policy, group, mask_key
+        self._policy_id, self._action_space = policy_id, action_space
         self._is_mine = np.zeros(num_rows, bool)
         self._shown: GroupRows | None = None
 
@@ -69,7 +81,15 @@ class FixedLanes:
         if len(rows):
             obs = of_slots(shown.obs, rows)
             masks = obs.get(self._mask_key) if isinstance(obs, dict) else None
-            actions = self.policy.compute_actions(obs, self._rng, masks)
+            actions = actions_of(
+                self.policy,
+                self._policy_id,
+                self._action_space,
+                obs,
+                self._rng,
+                masks,
+                len(rows),
+            )
             write_rows(group_actions, rows, actions)
         return group_actions
 
