@@ -332,3 +332,9 @@ class Scripted(MultiAgentEnv):
 def scripted(kind: type[Scripted] = Scripted, reset: Any = None, **parts: Any) -> DictSlots:
     """One slot of `Scripted`."""
     return DictSlots([lambda: kind(parts, reset)], names=["env 'duel', slot 0"])
+
+
+def num_in_memory(worker: Any) -> int | None:
+    """How many policies a worker has in memory; None if none is ever put away."""
+    shelved = worker.policies["a"].shelved
+    return None if shelved is None else shelved.shelf.num_in_memory

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_ray import small_ray
-from telling_agents import killed, moving
+from telling_agents import killed, moving, num_in_memory
 
 from trainables import DQNConfig, PPOConfig
 from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
@@ -68,10 +68,32 @@ def test_a_resumed_run_is_equal_to_the_bit(kind: str, tmp_path: Path) -> None:
         assert [r[name] for r in results] == [r[name] for r in repeated]
 
 
+def test_policies_on_disk_are_so_in_every_process() -> None:
+    found = []
+    for capacity in (None, 1):
+        settings = {
+            "policy_map_capacity": capacity,
+            "num_learners": 1,
+            "evaluation_interval": 1,
+            "evaluation_duration": 2,
+            "evaluation_num_env_runners": 1,
+        }
+        with build(**settings) as algo:
+            returns = [algo.train()["evaluation/episode_return_mean"] for _ in range(2)]
+            found.append((weights_of(algo), returns))
+            in_memory = algo.env_runners.foreach_env_runner(num_in_memory)
+            algo.add_policy("c")
+            algo.train()
+        assert in_memory == [capacity] * 2
+    assert_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
 def test_two_learners_learn_what_one_does() -> None:
     found = []
     for num_learners in (0, 1, 2):
-        with build(num_learners=num_learners) as algo:
+        rows = 128 // max(num_learners, 1)
+        with build(num_learners=num_learners, train_batch_size_per_learner=rows) as algo:
             for _ in range(2):
                 algo.train()
             found.append(weights_of(algo))
