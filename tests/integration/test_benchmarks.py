@@ -17,7 +17,9 @@ from experiments.benchmarks import (
     evaluation_cost,
     gather,
     halfcheetah,
+    many_policies,
     memory_soak,
+    multi_agent_speed,
     recurrent,
     scaling,
     throughput,
@@ -337,3 +339,28 @@ def test_tuned(
         assert steps >= 2000 and last == run["return"]
         assert run["advantage_std"][0][1] > 0
     assert (tmp_path / "floor.png").stat().st_size > 10_000
+
+
+def test_speed_with_several_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--rounds", "1", "--steps", "2048", "--warmup", "0", "--slots", "8"]
+    monkeypatch.setattr(sys, "argv", ["multi_agent_speed", *given, "--out", str(tmp_path)])
+    multi_agent_speed.main()
+    assert "native" in capsys.readouterr().out
+    [file] = tmp_path.glob("*.json")
+    results = json.loads(file.read_text())["results"]["8"]
+    assert set(results) == {"ours", "native"}  # no peers without their interpreter
+    for [result] in results.values():
+        assert 1 < result["agent_steps"] / result["env_steps"] <= 4
+
+
+def test_memory_of_many_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--policies", "6", "--capacities", "2", "--iterations", "2"]
+    monkeypatch.setattr(sys, "argv", ["many_policies", *given, "--figures", str(tmp_path)])
+    many_policies.main()
+    assert "6 policies" in capsys.readouterr().out
+    [measured] = json.loads((tmp_path / "many_policies.json").read_text())["results"].values()
+    assert len(measured["megabytes"]) == 2 and measured["peak"] >= max(measured["megabytes"])
