@@ -1,0 +1,80 @@
+"""Several agents learn: each policy balances its cart poles, and rock-paper-scissors is mixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainables import DQNConfig, PPOConfig
+
+
+def two_policies(config: Any, **settings: Any) -> Any:
+    """Four cart poles a slot, two of which each policy balances."""
+    config.environment("multi_agent_cartpole", env_config={"num_agents": 4})
+    config.multi_agent(
+        policies=["left", "right"],
+        policy_mapping_fn={"agent_0": "left", "agent_1": "left", "*": "right"},
+    )
+    config.evaluation(evaluation_duration=10).debugging(seed=0)
+    return config.update_from_dict(settings).build()
+
+
+def greedy(algo: Any) -> list[float]:
+    evaluation = algo.evaluate()
+    return [evaluation[f"module/{m}/episode_return_mean"] for m in ("left", "right")]
+
+
+def ppo(num_agent_steps: int, **settings: Any) -> list[float]:
+    """Greedy returns of both policies after at most as many steps of agents."""
+    config = PPOConfig().env_runners(num_envs_per_env_runner=8)
+    config.training(train_batch_size=1024, minibatch_size=256, num_epochs=10, lr=1e-3)
+    config.training(gamma=0.98, lambda_=0.9)
+    with two_policies(config, **settings) as algo:
+        while algo.num_agent_steps_sampled < num_agent_steps:
+            algo.train()
+        return greedy(algo)
+
+
+def test_both_policies_balance() -> None:
+    assert min(ppo(150_000)) >= 400
+
+
+def test_a_policy_that_is_not_trained_stays_where_it_is() -> None:
+    left, right = ppo(60_000, policies_to_train=["right"])
+    assert left < 250 and right >= 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_both_reach_the_score_of_one(seed: int) -> None:
+    assert min(ppo(400_000, seed=seed)) >= 450
+
+
+@pytest.mark.slow
+def test_dqn_balances() -> None:
+    config = DQNConfig().env_runners(num_envs_per_env_runner=8)
+    config.training(lr=5e-4, train_batch_size=64, target_network_update_freq=500)
+    config.training(num_steps_sampled_before_learning_starts=1000)
+    with two_policies(config) as algo:
+        while algo.num_env_steps_sampled < 60_000:
+            algo.train()
+        assert min(greedy(algo)) >= 300
+
+
+def test_rock_paper_scissors_is_played_mixed() -> None:
+    """To draw each move equally often is the only equilibrium; entropy keeps players near it."""
+    config = PPOConfig().environment("matrix_game", env_config={"payoffs": "rock_paper_scissors"})
+    config.env_runners(num_envs_per_env_runner=16).debugging(seed=0)
+    config.training(train_batch_size=1024, minibatch_size=256, num_epochs=4, entropy_coeff=0.1)
+    config.multi_agent(
+        policies=["row", "column"], policy_mapping_fn={"agent_0": "row", "*": "column"}
+    )
+    with config.build() as algo:
+        for _ in range(10):
+            algo.train()
+        for policy in algo.policies.values():
+            obs = np.zeros((1, *policy.observation_space.shape), np.float32)
+            shares = policy.forward(obs).dist_inputs.softmax(-1).numpy()[0]
+            assert shares.max() < 0.6 and shares.min() > 0.15
