@@ -4,9 +4,10 @@ CartPole is trained with four env runners, one of which is killed by SIGKILL eve
 a minute. Training must go on and reach its return. Every rollout is looked at as it arrives: of
 each slot it has to go on where the slot's last one ended, so that no step is lost and none is
 counted twice, and the counters have to be the sums of what was seen. In the end no process may be
-left::
+left. `PPO_agents` is PPO with four agents and two policies, to which a third one is added on the
+way::
 
-    python -m experiments.benchmarks.fault_drill --algorithms PPO IMPALA APPO
+    python -m experiments.benchmarks.fault_drill --algorithms PPO PPO_agents IMPALA APPO
 """
 
 from __future__ import annotations
@@ -22,18 +23,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.benchmarks.agents_drill import AGENTS_SETTINGS, NUM_AGENTS, AgentsLedger, Newcomer
+from experiments.benchmarks.drill_ledger import Ledger
 from experiments.benchmarks.gather import HERE, console, keep, table
 from experiments.benchmarks.processes import ENV_RUNNER, descendants, env_runners
-from trainables.algorithm import Algorithm
-from trainables.core.config.config import DEFAULT_MODULE_ID
-from trainables.core.data.batch import Rollout
 from trainables.registry import get_algorithm
-from trainables.runtime.learners.group import fetched
 
 TARGET = 450.0
-MOST_USES = {"PPO": 1, "IMPALA": 1, "APPO": 2}
+AGENTS = "PPO_agents"
+MOST_USES = {"PPO": 1, AGENTS: 1, "IMPALA": 1, "APPO": 2}
 """How often a rollout is learned from at most; APPO's buffer gives each twice."""
-NOT_YET = "one was lost, or it was seen twice"
 ENDING_S = 30.0
 """How long processes may take to end, seconds."""
 
@@ -61,88 +60,6 @@ class Report:
     trained_steps: int = 0
     episode_return: float = float("nan")
     problems: list[str] = field(default_factory=list)
-
-
-class Ledger:
-    """Follows every slot through its rollouts, from the env runners to the learner.
-
-    The last observation of a rollout opens the slot's next one, to the bit. So each rollout that
-    says that it goes on somewhere must find its beginning among the ends that were seen, once; and
-    its first observation says which one it is when it is learned from.
-
-    Attributes:
-        num_env_steps: Steps that arrived.
-        num_learned: Steps that were learned from, each time they were.
-        uses: How often each slot's rollout was learned from, by its first observation.
-        problems: One line for each thing that is not as it has to be.
-    """
-
-    def __init__(self) -> None:
-        self.num_env_steps = self.num_learned = 0
-        self.uses: dict[bytes, int] = {}
-        self.problems: list[str] = []
-        self._starts: set[bytes] = set()
-        self._ends: set[bytes] = set()
-        self._awaited: dict[bytes, int] = {}
-
-    @property
-    def num_starts(self) -> int:
-        """How often a slot began anew."""
-        return len(self._starts)
-
-    def add(self, rollout: Rollout) -> None:
-        """Take in a rollout that arrived."""
-        self.num_env_steps += rollout.num_env_steps
-        for slot, follows in enumerate(rollout.follows):
-            first, last = rollout.obs[0, slot].tobytes(), rollout.obs[-1, slot].tobytes()
-            if follows and first not in self._ends:
-                self.problems.append(f"a rollout goes on where none ended: {NOT_YET}")
-                self._awaited[first] = len(self.problems) - 1
-            if last in self._awaited:
-                late = self._awaited.pop(last)
-                self.problems[late] = self.problems[late].replace(NOT_YET, "it came first")
-            if not follows:
-                if first in self._starts:
-                    self.problems.append("a slot's first rollout was seen twice")
-                self._starts.add(first)
-            self._ends.discard(first)
-            self._ends.add(last)
-            self.uses.setdefault(first, 0)
-
-    def learn(self, rollout: Rollout) -> None:
-        """Take in a rollout that is learned from."""
-        self.num_learned += rollout.num_env_steps
-        for slot in range(len(rollout.follows)):
-            first = rollout.obs[0, slot].tobytes()
-            if first not in self.uses:
-                self.problems.append("a rollout is learned from that never arrived")
-            self.uses[first] = self.uses.get(first, 0) + 1
-
-    def watch(self, algo: Algorithm) -> None:
-        """See all that an algorithm samples and learns from, from now on."""
-        group, learners = algo.env_runners, algo.learners
-        sample, ready_samples, run = group.sample, group.ready_samples, learners.run
-
-        def watched_sample(**options: Any) -> Any:
-            rollouts, episodes = sample(**options)
-            self.add(rollouts[DEFAULT_MODULE_ID])
-            return rollouts, episodes
-
-        def watched_ready(timeout_s: float | None = None) -> Any:
-            samples = ready_samples(timeout_s)
-            for one in samples:
-                self.add(one.fetch()[DEFAULT_MODULE_ID])
-            return samples
-
-        def watched_run(function: Callable[..., Any], data: Any, *args: Any) -> Any:
-            data = fetched(data)
-            for rollouts in data if isinstance(data, list) else [data]:
-                self.learn(rollouts[DEFAULT_MODULE_ID])
-            return run(function, data, *args)
-
-        watched: dict[str, Any] = {"sample": watched_sample, "ready_samples": watched_ready}
-        vars(group).update(watched)
-        vars(learners).update(run=watched_run)
 
 
 class Killer:
@@ -173,7 +90,7 @@ class Killer:
 def main() -> None:
     """Drills each algorithm, prints what was found and writes `fault_drill.json`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    known = ["PPO", "IMPALA", "APPO"]
+    known = list(MOST_USES)
     parser.add_argument("--algorithms", nargs="+", choices=known, default=known)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long runners are killed")
     parser.add_argument("--every", type=float, default=5.0, help="seconds from kill to kill")
@@ -247,13 +164,17 @@ def drill(
         changes: Settings beside the drill's own.
         seconds: How long runners are killed.
         every_s: Seconds from kill to kill.
-        target: Mean training return to reach, during the kills or after them.
+        target: Mean training return of an agent to reach, during the kills or after them.
         deadline_s: Seconds after which it counts as missed.
         seed: Of the training, and of who is killed.
         say: Gets a line now and then.
     """
-    report, ledger = Report(algorithm), Ledger()
-    algo = get_algorithm(algorithm)(config={**settings(algorithm), "seed": seed, **changes})
+    of_agents = algorithm == AGENTS
+    target *= NUM_AGENTS if of_agents else 1  # a return is that of all of them
+    report, ledger = Report(algorithm), AgentsLedger() if of_agents else Ledger()
+    kind = get_algorithm("PPO" if of_agents else algorithm)
+    algo = kind(config={**settings(algorithm), "seed": seed, **changes})
+    newcomer = Newcomer(algo, seconds / 2) if of_agents else None
     try:
         ledger.watch(algo)
         start, best, result = time.monotonic(), float("-inf"), {}
@@ -264,6 +185,8 @@ def drill(
                 if best >= target:
                     break
             result = algo.train()
+            if newcomer is not None:
+                newcomer.look(passed)
             best = max(best, result["episode_return_mean"])
             say(f"{algorithm} {passed:6.1f} s  return {result['episode_return_mean']:6.1f}")
         killer.stop()
@@ -272,6 +195,7 @@ def drill(
         report.trained_steps = result["num_env_steps_trained_lifetime"]
         report.num_restarts = result["num_env_runner_restarts"]
         report.problems = ledger.problems + problems_of(report, ledger, target)
+        report.problems += newcomer.problems() if newcomer is not None else []
     finally:
         algo.stop()
     report.problems += [f"a process is left: {name}" for name in left_over(ENV_RUNNER)]
@@ -281,7 +205,7 @@ def drill(
 def settings(algorithm: str) -> dict[str, Any]:
     """What the drill trains with."""
     return {
-        "env": "CartPole-v1",
+        **(AGENTS_SETTINGS if algorithm == AGENTS else {"env": "CartPole-v1"}),
         "num_env_runners": 4,
         "num_envs_per_env_runner": 8,
         "num_cpus_per_env_runner": 0.5,
@@ -299,7 +223,7 @@ def problems_of(report: Report, ledger: Ledger, target: float) -> list[str]:
         if steps != seen[what]:
             problems.append(f"{steps:,} steps {what} are counted, {seen[what]:,} were seen")
     most = MOST_USES[report.algorithm]
-    if max(ledger.uses.values()) > most:
+    if max(ledger.uses.values(), default=0) > most:
         problems.append(f"a rollout was learned from more than {most} times")
     if report.episode_return < target:
         problems.append(f"the return is {report.episode_return:.0f}, not {target:.0f}")
