@@ -37,7 +37,7 @@ def test_the_examples_tell_one_story(
 
     monkeypatch.chdir(tmp_path)
     [spec] = blocks("yaml")
-    sweep, memory, large, analysis, policy = blocks("python")
+    sweep, memory, agents, large, analysis, policy = blocks("python")
     Path("cartpole.yaml").write_text(spec, encoding="utf-8")
     small = ["num_samples=2", "stop.num_env_steps_sampled_lifetime=4000"]
     run(load_spec("cartpole.yaml", small))
@@ -45,6 +45,9 @@ def test_the_examples_tell_one_story(
     names: dict[str, object] = {"observation": np.zeros(4, np.float32)}
     exec(memory, names)
     assert names["algo"].get_policy().is_recurrent  # type: ignore[attr-defined]
+    names["algo"].stop()  # type: ignore[attr-defined]
+    exec(agents, names)
+    assert {*names["algo"].policies} == {"red", "blue"}  # type: ignore[attr-defined]
     names["algo"].stop()  # type: ignore[attr-defined]
     exec(large, names)
     names["large"].validate()  # type: ignore[attr-defined]
