@@ -19,7 +19,6 @@ observations is not in it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +26,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from experiments.commands.evaluation.episode_trace import as_arrow, column_of, versions
-from experiments.errors import ExperimentError
+from experiments.commands.evaluation.episode_trace import column_of
+from experiments.commands.evaluation.trace_file import TraceFile, field_of
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.data.spaces import leaf_spaces, leaves_of
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsStep
@@ -69,22 +68,13 @@ class AgentsTrace(AgentsWatch):
     """
 
     def __init__(self, path: Path, about: dict[str, Any]):
-        self._path, self._about = path, about
+        self._about = about
         self._groups: Sequence[AgentGroup] = ()
         self._seeds: Sequence[int] = ()
         self._first = 0
         self._open: dict[tuple[int, int], _Open] = {}  # by group and row
         self._rows: list[dict[str, Any]] = []
-        self._writer: Any = None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._part.touch()
-        except OSError as error:
-            raise ExperimentError(f"{path}: cannot write there ({error.strerror})") from None
-
-    @property
-    def _part(self) -> Path:
-        return self._path.with_name(f".{self._path.name}.part")
+        self._file = TraceFile(path)
 
     def __enter__(self) -> Self:
         return self
@@ -92,12 +82,7 @@ class AgentsTrace(AgentsWatch):
     def __exit__(self, kind: type | None, error: Any, traceback: Any) -> None:
         if kind is None and self._rows:
             self._flush()
-        if self._writer is not None:
-            self._writer.close()
-        if kind is None and self._writer is not None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink(missing_ok=True)
+        self._file.end(is_whole=kind is None)
 
     def begin(self, groups: Sequence[AgentGroup], seeds: Sequence[int]) -> None:
         self._first += len(self._seeds)
@@ -163,20 +148,13 @@ class AgentsTrace(AgentsWatch):
 
     def _flush(self) -> None:
         import pyarrow as pa
-        from pyarrow import parquet
 
-        if self._writer is None:
-            metadata = {
-                "tunescape": json.dumps({**self._about, "versions": versions()}, default=str)
-            }
-            schema = pa.schema(self._fields(), metadata=metadata)
-            self._writer = parquet.ParquetWriter(self._part, schema, compression="zstd")
-        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._writer.schema))
+        if self._file.schema is None:
+            self._file.begin(self._fields(), self._about)
+        self._file.write(pa.Table.from_pylist(self._rows, schema=self._file.schema))
         self._rows = []
 
     def _fields(self) -> list[Any]:
-        import pyarrow as pa
-
         shapes: dict[str, tuple[tuple[int, ...], Any]] = {}
         for number, group in enumerate(self._groups):
             for what, space in (("obs", group.observation_space), ("action", group.action_space)):
@@ -187,14 +165,7 @@ class AgentsTrace(AgentsWatch):
             **{name: ((), dtype) for name, dtype in _FIXED.items()},
             **shapes,
         }
-        return [
-            pa.field(
-                name,
-                as_arrow(np.empty((0, *shape), dtype)).type,
-                metadata={"shape": json.dumps(list(shape))},
-            )
-            for name, (shape, dtype) in columns.items()
-        ]
+        return [field_of(name, shape, dtype) for name, (shape, dtype) in columns.items()]
 
 
 def _value(value: np.ndarray) -> Any:

@@ -22,16 +22,14 @@ which leaves were left out because they are large.
 
 from __future__ import annotations
 
-import json
 import math
-import platform
 from pathlib import Path
 from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
 
-from experiments.errors import ExperimentError
+from experiments.commands.evaluation.trace_file import TraceFile, as_arrow, field_of
 from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of
 from trainables.runtime.evaluation.watch import PlayedStep, Watch
 
@@ -77,7 +75,7 @@ class TraceWriter(Watch):
         *,
         with_images: bool = False,
     ):
-        self._path, self._about = path, about
+        self._about = about
         self._spaces = {"obs": observation_space, "action": action_space}
         self.left_out = [
             column_of("obs", leaf)
@@ -86,18 +84,9 @@ class TraceWriter(Watch):
         ]
         self._rows: dict[str, np.ndarray] = {}
         self._num_rows = 0
-        self._writer: Any = None
         self._seeds = np.empty(0, np.int64)
         self._first = 0
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._part.touch()
-        except OSError as error:
-            raise ExperimentError(f"{path}: cannot write there ({error.strerror})") from None
-
-    @property
-    def _part(self) -> Path:
-        return self._path.with_name(f".{self._path.name}.part")
+        self._file = TraceFile(path)
 
     def __enter__(self) -> Self:
         return self
@@ -105,12 +94,7 @@ class TraceWriter(Watch):
     def __exit__(self, kind: type | None, error: Any, traceback: Any) -> None:
         if kind is None and self._num_rows:
             self._flush()
-        if self._writer is not None:
-            self._writer.close()
-        if kind is None and self._writer is not None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink(missing_ok=True)
+        self._file.end(is_whole=kind is None)
 
     def begin(self, seeds: Any, share: bool) -> None:
         self._first += len(self._seeds)
@@ -145,62 +129,23 @@ class TraceWriter(Watch):
         return {name: values for name, values in named.items() if name not in self.left_out}
 
     def _start(self, columns: dict[str, np.ndarray]) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
         row_bytes = sum(values[:1].nbytes for values in columns.values())
         size = max(len(self._seeds), min(_GROUP_ROWS, _GROUP_BYTES // row_bytes))
         self._rows = {
             name: np.empty((size, *values.shape[1:]), values.dtype)
             for name, values in columns.items()
         }
-        fields = [
-            pa.field(
-                name,
-                as_arrow(values[:0]).type,
-                metadata={"shape": json.dumps(list(values.shape[1:]))},
-            )
-            for name, values in columns.items()
-        ]
-        about = {**self._about, "left_out": self.left_out, "versions": versions()}
-        schema = pa.schema(fields, metadata={"tunescape": json.dumps(about, default=str)})
-        self._writer = parquet.ParquetWriter(self._part, schema, compression="zstd")
+        fields = [field_of(n, values.shape[1:], values.dtype) for n, values in columns.items()]
+        self._file.begin(fields, {**self._about, "left_out": self.left_out})
 
     def _flush(self) -> None:
         import pyarrow as pa
 
         arrays = [as_arrow(rows[: self._num_rows]) for rows in self._rows.values()]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._writer.schema))
+        self._file.write(pa.Table.from_arrays(arrays, schema=self._file.schema))
         self._num_rows = 0
 
 
 def column_of(what: str, leaf: str) -> str:
     """Return the name of a leaf's column."""
     return what if leaf == PLAIN else f"{what}/{leaf}"
-
-
-def as_arrow(rows: np.ndarray) -> Any:
-    """Return rows `[B, …]` as an arrow array; of several numbers each, as lists of fixed size."""
-    import pyarrow as pa
-
-    if rows.ndim == 1:
-        return pa.array(rows)
-    flat = rows.reshape(-1)
-    if flat.dtype == bool:
-        flat = flat.view(np.uint8)
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat), math.prod(rows.shape[1:]))
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what a trace was made with."""
-    import torch
-
-    from trainables.registry import VERSION
-
-    return {
-        "tunescape": VERSION,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "gymnasium": gym.__version__,
-        "numpy": np.__version__,
-    }
