@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 import gymnasium as gym
@@ -288,7 +289,7 @@ class BuiltTrainable(FolderTrainable):
 
     def _of_module(self, module_id: str, method: Callable[..., Any], *args: Any) -> Any:
         """Return what a method says of a module; one of a subclass may take no `module_id`."""
-        takes_id = "module_id" in inspect.signature(method).parameters
+        takes_id = _takes_module_id(getattr(method, "__func__", method))
         return method(*args, module_id=module_id) if takes_id else method(*args)
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
@@ -536,3 +537,9 @@ class BuiltTrainable(FolderTrainable):
         return merged(cls.config_class, config1, config2, bool(_allow_unknown_configs))
 
     merge_trainer_configs = merge_algorithm_configs
+
+
+@lru_cache(maxsize=256)
+def _takes_module_id(function: Callable[..., Any]) -> bool:
+    """Tell whether a function has an argument `module_id`; asked in every training step."""
+    return "module_id" in inspect.signature(function).parameters

@@ -22,6 +22,7 @@ from trainables.core.checkpoint import (
     save_state,
 )
 from trainables.core.config.settings import CODE
+from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
@@ -31,10 +32,8 @@ from trainables.lifecycle.other_modules import fitted_state
 from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.policy_changes import PolicyChanges
 from trainables.lifecycle.stored_states import (
-    StoredStates,
-    StoredWeights,
     in_one_piece,
-    with_learners,
+    with_parts_of_policies,
     write_learners,
 )
 from trainables.runtime.envs.make import env_name
@@ -269,14 +268,14 @@ class Checkpointing(PolicyChanges):
     def _rebuilt(
         cls, state: dict[str, Any], trust: Collection[str], what: str, chosen: Chosen
     ) -> Any:
-        if not isinstance(state["config"], dict):
-            raise CheckpointError(f"{what} cannot be taken over: config = {state['config']!r}")
-        state = chosen.state(state)
+        with _damage_told(what, AttributeError, LookupError, TypeError):
+            state = chosen.state(state)  # that a choice cannot be had is no damage
         with _damage_told(what, Exception):
             trust = [trust] if isinstance(trust, str) else trust
             classes = classes_of(state, cls, trust, what)
             settings = _trusted_settings(classes, state["config"], trust, what)
-            weights = StoredWeights(state["policies"])
+            policies = state["policies"]
+            weights = LazyMapping(policies, lambda policy_id: policies[policy_id]["weights"])
             config = classes.config.from_dict({**settings, **chosen.settings})
             algorithm = cast(Any, classes.algorithm)(config=config, weights=weights)
             try:
@@ -355,5 +354,4 @@ def _read_checkpoint(folder: Path) -> dict[str, Any]:
         names = state["policies"]
         if not {path.name for path in (folder / POLICIES).iterdir()}.issuperset(names):
             raise CheckpointError(f"it has no policies {names!r}")  # nor any outside of it
-        policies = StoredStates({name: policy_folder(folder, name) for name in names}, "policy")
-        return with_learners({**state, "policies": policies}, folder)
+        return with_parts_of_policies(state, folder)

@@ -79,8 +79,7 @@ class Chosen:
     def _refuse_unknown(self, state: Mapping[str, Any]) -> None:
         """Refuse ids of policies that a checkpoint does not have."""
         assert self._ids is not None
-        specs = state["config"].get("policies")
-        known = [*(specs or {DEFAULT_MODULE_ID: None})]
+        known = _stored_ids(state)
         of_class = [m for m in state["policies"] if m not in known]
         if of_class and {*self._ids} != {*state["policies"]}:
             raise ConfigError(
@@ -98,7 +97,7 @@ class Chosen:
 
     def _refuse_given(self, state: Mapping[str, Any]) -> None:
         """Refuse settings of the caller's that name policies which will not be there."""
-        known = self._ids or [*(state["config"].get("policies") or {DEFAULT_MODULE_ID: None})]
+        known = self._ids or _stored_ids(state)
         for name, given in self.settings.items():
             ids = given.values() if isinstance(given, Mapping) else given
             for policy_id in ids if isinstance(given, (Mapping, list, tuple, set)) else ():
@@ -118,6 +117,11 @@ class Chosen:
                 f"policy_ids = {self._ids}: the stored policy_mapping_fn names {', '.join(gone)}, "
                 "too; give policy_mapping_fn=…, e.g. {'*': " + f"{self._ids[0]!r}" + "}"
             )
+
+
+def _stored_ids(state: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the policies that a checkpoint's settings name."""
+    return [*(state["config"].get("policies") or {DEFAULT_MODULE_ID: None})]
 
 
 def _refuse_lost(config: Mapping[str, Any]) -> None:

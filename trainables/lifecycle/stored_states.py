@@ -1,13 +1,14 @@
-"""`StoredStates`: states in folders, of which one at a time is in memory."""
+"""States of policies and learners in files of their own, of which one at a time is in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainables.core.checkpoint import load_state, save_state
+from trainables.core.checkpoint import load_state, policy_folder, save_state
 from trainables.core.config.policy_specs import check_policy_id
+from trainables.core.data.lazy_mapping import LazyMapping
 
 LEARNERS = "learners"
 """Where in a checkpoint learners have files of their own, by policy id: where policies are shelved.
@@ -17,45 +18,14 @@ Else they are in the checkpoint's own files.
 _LEARNER = "learner"
 
 
-class StoredStates(Mapping[str, dict[str, Any]]):
-    """States by policy id, each read when it is asked for.
+def stored_states(folders: Mapping[str, Path], name: str) -> LazyMapping[dict[str, Any]]:
+    """Return states by policy id, each read when it is asked for.
 
     Args:
         folders: Where each is, by policy id.
         name: The stem of its files, see `save_state`.
     """
-
-    def __init__(self, folders: Mapping[str, Path], name: str):
-        self._folders, self._name = dict(folders), name
-
-    def __getitem__(self, policy_id: str) -> dict[str, Any]:
-        return load_state(self._folders[policy_id], self._name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._folders)
-
-    def __len__(self) -> int:
-        return len(self._folders)
-
-
-class StoredWeights(Mapping[str, Any]):
-    """The weights of policies by their ids, each read when it is asked for.
-
-    Args:
-        policies: The states of policies.
-    """
-
-    def __init__(self, policies: Mapping[str, dict[str, Any]]):
-        self._policies = policies
-
-    def __getitem__(self, policy_id: str) -> Any:
-        return self._policies[policy_id]["weights"]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._policies)
-
-    def __len__(self) -> int:
-        return len(self._policies)
+    return LazyMapping(folders, lambda policy_id: load_state(folders[policy_id], name))
 
 
 def in_one_piece(state: dict[str, Any]) -> dict[str, Any]:
@@ -94,17 +64,21 @@ def write_learners(folder: Path, state: dict[str, Any]) -> list[Path]:
     return files
 
 
-def with_learners(state: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a checkpoint's state with those of learners that have files of their own.
+def with_parts_of_policies(state: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a checkpoint's state with its policies, and learners that have files of their own.
+
+    Where learners have, policies are read one by one, too; else all are, at once.
 
     Args:
-        state: As `write_learners` has left it.
+        state: As `write_learners` has left it, with the ids of the policies.
         folder: Of the checkpoint.
     """
+    policies = stored_states({m: policy_folder(folder, m) for m in state["policies"]}, "policy")
     policy_ids = state["learners"].get("learners")
     if not isinstance(policy_ids, list):
-        return state
+        return {**state, "policies": dict(policies)}
     for policy_id in policy_ids:
         check_policy_id(policy_id, LEARNERS)  # no other place
-    states = StoredStates({m: folder / LEARNERS / m for m in policy_ids}, _LEARNER)
-    return {**state, "learners": {**state["learners"], "learners": states}}
+    states = stored_states({m: folder / LEARNERS / m for m in policy_ids}, _LEARNER)
+    learners = {**state["learners"], "learners": states}
+    return {**state, "policies": policies, "learners": learners}

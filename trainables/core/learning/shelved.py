@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
@@ -18,9 +18,6 @@ class HasMemory(Protocol):
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield all that come and go."""
-
-    def get_state(self) -> dict[str, Any]:
-        """Return what is stored."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,23 +45,3 @@ def shelve_learner(learner: HasMemory, shelved: Shelved | None) -> None:
     if shelved is not None and learner.shelved is not shelved:
         learner.shelved = shelved
         shelved.sources.append(learner.tensors)
-
-
-class LearnerStates(Mapping[str, dict[str, Any]]):
-    """The states of learners by module id, each made when it is asked for.
-
-    Args:
-        learners: By module id.
-    """
-
-    def __init__(self, learners: Mapping[str, HasMemory]):
-        self._learners = dict(learners)
-
-    def __getitem__(self, module_id: str) -> dict[str, Any]:
-        return self._learners[module_id].get_state()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._learners)
-
-    def __len__(self) -> int:
-        return len(self._learners)

@@ -15,12 +15,13 @@ from torch import Tensor
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.several_agents import config_of_module
 from trainables.core.data.batch import Batch, Rollout
+from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
-from trainables.core.learning.shelved import LearnerStates, shelve_learner
+from trainables.core.learning.shelved import shelve_learner
 from trainables.core.policy.policy import Policy
 
 logger = logging.getLogger("trainables")
@@ -72,12 +73,6 @@ class LearnerWorker:
             for part in of_module.values():
                 part.learner.ranks, part.generator = ranks, self.generator
         self.losses: dict[str, LossFn] = {}
-        self._shelve()
-
-    def _shelve(self) -> None:
-        """Let the memory of learners come and go with that of their policies."""
-        for module_id, learner in self.learners.items():
-            shelve_learner(learner, self.policies[module_id].shelved)
 
     @property
     def rank(self) -> int:
@@ -174,7 +169,8 @@ class LearnerWorker:
         self.learners = {m: learners[m] for m in policies}
         self.parts = {m: parts[m] for m in policies if m in parts}
         self.losses = {m: loss for m, loss in self.losses.items() if m in policies}
-        self._shelve()
+        for module_id, learner in self.learners.items():  # the first shelf may just have been made
+            shelve_learner(learner, policies[module_id].shelved)
         for of_module in added.parts.values():
             for part in of_module.values():
                 part.generator = self.generator
@@ -189,11 +185,10 @@ class LearnerWorker:
         Where policies are shelved, `learners` is a mapping that makes each state as it is asked
         for: all of them may be more than fits in memory.
         """
-        learners: Mapping[str, Any]
-        if any(learner.shelved is not None for learner in self.learners.values()):
-            learners = LearnerStates(self.learners)
-        else:
-            learners = {m: learner.get_state() for m, learner in self.learners.items()}
+        own = dict(self.learners)
+        learners: Mapping[str, Any] = LazyMapping(own, lambda m: own[m].get_state())
+        if all(learner.shelved is None for learner in own.values()):
+            learners = dict(learners)
         state: dict[str, Any] = {"learners": learners, "generator": self.generator.get_state()}
         if self.parts:
             state["parts"] = {
