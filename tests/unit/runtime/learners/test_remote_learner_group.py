@@ -150,7 +150,7 @@ def test_a_state_has_the_weights_that_belong_to_its_optimiser(group: Any, policy
 def test_results_from_before_another_state_are_dropped(group: Any) -> None:
     group.submit(update, {})
     group.submit(update, {})
-    group.set_state({"steps": 7})
+    group.set_state({"steps": 7, "learners": {}})
     assert group.finished(0.0) == [] and group.num_queued == 0
     assert group.run(update, {}) == "update 8"
 
