@@ -17,6 +17,7 @@ from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncal
 from trainables.core.data.features import VECTOR, Features, FeatureSpec, ImageSpec
 from trainables.core.errors import ConfigError
 from trainables.core.networks.global_stream import seeded_layers
+from trainables.core.networks.layers import Layers
 from trainables.core.networks.mlp import activation_layer, initialize, linear_layer, mlp
 
 # Images that are evaluated at once where no gradient is needed: a rollout's float images and
@@ -38,7 +39,7 @@ class Encoder(nn.Module, ABC):
         """Return one vector for each row of features, `[..., width]`."""
 
 
-class VectorEncoder(nn.Sequential, Encoder):
+class VectorEncoder(Layers, Encoder):
     """Layers over the vector part; its parameters have the layers' own names, `0.weight`.
 
     Args:

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import linear
 
+from trainables.core.networks.layers import Layers
+
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
     "relu": nn.ReLU,
@@ -31,7 +33,7 @@ def mlp(
     num_outputs: int | None = None,
     initializer: str = "orthogonal",
     generator: torch.Generator | None = None,
-) -> nn.Sequential:
+) -> Layers:
     """Return layers `num_inputs -> hiddens… (-> num_outputs)`, each hidden one with an activation.
 
     Args:
@@ -50,7 +52,7 @@ def mlp(
             layers.append(activation_layer(activation))
     if num_outputs is not None:
         layers.append(linear_layer(widths[-1], num_outputs, 1.0, initializer, generator))
-    return nn.Sequential(*layers)
+    return Layers(*layers)
 
 
 def frozen(network: nn.Sequential, x: Any) -> Tensor:

@@ -17,6 +17,7 @@ from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for, is_squashed
 from trainables.core.distributions.gaussian import LOG_STD_MIN
 from trainables.core.errors import ConfigError
+from trainables.core.networks.layers import Layers
 from trainables.core.networks.mlp import linear_layer
 from trainables.core.networks.state import State
 from trainables.core.networks.trunk import Trunk, make_trunk
@@ -150,11 +151,9 @@ class ActorCritic(PolicyValueModule):
         self.encoder = make_trunk(spec, settings, generator)
         self.is_recurrent = isinstance(self.encoder, Trunk)
 
-        def head(width: int, gain: float) -> nn.Sequential:
+        def head(width: int, gain: float) -> Layers:
             initializer = settings.fcnet_initializer
-            return nn.Sequential(
-                linear_layer(self.encoder.width, width, gain, initializer, generator)
-            )
+            return Layers(linear_layer(self.encoder.width, width, gain, initializer, generator))
 
         self.policy_head = head(num_outputs, 0.01)
         if self._free_log_std:

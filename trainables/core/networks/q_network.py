@@ -17,6 +17,7 @@ from trainables.core.data.features import Features, FeatureSpec, action_mask_of
 from trainables.core.distributions.base import ILLEGAL, Distribution, legal_actions
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
+from trainables.core.networks.layers import Layers
 from trainables.core.networks.mlp import activation_layer, linear_layer
 from trainables.core.networks.modules import PolicyModule, check_mask
 from trainables.core.networks.state import State
@@ -81,7 +82,7 @@ class QNetwork(PolicyModule):
             for hidden in hiddens:
                 layers += [layer(width, hidden), activation_layer(activation)]
                 width = hidden
-            return nn.Sequential(*layers, layer(width, num_outputs))
+            return Layers(*layers, layer(width, num_outputs))
 
         self.advantage = head(self.num_actions * num_atoms)
         self.state_value = head(num_atoms) if dueling else None

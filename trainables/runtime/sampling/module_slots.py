@@ -116,6 +116,8 @@ def of_slots(batch: Any, slots: np.ndarray) -> Any:
         batch: An array `[N, …]`, or a tree of them in dicts and tuples.
         slots: The numbers of the slots, `[M]`.
     """
+    if isinstance(batch, np.ndarray):
+        return batch[slots]
     if isinstance(batch, Mapping):
         return {key: of_slots(part, slots) for key, part in batch.items()}
     if isinstance(batch, tuple):

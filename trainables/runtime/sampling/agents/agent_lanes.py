@@ -206,7 +206,7 @@ class AgentLanes:
         """
         moves: dict[str, tuple[list[int], list[int]]] = {}
         for number, (group, rows) in enumerate(zip(self._env.groups, step.groups, strict=True)):
-            if not rows.begins.any():
+            if not np.count_nonzero(rows.begins):
                 continue
             for row in np.flatnonzero(rows.begins).tolist():
                 slot, index = divmod(row, len(group.agents))

@@ -72,7 +72,7 @@ class EpisodeBook:
 
         The episode of an environment that was replaced counts nowhere.
         """
-        if step.resets.any():
+        if np.count_nonzero(step.resets):
             for slot in np.flatnonzero(step.resets).tolist():
                 self.now.forget(slot)
                 self.episodes[slot] = self._begun(slot)
@@ -81,7 +81,7 @@ class EpisodeBook:
         now.lengths += ~step.resets
         for returns, rows in zip(now.returns, step.groups, strict=True):
             returns += rows.rewards
-        if not step.is_over.any():
+        if not np.count_nonzero(step.is_over):
             return []
         return [self.episodes[slot] for slot in np.flatnonzero(step.is_over).tolist()]
 

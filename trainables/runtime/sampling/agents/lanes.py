@@ -181,14 +181,17 @@ class Lanes:
         actions = self._acted()
         if actions is None or self.is_whole_group:
             return group_actions if actions is None else actions
-        write_rows(group_actions, self.rows[self._taken], of_slots(actions, self._taken))
+        if len(self._left):
+            write_rows(group_actions, self.rows[self._taken], of_slots(actions, self._taken))
+        else:
+            write_rows(group_actions, self.rows, actions)
         return group_actions
 
     def _acted(self) -> Any:
         """Return actions of all lanes as environments take them, `[L, …]`; None if nobody acts."""
         recorder = self.recorder
         if not recorder.is_split:
-            if self._pending.any():  # all are, and wait for what others do
+            if np.count_nonzero(self._pending):  # all are, and wait for what others do
                 return None
             self._pending[:] = True
             return recorder.act(self._resets_next, self._lengths)
@@ -205,21 +208,31 @@ class Lanes:
         rows, recorder, was_reset = step.groups[self.group], self.recorder, self._resets_next
         outcome = self._outcome(step, rows)
         check_rewards(outcome.rewards, self._lengths, self._place)
-        if was_reset.any():
+        shows = outcome.shows
+        some_reset = bool(np.count_nonzero(was_reset))  # faster than `any`, of as few
+        if some_reset:
             outcome.rewards = np.where(was_reset, 0.0, outcome.rewards)  # nobody acted
-        closes = self._pending & np.where(was_reset, outcome.begins, outcome.shows)
+            shows = np.where(was_reset, outcome.begins, shows)
+        closes = self._pending & shows
         if not recorder.is_split:
-            if (closes | was_reset).all():
-                self._close_all(rows, outcome)
+            is_done = closes | was_reset if some_reset else closes
+            if np.count_nonzero(is_done) == len(is_done):
+                self._close_all(rows, outcome, some_reset)
                 return
-            if not closes.any():  # all wait for others
+            if not np.count_nonzero(closes):  # all wait for others
                 self._hold(outcome.rewards)
                 return
             recorder.split()
         self._close(rows, outcome, closes)
 
-    def _close_all(self, rows: GroupRows, outcome: _Outcome) -> None:
-        """Close the row that all lanes share; whoever waits for an episode waits on."""
+    def _close_all(self, rows: GroupRows, outcome: _Outcome, some_reset: bool) -> None:
+        """Close the row that all lanes share; whoever waits for an episode waits on.
+
+        Args:
+            rows: What the group was shown.
+            outcome: The lanes' part of it.
+            some_reset: Whether the row of any lane only resets.
+        """
         recorder, was_reset, rewards = self.recorder, self._resets_next, outcome.rewards
         if self._holds:
             rewards = rewards + self._held
@@ -228,8 +241,10 @@ class Lanes:
         recorder.close_all(rewards, outcome.terminated, outcome.truncated, valid, outcome.shows)
         self._lengths += valid
         recorder.observe(self._obs_of(rows), rewards, ~valid, self._lengths)
-        self._resets_next = outcome.is_over | (was_reset & ~outcome.begins)
-        self._lengths[self._resets_next] = 0
+        over = outcome.is_over
+        self._resets_next = over | (was_reset & ~outcome.begins) if some_reset else over
+        if np.count_nonzero(self._resets_next):
+            self._lengths[self._resets_next] = 0
         self._asked = outcome.acts
         self._pending[:] = False
 
@@ -261,7 +276,7 @@ class Lanes:
         terminated, truncated = self._of(rows.terminated), self._of(rows.truncated)
         is_over = terminated | truncated
         shows, lost = acts | is_over, _NOBODY
-        if step.replaced.any():
+        if np.count_nonzero(step.replaced):
             lost = step.replaced[self._slots]
             lost[self._left] = False
             is_over = is_over | (lost & ~begins)  # not there in the fresh environment

@@ -103,7 +103,7 @@ class NativeGame(AgentsVectorEnv):
         playing = playing & ~(outcome.terminated | outcome.truncated)
         self._over = ~(playing.any(axis=1) | resets)
         begins = np.zeros_like(playing)
-        if resets.any():
+        if np.count_nonzero(resets):
             self._begin(resets)
             begins[resets] = True
             playing |= begins
@@ -126,7 +126,7 @@ class NativeGame(AgentsVectorEnv):
             )
         actions = actions.reshape(playing.shape)
         is_wrong = playing & ((actions < 0) | (actions >= space.n))
-        if is_wrong.any():
+        if np.count_nonzero(is_wrong):
             slot, place = np.argwhere(is_wrong)[0]
             raise ConfigError(
                 f"agent {group.agents[place]!r} of slot {slot}: action {actions[slot, place]}; "
