@@ -57,15 +57,13 @@ class AgentLanes:
         self._config, self._env, self._who = config, env, who
         self.recorded: dict[str, Lanes] = {}
         self.fixed: dict[str, FixedLanes] = {}
+        self._all: dict[str, Lanes | FixedLanes] = {}
         self.num_agent_steps = 0
         specs = all_policies(config)
         self._policy_ids = list(specs)
         self._mapping = PolicyMapping(config.policy_mapping_fn, self._policy_ids)
         for module_id, spec in specs.items():
-            if spec.is_fixed:
-                self.fixed[module_id] = self._fixed_lanes(module_id)
-            else:
-                self.recorded[module_id] = self._lanes_of(module_id, policies[module_id])
+            self._add(module_id, None if spec.is_fixed else policies[module_id])
         self._retired: set[str] = set()  # policies that are no more, and act until episodes end
         sizes = [env.num_envs * len(group.agents) for group in env.groups]
         # The place of each agent's policy among all, by group, `[R]`.
@@ -75,9 +73,20 @@ class AgentLanes:
             for group, size in zip(env.groups, sizes, strict=True)
         ]
 
-    @property
-    def _all(self) -> dict[str, Lanes | FixedLanes]:
-        return {**self.recorded, **self.fixed}
+    def _add(self, module_id: str, policy: Policy | None) -> Lanes | FixedLanes:
+        """Make the lanes of a policy with networks, or of one written by hand."""
+        lanes: Lanes | FixedLanes
+        if policy is None:
+            lanes = self.fixed[module_id] = self._fixed_lanes(module_id)
+        else:
+            lanes = self.recorded[module_id] = self._lanes_of(module_id, policy)
+        self._all[module_id] = lanes
+        return lanes
+
+    def _drop(self, module_id: str) -> None:
+        self._retired.discard(module_id)
+        for lanes in (self._all, self.recorded, self.fixed):
+            lanes.pop(module_id, None)
 
     def change(self, config: AlgorithmConfig, policies: Mapping[str, Policy]) -> None:
         """Map agents that begin an episode from here on to other policies.
@@ -93,11 +102,7 @@ class AgentLanes:
             if module_id in self._all:
                 continue
             self._policy_ids.append(module_id)
-            lanes: Lanes | FixedLanes
-            if spec.is_fixed:
-                lanes = self.fixed[module_id] = self._fixed_lanes(module_id)
-            else:
-                lanes = self.recorded[module_id] = self._lanes_of(module_id, policies[module_id])
+            lanes = self._add(module_id, None if spec.is_fixed else policies[module_id])
             key = (*self._seed.spawn_key, zlib.crc32(module_id.encode()))
             seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
             lanes.reset(np.empty(0, np.int64), seed)
@@ -108,9 +113,7 @@ class AgentLanes:
     def _drop_idle(self) -> None:
         """Forget policies that are no more, once no agent is left to them."""
         for module_id in [m for m in self._retired if self._all[m].is_idle]:
-            self._retired.discard(module_id)
-            self.recorded.pop(module_id, None)
-            self.fixed.pop(module_id, None)
+            self._drop(module_id)
 
     def _lanes_of(self, module_id: str, policy: Policy) -> Lanes:
         config, env = self._config, self._env
@@ -147,9 +150,7 @@ class AgentLanes:
         self._map(first, book)
         self._seed = seed
         for module_id in [*self._retired]:  # nobody acts for long
-            self._retired.discard(module_id)
-            self.recorded.pop(module_id, None)
-            self.fixed.pop(module_id, None)
+            self._drop(module_id)
         seeds = module_seeds(self._policy_ids, seed)
         for index, module_id in enumerate(self._policy_ids):
             if module_id not in self._all:
@@ -196,7 +197,9 @@ class AgentLanes:
 
     def _note(self, step: AgentsStep) -> None:
         self._shown = step
-        self._num_asked = sum(int(np.count_nonzero(rows.acts)) for rows in step.groups)
+        self._num_asked = 0
+        for rows in step.groups:
+            self._num_asked += int(np.count_nonzero(rows.acts))
 
     def _map(self, step: AgentsStep, book: EpisodeBook) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Ask for the policies of agents that begin; return who comes to, and leaves, a policy.

@@ -72,13 +72,14 @@ class EpisodeBook:
 
         The episode of an environment that was replaced counts nowhere.
         """
-        if np.count_nonzero(step.resets):
+        some_reset = bool(np.count_nonzero(step.resets))  # faster than `any`, of as few
+        if some_reset:
             for slot in np.flatnonzero(step.resets).tolist():
                 self.now.forget(slot)
                 self.episodes[slot] = self._begun(slot)
         now = self.now
         now.show(step)
-        now.lengths += ~step.resets
+        now.lengths += ~step.resets if some_reset else 1
         for returns, rows in zip(now.returns, step.groups, strict=True):
             returns += rows.rewards
         if not np.count_nonzero(step.is_over):

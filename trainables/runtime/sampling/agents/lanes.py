@@ -87,6 +87,7 @@ class Lanes:
         self._left = np.flatnonzero(rows == _IDLE)
         self.is_idle = not len(self._taken)
         self._slots = rows // self._group_size
+        self._everyone = np.ones(len(rows), bool)
         is_whole = len(rows) == self._num_rows and bool((rows == np.arange(len(rows))).all())
         self.is_whole_group = is_whole
         self._place.rows = rows
@@ -237,7 +238,9 @@ class Lanes:
         if self._holds:
             rewards = rewards + self._held
             self._held, self._holds = np.zeros_like(self._held), False
-        valid = ~(was_reset | outcome.lost)
+        valid = self._everyone
+        if some_reset or outcome.lost is not _NOBODY:
+            valid = ~(was_reset | outcome.lost)
         recorder.close_all(rewards, outcome.terminated, outcome.truncated, valid, outcome.shows)
         self._lengths += valid
         recorder.observe(self._obs_of(rows), rewards, ~valid, self._lengths)
@@ -345,7 +348,7 @@ class Lanes:
 _NOBODY = np.zeros(1, bool)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Outcome:
     """What a step has shown the agents of lanes, `[L]` each.
 

@@ -103,7 +103,7 @@ class AgentsEnvRunner(SamplingWorker):
                 episodes.returns.append(episode.total_reward)
                 episodes.lengths.append(episode.length)
                 log_returns(episode, self._logger)
-            episodes.num_env_steps += int(np.count_nonzero(~step.resets))
+            episodes.num_env_steps += self.num_envs - int(np.count_nonzero(step.resets))
             if hooks is not None:
                 hooks.create(step.resets)
             lanes.observe(step, book, left)
