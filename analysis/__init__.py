@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from analysis.importance.partial_dependence import partial_dependence_frame
     from analysis.importance.surrogate import Surrogate, fit_surrogate
     from analysis.overview.lineage import Exploit, lineage_frame, read_lineage, schedule_frame
+    from analysis.plots.agreement import plot_agreement
     from analysis.plots.comparison import plot_comparison
     from analysis.plots.curves import plot_learning_curves
     from analysis.plots.effects import plot_effects
     from analysis.plots.fronts import plot_cost_front, plot_pareto
     from analysis.plots.lineage import plot_lineage
+    from analysis.ranking.agreement import agreement_frame
     from analysis.ranking.best import BestCheckpoint, best_checkpoint, best_trial
     from analysis.ranking.cost_return import cost_front
     from analysis.ranking.fronts import pareto_front
