@@ -2,8 +2,7 @@
 
 The same cart poles and the same network, which balances them (it is trained first), so that as many
 agents act in each step here as slots do there; and a network that knows nothing, where agents that
-have fallen wait for the others of their slot. Blocks are in turns in one process, as in
-`dqn_pairs.py`, for a machine that is shared::
+have fallen wait for the others of their slot. For a machine that is shared, see `in_turns.py`::
 
     python experiments/benchmarks/agent_pairs.py --slots 1 4
 
@@ -17,8 +16,9 @@ import json
 import time
 from typing import Any
 
+import in_turns  # type: ignore[import-not-found]  # the neighbours
 import numpy as np
-import ours  # type: ignore[import-not-found]  # the neighbour
+import ours  # type: ignore[import-not-found]
 import torch
 
 from trainables import PPO, Algorithm
@@ -96,13 +96,10 @@ def compared(slots: int, weights: Weights | None, is_training: bool, args: Any) 
     }
     for contestant in contestants.values():
         contestant.cpu_us(args.warmup)
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
-    for pair in range(args.pairs):
-        for name in sorted(contestants, reverse=pair % 2 == 1):
-            measured[name].append(contestants[name].cpu_us(args.iterations))
+    measured = in_turns.in_turns(contestants, lambda one: one.cpu_us(args.iterations), args.pairs)
     for contestant in contestants.values():
         contestant.algo.stop()
-    agents, of_one = np.array(measured["agents"]), np.array(measured["slots"])
+    agents, of_one = measured["agents"], measured["slots"]
     ratios = agents / of_one
     return {
         "slots": slots,
@@ -110,10 +107,8 @@ def compared(slots: int, weights: Weights | None, is_training: bool, args: Any) 
         "policy": "knows nothing" if weights is None else "balances",
         "agents_us_per_row": float(np.median(agents[:, 0])),
         "one_agent_us_per_row": float(np.median(of_one[:, 0])),
-        "ratio_median": float(np.median(ratios[:, 0])),
-        "ratio_half_width_95": float(1.96 * ratios[:, 0].std(ddof=1) / np.sqrt(len(ratios))),
         "ratio_per_acting_agent": float(np.median(ratios[:, 1])),
-        "ratios": ratios[:, 0].round(3).tolist(),
+        **in_turns.ratio_summary(ratios[:, 0]),
     }
 
 

@@ -1,6 +1,6 @@
 """BC and the bare loop in turns in one process: CPU seconds of an update and its draw.
 
-As `dqn_pairs.py`, for a machine that is shared::
+For a machine that is shared, see `in_turns.py`::
 
     python experiments/benchmarks/bc_pairs.py /path/to/data/cartpole/expert --batch-size 256
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import bare_bc  # type: ignore[import-not-found]  # the neighbours, see imitation.py
 import imitation  # type: ignore[import-not-found]
+import in_turns  # type: ignore[import-not-found]
 import numpy as np
 import ours_offline  # type: ignore[import-not-found]
 import torch
@@ -51,21 +52,16 @@ def main() -> None:
     }
     for imitator in imitators.values():
         cpu_ms_per_update(imitator, args.updates)
-    measured: dict[str, list[float]] = {name: [] for name in imitators}
-    for pair in range(args.pairs):
-        for name in sorted(imitators, reverse=pair % 2 == 1):
-            measured[name].append(cpu_ms_per_update(imitators[name], args.updates))
+    measured = in_turns.in_turns(
+        imitators, lambda one: cpu_ms_per_update(one, args.updates), args.pairs
+    )
     for imitator in imitators.values():
         imitator.stop()
-    ratios = np.array(measured["bare"]) / np.array(measured["ours"])
     result = {
         "hidden": args.hidden,
         "batch_size": args.batch_size,
         **{f"{name}_cpu_ms": float(np.median(values)) for name, values in measured.items()},
-        "ratio_median": float(np.median(ratios)),
-        "ratio_mean": float(ratios.mean()),
-        "ratio_half_width_95": float(1.96 * ratios.std(ddof=1) / np.sqrt(len(ratios))),
-        "ratios": ratios.round(3).tolist(),
+        **in_turns.ratio_summary(measured["bare"] / measured["ours"]),
     }
     print(json.dumps(result))
 

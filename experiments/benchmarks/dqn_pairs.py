@@ -1,7 +1,6 @@
 """DQN and the bare loop in turns in one process: CPU seconds of an environment step and its update.
 
-Where a machine is shared, two processes one after the other differ more than their programs do;
-neighbouring blocks of one process do not::
+For a machine that is shared, see `in_turns.py`::
 
     python experiments/benchmarks/dqn_pairs.py --slots 1 --pairs 15
 
@@ -15,6 +14,7 @@ import json
 import time
 
 import bare_dqn  # type: ignore[import-not-found]  # the neighbours, see off_policy.py
+import in_turns  # type: ignore[import-not-found]
 import numpy as np
 import off_policy  # type: ignore[import-not-found]
 import ours_off_policy  # type: ignore[import-not-found]
@@ -44,19 +44,15 @@ def main() -> None:
     }
     for contestant in contestants.values():
         cpu_ms_per_step(contestant, args.warmup)
-    measured: dict[str, list[float]] = {name: [] for name in contestants}
-    for pair in range(args.pairs):
-        for name in sorted(contestants, reverse=pair % 2 == 1):
-            measured[name].append(cpu_ms_per_step(contestants[name], args.steps))
+    measured = in_turns.in_turns(
+        contestants, lambda one: cpu_ms_per_step(one, args.steps), args.pairs
+    )
     for contestant in contestants.values():
         contestant.stop()
-    ratios = np.array(measured["bare"]) / np.array(measured["ours"])
     result = {
         "slots": args.slots,
         **{f"{name}_cpu_ms": float(np.median(values)) for name, values in measured.items()},
-        "ratio_mean": float(ratios.mean()),
-        "ratio_half_width_95": float(1.96 * ratios.std(ddof=1) / np.sqrt(len(ratios))),
-        "ratios": ratios.round(3).tolist(),
+        **in_turns.ratio_summary(measured["bare"] / measured["ours"]),
     }
     print(json.dumps(result))
 
