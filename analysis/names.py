@@ -22,6 +22,9 @@ RETURN = "episode_return_mean"
 EPISODES = "num_episodes_lifetime"
 EVALUATION = "evaluation/"
 EVALUATED_EPISODES = "evaluation/num_episodes"
+ESTIMATED = "evaluation/ope/"
+"""What off-policy estimators say: `<name>/v_target` is what they take a policy to be worth."""
+VALUE_OF_TARGET = "/v_target"
 
 _LABELS = {
     ENV_STEPS: "environment steps",

@@ -21,6 +21,7 @@ from analysis.importance.importance import (
 from analysis.importance.surrogate import Surrogate, fit_surrogate
 from analysis.names import ENV_STEPS, ITERATION, SECONDS, TRAINED, finite, sign_of
 from analysis.overview.lineage import Exploit, read_lineage
+from analysis.ranking.agreement import agreement_frame, judged_estimates
 from analysis.ranking.fronts import pareto_front
 from analysis.ranking.leaderboard import Score, leaderboard, ranked
 from analysis.results.failures import Failure, failures
@@ -316,6 +317,17 @@ class ReportData:
         except ResultsError:
             return None
         return None if frame.empty else frame
+
+    @cached_property
+    def agreements(self) -> dict[str, pd.DataFrame | str]:
+        """How well each off-policy estimator ranked the trials, by name; or why none can tell."""
+        found: dict[str, pd.DataFrame | str] = {}
+        for name, estimate in judged_estimates(self.sweep).items():
+            try:
+                found[name] = agreement_frame(self.sweep, estimate)
+            except ResultsError as error:
+                found[name] = f"{error}."
+        return found
 
 
 def value_at(frame: pd.DataFrame, metric: str, budget: float) -> float:

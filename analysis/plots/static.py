@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from analysis.names import SECONDS
 from analysis.overview.overview import ReportData
-from analysis.plots.curves import plot_learning_curves
+from analysis.plots.agreement import draw_agreement
+from analysis.plots.curves import plot_learning_curves, save
 from analysis.plots.effects import plot_effects
 from analysis.plots.fronts import plot_pareto
 from analysis.plots.lineage import plot_lineage
@@ -58,3 +60,6 @@ def _plots(data: ReportData) -> Iterator[tuple[str, Plot]]:
         yield "lineage", lambda out: plot_lineage(data.sweep, metric, out, mode=mode)
     if data.pareto is not None and len(objectives := data.pareto.attrs["objectives"]) == 2:
         yield "cost", lambda out: plot_pareto(sweep, objectives, out)
+    for name, agreement in data.agreements.items():
+        if not isinstance(agreement, str):
+            yield f"agreement_{name}", partial(save, draw_agreement(agreement))

@@ -15,14 +15,16 @@ import pandas as pd
 from scipy import stats
 
 from analysis.frames.frames import named_trials
-from analysis.names import sign_of
+from analysis.names import ESTIMATED, EVALUATION, RETURN, VALUE_OF_TARGET, sign_of
 from analysis.results.rows import ResultsError
 from analysis.results.sources import are_several, load_sweeps
 from analysis.statistics.intervals import RESAMPLES
 
 if TYPE_CHECKING:
-    from analysis.results.records import Source
+    from analysis.results.records import Source, Sweep
 
+TRUTH = f"{EVALUATION}{RETURN}"
+"""What a policy is worth where it is played."""
 FEWEST = 3
 """Trials: two always agree or disagree."""
 
@@ -30,7 +32,7 @@ FEWEST = 3
 def agreement_frame(
     results: Source | Sequence[Source],
     estimate: str,
-    truth: str = "evaluation/episode_return_mean",
+    truth: str = TRUTH,
     mode: str = "max",
 ) -> pd.DataFrame:
     """Return the trials in the order of an estimate, beside what they are really worth.
@@ -89,6 +91,21 @@ def agreement_frame(
         relative_regret=float(frame["regret"].iloc[0]) / spread if spread else 0.0,
     )
     return frame
+
+
+def judged_estimates(sweep: Sweep) -> dict[str, str]:
+    """Return the metrics of off-policy estimators by the estimators' names, if trials were played.
+
+    Without the return of an evaluation in the environment there is nothing to judge them by.
+    """
+    columns = {str(name) for trial in sweep.trials for name in trial.frame.columns}
+    if TRUTH not in columns:
+        return {}
+    return {
+        name.removeprefix(ESTIMATED).removesuffix(VALUE_OF_TARGET): name
+        for name in sorted(columns)
+        if name.startswith(ESTIMATED) and name.endswith(VALUE_OF_TARGET)
+    }
 
 
 def rank_correlation(estimates: np.ndarray, worth: np.ndarray) -> float:

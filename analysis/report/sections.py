@@ -137,6 +137,11 @@ SECTIONS = (
     Section("seeds", "Seeds of the winner", (Part("figures.seeds:winner_seeds"),)),
     Section("final", "Held-out seeds", (Part("figures.seeds:final_seeds"),)),
     Section("cost", "Return against cost", (Part("figures.pareto:cost_front"),)),
+    Section(
+        "agreement",
+        "How well estimates ranked the trials",
+        (Part("figures.agreement:estimates_and_truth"),),
+    ),
 )
 
 
