@@ -78,18 +78,21 @@ def slow_losses(module: ImplicitQ, target: QFunctions, batch: Batch, row: int) -
     y += float(batch["discounts"][row]) * float(module.state_value(s2))
     errors = [q - y for q in q_of(module.critic, s, action)]
     weight = min(math.exp(COEFFICIENTS.beta * (best - float(v))), 100.0)
+    outside = torch.zeros((), dtype=torch.float64)
     if action.dim():
         mean, log_std = module.actor(s).chunk(2)
         gaussian = td.Normal(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX).exp())
         stretch = td.TanhTransform().log_abs_det_jacobian(action, action.tanh())
         logp = (gaussian.log_prob(action) - stretch).sum()
+        outside = (log_std - log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)).abs().sum()
     else:
         logp = td.Categorical(logits=module.actor(s)).log_prob(action)
     importance = float(batch["weights"][row])
     return {
         "value": importance * side * (best - v) ** 2,
         "critic": importance * sum(e**2 for e in errors),
-        "actor": -importance * weight * logp,
+        "policy": -importance * weight * logp,
+        "actor": outside - importance * weight * logp,
         "weight": torch.tensor(weight, dtype=torch.float64),
         "priorities": torch.stack(errors).detach().abs().mean(),
     }
@@ -105,7 +108,7 @@ def test_one_backward_pass_equals_three_separate_ones(discrete: bool, twin_q: bo
     loss, metrics = iql_loss(module, batch, target, distribution, COEFFICIENTS)
     rows = [slow_losses(module, target, batch, row) for row in range(ROWS)]
     means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
-    for name, metric in (("critic", "qf_loss"), ("actor", "policy_loss"), ("value", "vf_loss")):
+    for name, metric in (("critic", "qf_loss"), ("policy", "policy_loss"), ("value", "vf_loss")):
         torch.testing.assert_close(metrics[metric], means[name].detach())
     torch.testing.assert_close(metrics["mean_weight"], means["weight"])
     torch.testing.assert_close(loss, means["critic"] + means["actor"] + means["value"])
