@@ -294,7 +294,8 @@ def q_of_actions(
         distribution: Of the actions.
     """
     if isinstance(distribution, SquashedGaussian):
-        return critic(features, actions.flatten(1).tanh()).squeeze(-1)  # type: ignore[no-any-return]
+        of_actions: Tensor = critic(features, actions.flatten(1).tanh())
+        return of_actions.squeeze(-1)
     all_q: Tensor = critic(features)  # [E, B, A]
     index = actions.view(1, -1, 1).expand(len(all_q), -1, 1)
     return all_q.gather(-1, index).squeeze(-1)

@@ -1,4 +1,4 @@
-"""BC and IQL with d3rlpy, which has no MARWIL; runs in the peers' virtual environment (see README.md).
+"""BC and IQL with d3rlpy, without MARWIL there; runs in the peers' environment (see README.md).
 
 The last line it prints is one JSON object::
 

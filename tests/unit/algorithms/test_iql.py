@@ -46,6 +46,13 @@ def weights_of(algo: Algorithm) -> dict[str, np.ndarray]:
     return weights
 
 
+def target_of(algo: Any) -> dict[str, torch.Tensor]:
+    weights: dict[str, torch.Tensor] = (
+        algo.learners["default_policy"].targets["critic"].network.state_dict()
+    )
+    return weights
+
+
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     return all(np.array_equal(one[name], other[name]) for name in one)
 
@@ -59,11 +66,11 @@ def test_a_resumed_run_is_the_same_to_the_bit(space: DataSpaces, tmp_path: Path)
         saved = algo.save(str(tmp_path / "saved"))
         algo.train()
         expected = weights_of(algo)
-        target = algo.learners["default_policy"].targets["critic"].network.state_dict()
+        target = target_of(algo)
     with Algorithm.from_checkpoint(saved, trust=[folder]) as again:
         again.train()
         assert same(weights_of(again), expected)
-        found = again.learners["default_policy"].targets["critic"].network.state_dict()
+        found = target_of(again)
         assert all(torch.equal(found[name], target[name]) for name in target)
 
 
@@ -142,7 +149,7 @@ def test_it_goes_on_with_the_environment(
     """IQL with all that it has learned, SAC with policy and Q-functions and its own alpha."""
     obs = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
     policy = Policy.load(learned)
-    stored, actions = policy.get_weights(), policy.compute_actions(obs, explore=False)[0]
+    stored, actions = policy.get_weights(), policy.compute_actions(obs, explore=False)
     with algorithm({**ONLINE, **more, "load_state_path": str(learned)}) as algo:
         begins = weights_of(algo)
         assert begins.keys() - stored.keys() == fresh
@@ -150,7 +157,7 @@ def test_it_goes_on_with_the_environment(
         if fresh:
             assert begins["log_alpha"] == pytest.approx(np.log(0.1))
         assert np.array_equal(algo.compute_actions(obs, explore=False), actions)
-        target = algo.learners["default_policy"].targets["critic"].network.state_dict()
+        target = target_of(algo)
         assert all(np.array_equal(v.numpy(), stored[f"critic.{n}"]) for n, v in target.items())
         algo.train()
         assert not same(weights_of(algo), begins)
