@@ -51,7 +51,7 @@ LEARNERS = {
         {"cartpole": SIZES, "pendulum": (*SIZES, "--lr", "0.003", "--gamma", "0.95")},
     ),
     # d3rlpy's is of continuous actions. beta and gamma are the best of three runs of ours with seed
-    # 0, which ended with 50 other episodes.
+    # 0, judged by 20 other episodes.
     "IQL, mixed": Learner(
         "iql",
         "mixed",
