@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainables.core.policy.policy import Policy
     from trainables.dqn import DQN, DQNConfig
     from trainables.impala import IMPALA, IMPALAConfig
+    from trainables.iql import IQL, IQLConfig
     from trainables.marwil import MARWIL, MARWILConfig
     from trainables.ppo import PPO, PPOConfig
     from trainables.runtime.callbacks.callbacks import Callbacks, DefaultCallbacks

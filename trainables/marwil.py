@@ -20,8 +20,8 @@ from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.distributions.base import Distribution
-from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN
 from trainables.core.errors import ConfigError
+from trainables.core.learning.bounded_log_stds import bounded_log_stds
 from trainables.core.learning.coefficients import Coefficient, is_off
 from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.imitation import Imitated, imitated, imitation_sequences
@@ -420,23 +420,6 @@ def advantage_weights(advantages: Tensor, beta: Coefficient, sqd_adv_norm: Tenso
         sqd_adv_norm: c², `[]`.
     """
     return (beta * advantages / sqd_adv_norm.sqrt()).clamp_max(math.log(MAX_WEIGHT)).exp()
-
-
-def bounded_log_stds(inputs: Tensor, distribution: Distribution) -> tuple[Tensor, Tensor, Tensor]:
-    """Bound each log sigma among the inputs of a distribution, `[M, num_inputs]`.
-
-    Returns:
-        The inputs with bounded ones, and two scalars: by how much they were outside, the mean sum
-        of a row, whose gradient leads back inside, where a bound has none; and their mean.
-    """
-    none = inputs.new_zeros(())
-    if not len(distribution.log_std_inputs):
-        return inputs, none, none
-    places = torch.tensor(list(distribution.log_std_inputs), device=inputs.device)
-    given = inputs[..., places]
-    log_stds = given.clamp(LOG_STD_MIN, LOG_STD_MAX)
-    bounded = inputs.index_copy(-1, places, log_stds)
-    return bounded, (given - log_stds).abs().sum(-1).mean(), log_stds.mean()
 
 
 if TYPE_CHECKING:

@@ -51,6 +51,10 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         "rllib": ("peer_rllib_offline.py", "bc"),
         "rllib_anew": ("peer_rllib_offline.py", "bc_anew"),
     },
+    "iql": {
+        "ours": ("ours_offline.py", "iql"),
+        "d3rlpy": ("peer_d3rlpy_offline.py", "iql"),
+    },
     "marwil": {
         "ours": ("ours_offline.py", "marwil"),
         "rllib": ("peer_rllib_offline.py", "marwil"),

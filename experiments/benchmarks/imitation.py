@@ -29,7 +29,7 @@ ENVS = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1"}
 
 @dataclass(frozen=True)
 class ImitationSettings:
-    """What everyone learns with: two hidden layers of tanh units, Adam.
+    """What everyone learns with: two hidden layers of tanh units (IQL: relu), Adam.
 
     Attributes:
         data: The folder of one data set.
@@ -37,9 +37,10 @@ class ImitationSettings:
         hidden: Units of a layer.
         batch_size: Rows of an update.
         lr: Learning rate.
-        beta: How much more rows of greater advantages count, MARWIL only.
+        beta: How much more rows of greater advantages count, MARWIL and IQL only.
         norm_rate: How fast the mean square that divides advantages moves, MARWIL only.
         gamma: Discount factor.
+        expectile: Which one of Q the value function is, IQL only.
         seed: Of networks and draws.
     """
 
@@ -51,6 +52,7 @@ class ImitationSettings:
     beta: float = 1.0
     norm_rate: float = 1e-8
     gamma: float = 0.99
+    expectile: float = 0.7
     seed: int = 0
 
     @property
@@ -139,6 +141,7 @@ def arguments(description: str | None, algorithms: tuple[str, ...]) -> argparse.
     made.add_argument("--lr", type=float, default=1e-3)
     made.add_argument("--beta", type=float, default=1.0)
     made.add_argument("--gamma", type=float, default=0.99)
+    made.add_argument("--expectile", type=float, default=0.7)
     made.add_argument("--norm-rate", type=float, default=1e-8)
     made.add_argument("--seed", type=int, default=0)
     return made.parse_args()
@@ -159,6 +162,7 @@ def run(
             gamma=args.gamma,
             beta=args.beta,
             norm_rate=args.norm_rate,
+            expectile=args.expectile,
             seed=args.seed,
         )
     )

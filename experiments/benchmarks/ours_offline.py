@@ -1,4 +1,4 @@
-"""BC and MARWIL with Tunescape itself.
+"""BC, MARWIL and IQL with Tunescape itself.
 
 The last line it prints is one JSON object::
 
@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from imitation import ImitationSettings
 
-from trainables import BCConfig, MARWILConfig
+from trainables import BCConfig, IQLConfig, MARWILConfig
+
+_CONFIGS: dict[str, Any] = {"bc": BCConfig, "iql": IQLConfig, "marwil": MARWILConfig}
 
 
 class Ours:
@@ -22,14 +24,16 @@ class Ours:
 
     def __init__(self, algorithm: str, settings: ImitationSettings) -> None:
         s = settings
-        config: MARWILConfig = BCConfig() if algorithm == "bc" else MARWILConfig()
+        config = _CONFIGS[algorithm]()
         observation_space, action_space = s.spaces
         config.environment(observation_space=observation_space, action_space=action_space)
         config.training(lr=s.lr, gamma=s.gamma, train_batch_size_per_learner=s.batch_size)
         config.training(model={"fcnet_hiddens": [s.hidden, s.hidden]})
-        config.offline_data(input_=str(s.data))
+        config.offline_data(input_=str(s.data), dataset_num_iters_per_learner=100)
         if algorithm == "marwil":
             config.training(beta=s.beta, moving_average_sqd_adv_norm_update_rate=s.norm_rate)
+        if algorithm == "iql":
+            config.training(beta=s.beta, expectile=s.expectile)
         self.algo = config.debugging(seed=s.seed).build()
         self.updates = 0
 
@@ -48,7 +52,7 @@ class Ours:
 
 def main() -> None:
     """Runs the task that the command line names and prints its result."""
-    args = imitation.arguments(__doc__, ("bc", "marwil"))
+    args = imitation.arguments(__doc__, tuple(_CONFIGS))
     torch.set_num_threads(1)
     imitation.run("ours", args, lambda settings: Ours(args.algorithm, settings))
 

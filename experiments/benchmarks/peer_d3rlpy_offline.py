@@ -1,4 +1,4 @@
-"""BC with d3rlpy, which has no MARWIL; runs in the peers' virtual environment (see README.md).
+"""BC and IQL with d3rlpy, without MARWIL there; runs in the peers' environment (see README.md).
 
 The last line it prints is one JSON object::
 
@@ -26,7 +26,7 @@ ITERATION = 100
 class D3rlpy:
     """`iterate` is 100 updates, batches drawn by its replay buffer."""
 
-    def __init__(self, settings: ImitationSettings) -> None:
+    def __init__(self, algorithm: str, settings: ImitationSettings) -> None:
         s = settings
         d3rlpy.seed(s.seed)
         arrays = s.arrays()
@@ -40,14 +40,29 @@ class D3rlpy:
             terminals=arrays["terminated"].astype(np.float32),
             timeouts=arrays["truncated"].astype(np.float32),
         )
+        encoder = d3rlpy.models.encoders.VectorEncoderFactory(
+            [s.hidden, s.hidden], activation="relu" if algorithm == "iql" else "tanh"
+        )
         common: dict[str, Any] = {
             "batch_size": s.batch_size,
             "learning_rate": s.lr,
-            "encoder_factory": d3rlpy.models.encoders.VectorEncoderFactory(
-                [s.hidden, s.hidden], activation="tanh"
-            ),
+            "encoder_factory": encoder,
         }
-        if self.is_discrete:
+        if algorithm == "iql":
+            scaler = d3rlpy.preprocessing.MinMaxActionScaler(action_space.low, action_space.high)
+            self.algo = d3rlpy.algos.IQLConfig(
+                batch_size=s.batch_size,
+                actor_learning_rate=s.lr,
+                critic_learning_rate=s.lr,
+                actor_encoder_factory=encoder,
+                critic_encoder_factory=encoder,
+                value_encoder_factory=encoder,
+                gamma=s.gamma,
+                expectile=s.expectile,
+                weight_temp=s.beta,
+                action_scaler=scaler,
+            ).create()
+        elif self.is_discrete:
             self.algo = d3rlpy.algos.DiscreteBCConfig(**common).create()
         else:
             scaler = d3rlpy.preprocessing.MinMaxActionScaler(action_space.low, action_space.high)
@@ -72,10 +87,10 @@ class D3rlpy:
 
 def main() -> None:
     """Runs the task that the command line names and prints its result."""
-    args = imitation.arguments(__doc__, ("bc",))
+    args = imitation.arguments(__doc__, ("bc", "iql"))
     torch.set_num_threads(1)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    imitation.run("d3rlpy", args, D3rlpy)
+    imitation.run("d3rlpy", args, lambda settings: D3rlpy(args.algorithm, settings))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ CASES: dict[str, Case] = {
     "actor_lr": (5e-3, {}),
     "critic_lr": (5e-3, {}),
     "alpha_lr": (5e-3, {}),
+    "value_lr": (5e-3, {}),
     "_lr_vf": (5e-3, {"_separate_vf_optimizer": True}),
     "adam_epsilon": (0.01, {}),
     "epsilon": (0.9, {}),

@@ -20,12 +20,16 @@ from trainables.core.config.model import ModelConfig
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
+from trainables.core.networks.catalog import MODULES
+from trainables.core.networks.soft_actor_critic import PolicyQModule
 from trainables.core.paths import absolute
 from trainables.core.policy.policy import Policy
 
 _FILE = "policy"
 # Of `model`: how networks begin, and how they are trained, not what they compute.
 _OF_LEARNING = ("fcnet_initializer", "initial_log_std", "max_seq_len")
+# Of `module`, where two types have policy and Q-functions in common: what these are built of.
+_IN_COMMON = ("twin_q", "q_model", "policy_model")
 # What else decides how a policy acts with its weights.
 _OPTIONS = (
     "module",
@@ -79,8 +83,12 @@ def load_initial_weights(
             raise CheckpointError(f"{said}: policy {folder} is damaged: {error!r}") from error
         if problem is not None:
             raise ConfigError(f"{said}: {problem}; allowed: what would act as the policy there")
+        weights = state["weights"]
+        if _type_of(state["options"]) != _type_of(policy.options):
+            own = policy.get_weights()
+            weights = {**own, **{name: w for name, w in weights.items() if name in own}}
         try:
-            policy.set_weights(state["weights"])
+            policy.set_weights(weights)
         except ConfigError as error:
             raise ConfigError(f"{said}: {error}") from None
         if policy.observations.filter is not None:
@@ -115,6 +123,8 @@ def _differences(policy: Policy, state: Mapping[str, Any]) -> Iterator[str]:
     stored: Mapping[str, Any] = state["options"]
     for name in _OPTIONS:
         mine, theirs = _by_name(policy.options[name]), _by_name(stored[name])
+        if name == "module" and _act_alike(_type_of(stored), _type_of(policy.options)):
+            mine, theirs = ({n: each[n] for n in _IN_COMMON} for each in (mine, theirs))
         if mine != theirs:
             yield f"there {name} is {theirs!r}, here {mine!r}"
     own_model, stored_model = (ModelConfig.of(o["model"]) for o in (policy.options, stored))
@@ -122,6 +132,21 @@ def _differences(policy: Policy, state: Mapping[str, Any]) -> Iterator[str]:
         mine, theirs = (_by_name(getattr(model, name)) for model in (own_model, stored_model))
         if name not in _OF_LEARNING and mine != theirs:
             yield f"there the model has {name} = {theirs!r}, here {mine!r}"
+
+
+def _type_of(options: Mapping[str, Any]) -> str:
+    """Return the type of module that the options of a policy name."""
+    found: str = options["module"]["type"]
+    return found
+
+
+def _act_alike(stored: str, own: str) -> bool:
+    """Whether modules of two types, which are not the same, have policy and Q-functions in common.
+
+    What only one of them learns, as the weight of SAC's entropy or the state value of IQL, begins
+    as ever.
+    """
+    return stored != own and all(issubclass(MODULES[name], PolicyQModule) for name in (stored, own))
 
 
 def _by_name(value: Any) -> Any:

@@ -9,12 +9,14 @@ from trainables.core.callables import resolve_callable
 from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.errors import ConfigError
+from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.modules import ActorCritic, PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
 
 MODULES: dict[str, type[PolicyModule]] = {
     "actor_critic": ActorCritic,
+    "implicit_q": ImplicitQ,
     "q_network": QNetwork,
     "soft_actor_critic": SoftActorCritic,
 }

@@ -76,8 +76,8 @@ def _with_actions(features: Features, actions: Tensor) -> Features:
     return {**features, VECTOR: torch.cat([*vector, actions], -1)}
 
 
-class SoftActorCritic(PolicyModule):
-    """Policy, Q-functions and log alpha (Haarnoja et al., 2018; discrete: Christodoulou, 2019).
+class PolicyQModule(PolicyModule):
+    """A policy, and one or two Q-functions that share no layers with it.
 
     Args:
         spec: The features' description.
@@ -87,15 +87,14 @@ class SoftActorCritic(PolicyModule):
         twin_q: Whether there are two Q-functions, of which the lesser value counts.
         q_model: The model of the Q-functions if it is another one.
         policy_model: The model of the policy if it is another one.
-        initial_alpha: Weight of the entropy at the start.
 
     Attributes:
         actor: The policy, from features to distribution inputs.
         critic: The Q-functions.
-        log_alpha: Logarithm of the entropy's weight, `[1]`.
         is_discrete: Whether the actions are discrete.
     """
 
+    learned_by: ClassVar[str]
     other_models: ClassVar[frozenset[str]] = frozenset({"q_model", "policy_model"})
 
     def __init__(
@@ -108,7 +107,6 @@ class SoftActorCritic(PolicyModule):
         twin_q: bool = True,
         q_model: ModelConfig | Mapping[str, Any] | None = None,
         policy_model: ModelConfig | Mapping[str, Any] | None = None,
-        initial_alpha: float = 1.0,
     ):
         super().__init__()
         model = ModelConfig.of(model)
@@ -131,7 +129,6 @@ class SoftActorCritic(PolicyModule):
             model if q_model is None else q_model,
             generator,
         )
-        self.log_alpha = nn.Parameter(torch.full((1,), math.log(initial_alpha)))
 
     @classmethod
     def distribution_of(cls, space: gym.Space, model: ModelConfig, **options: Any) -> Distribution:
@@ -141,14 +138,14 @@ class SoftActorCritic(PolicyModule):
             where = "" if path == PLAIN else f" at {path!r}"
             if not is_float_box(leaf):
                 raise ConfigError(
-                    f"action space {leaf}{where} is not supported by soft actor-critic: its "
+                    f"action space {leaf}{where} is not supported by {cls.learned_by}: its "
                     "expectations are over one Discrete space, or over Boxes of floats alone; "
                     "supported: Discrete, Box of floats with bounds, and Dict and Tuple of such "
                     "Boxes; PPO takes every space"
                 )
             if not np.isfinite([leaf.low, leaf.high]).all():  # type: ignore[attr-defined]
                 raise ConfigError(
-                    f"action space {leaf}{where} is not supported by soft actor-critic: actions "
+                    f"action space {leaf}{where} is not supported by {cls.learned_by}: actions "
                     "are squashed into bounds, and these are not finite"
                 )
         return distribution_for(space, squash=True)
@@ -170,3 +167,34 @@ class SoftActorCritic(PolicyModule):
         """
         values: Tensor = self.critic(features, actions)
         return values
+
+
+class SoftActorCritic(PolicyQModule):
+    """Policy, Q-functions and log alpha (Haarnoja et al., 2018; discrete: Christodoulou, 2019).
+
+    Args:
+        spec: See `PolicyQModule`; so are the next three.
+        distribution: See `spec`.
+        model: See `spec`.
+        generator: See `spec`.
+        initial_alpha: Weight of the entropy at the start.
+        options: The keywords of `PolicyQModule`.
+
+    Attributes:
+        log_alpha: Logarithm of the entropy's weight, `[1]`.
+    """
+
+    learned_by = "soft actor-critic"
+
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        distribution: Distribution,
+        model: ModelConfig | Mapping[str, Any],
+        generator: torch.Generator | None = None,
+        *,
+        initial_alpha: float = 1.0,
+        **options: Any,
+    ):
+        super().__init__(spec, distribution, model, generator, **options)
+        self.log_alpha = nn.Parameter(torch.full((1,), math.log(initial_alpha)))

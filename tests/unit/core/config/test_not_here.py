@@ -89,7 +89,7 @@ def test_an_unheard_of_name_is_missing_as_ever() -> None:
 
 def test_one_table_names_what_is_planned() -> None:
     assert set(compatibility.SETTINGS_OF_PLANNED) <= set(ALGORITHMS_PLANNED)
-    assert {"CQL", "IQL", "DreamerV3"} == set(ALGORITHMS_PLANNED)
+    assert {"CQL", "DreamerV3"} == set(ALGORITHMS_PLANNED)
     not_here = [*names_not_here(), *FEATURES_PLANNED]
     assert len(set(not_here)) == len(not_here)
     assert not set(not_here) & {*algorithm_names(), *trainables.__all__, *tunescape.__dir__()}
@@ -168,7 +168,7 @@ def test_the_command_line_says_so(option: str) -> None:
             "{algorithm: QMIX, config: {env: CartPole-v1}}",
             "here it is trainable, and QMIX is not in Tunescape: no algorithm adds up",
         ),
-        ("{trainable: IQL, config: {env: CartPole-v1}}", "IQL (implicit Q-learning)"),
+        ("{trainable: DreamerV3, config: {env: CartPole-v1}}", "DreamerV3 (learning in a"),
     ],
 )
 def test_specs_say_so(text: str, says: str, tmp_path: Path) -> None:

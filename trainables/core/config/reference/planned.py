@@ -13,7 +13,6 @@ from trainables.core.config.reference.other_libraries import ALGORITHMS
 # Algorithms that come later.
 ALGORITHMS_PLANNED: dict[str, str] = {
     "CQL": "conservative Q-learning",
-    "IQL": "implicit Q-learning",
     "DreamerV3": "learning in a world model",
 }
 
