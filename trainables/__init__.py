@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainables.core.data.preprocessor import get_preprocessor
     from trainables.core.policy.fixed_policy import FixedPolicy
     from trainables.core.policy.policy import Policy
+    from trainables.cql import CQL, CQLConfig
     from trainables.dqn import DQN, DQNConfig
     from trainables.impala import IMPALA, IMPALAConfig
     from trainables.iql import IQL, IQLConfig

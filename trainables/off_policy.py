@@ -62,6 +62,7 @@ class OffPolicy(Algorithm):
     - `learning_rates`: the present rates of its groups of parameters;
     - `make_experience`: where what is learned from comes from, by default as `input_` says;
     - `prepare`: what is added to drawn rows before they are learned from;
+    - `loss_at`: the loss of each gradient step, where not all have the same;
     - `draw_noise`: the noise of networks that have some, before each gradient step;
     - `explores_uniformly`: when actions are drawn uniformly.
 
@@ -230,6 +231,19 @@ class OffPolicy(Algorithm):
     @abstractmethod
     def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
         """Return the loss of a module, in whatever process it learns."""
+
+    @classmethod
+    def loss_at(cls, worker: LearnerWorker, module_id: str, update: int) -> LossFn:
+        """Return the loss of a gradient step: that of `make_loss`, which is made once.
+
+        Args:
+            worker: What is trained.
+            module_id: Which module learns.
+            update: Its gradient steps before this one.
+        """
+        if module_id not in worker.losses:
+            worker.losses[module_id] = cls.make_loss(worker, module_id)
+        return worker.losses[module_id]
 
     @classmethod
     def draw_noise(cls, worker: LearnerWorker, module_id: str) -> None:

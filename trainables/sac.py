@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -352,10 +352,7 @@ def sac_loss(
     alpha = module.log_alpha.detach().exp()
     with torch.no_grad():
         next_inputs = module.dist_inputs(next_features)
-        next_actions, next_logp = distribution.rsample(next_inputs, batch["next_noise"])
-        next_q = target(next_features, next_actions).amin(0).squeeze(-1)
-        next_values = next_q - alpha * next_logp  # soft state values, eq. 3
-        targets = batch["rewards"] + batch["discounts"] * next_values
+        targets = soft_targets(batch, target, distribution, next_inputs, alpha)
     q_values = module.critic(features, batch["actions"]).squeeze(-1)  # [E, B]
     critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
 
@@ -364,7 +361,29 @@ def sac_loss(
     actor_loss = (alpha * logp - q_of_policy).mean()
     alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
     loss = critic_loss + actor_loss + alpha_loss
-    return loss, _metrics(critic_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
+    return loss, metrics_of(critic_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
+
+
+def soft_targets(
+    batch: Batch,
+    target: QFunctions,
+    distribution: SquashedGaussian,
+    next_inputs: Tensor,
+    alpha: Tensor | float,
+) -> Tensor:
+    """Return `y = r + gamma^n (min Q'(s', a') - alpha log pi(a'|s'))` of each row, `[B]`.
+
+    Args:
+        batch: As for `sac_loss`.
+        target: Slow copy of the Q-functions.
+        distribution: Of the actions.
+        next_inputs: What the policy says of the next features, `[B, 2 d]`.
+        alpha: Weight of the entropy; 0 leaves it out.
+    """
+    next_actions, next_logp = distribution.rsample(next_inputs, batch["next_noise"])
+    next_q = target(tree_of(batch, "next_features"), next_actions).amin(0).squeeze(-1)
+    next_values = next_q - alpha * next_logp  # soft state values, eq. 3
+    return batch["rewards"] + batch["discounts"] * next_values
 
 
 def discrete_sac_loss(
@@ -385,35 +404,64 @@ def discrete_sac_loss(
     features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
     alpha = module.log_alpha.detach().exp()
     with torch.no_grad():
-        next_log_probs, next_probs = _legal_probs(module.dist_inputs(next_features))
         next_q = target(next_features).amin(0)  # [B, A]
-        next_values = (next_probs * (next_q - alpha * next_log_probs)).sum(-1)
+        next_probs = legal_probs(module.dist_inputs(next_features))
+        next_values = soft_values(next_probs, next_q, alpha)
         targets = batch["rewards"] + batch["discounts"] * next_values
     all_q = module.critic(features)  # [E, B, A]
-    index = batch["actions"].view(1, -1, 1).expand(len(all_q), -1, 1)
-    q_values = all_q.gather(-1, index).squeeze(-1)  # [E, B]
+    q_values = chosen(all_q, batch["actions"])  # [E, B]
     critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
 
     inputs = module.dist_inputs(features)
-    log_probs, probs = _legal_probs(inputs)
-    actor_loss = (probs * (alpha * log_probs - all_q.detach().amin(0))).sum(-1).mean()
-    entropy = -(probs * log_probs).sum(-1)
-    goal = _legal_entropy(inputs) if target_entropy is None else target_entropy
+    probs = legal_probs(inputs)
+    actor_loss = -soft_values(probs, all_q.detach().amin(0), alpha).mean()
+    entropy = entropies(probs)
+    goal = legal_entropy(inputs) if target_entropy is None else target_entropy
     alpha_loss = temperature_loss(module.log_alpha, entropy, goal)
     loss = critic_loss + actor_loss + alpha_loss
-    return loss, _metrics(critic_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
+    reported = (critic_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
+    return loss, metrics_of(*reported)
 
 
-def _legal_probs(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities and probabilities of actions by their logits, `[B, A]`.
+class LegalProbs(NamedTuple):
+    """Log-probabilities and probabilities of actions, `[B, A]`.
 
     Both are 0 for an illegal action, so that it counts nowhere and nothing is infinite.
     """
+
+    log_probs: Tensor
+    probs: Tensor
+
+
+def soft_values(probs: LegalProbs, q_values: Tensor, alpha: Tensor | float) -> Tensor:
+    """Return the mean of Q - alpha log pi over what the policy does in each state, `[B]`.
+
+    Args:
+        probs: Of the actions.
+        q_values: Of every action, `[B, A]`.
+        alpha: Weight of the entropy; 0 leaves it out.
+    """
+    return (probs.probs * (q_values - alpha * probs.log_probs)).sum(-1)
+
+
+def entropies(probs: LegalProbs) -> Tensor:
+    """Return the policy's entropy in each state, nats, `[B]`."""
+    return -(probs.probs * probs.log_probs).sum(-1)
+
+
+def chosen(all_q: Tensor, actions: Tensor) -> Tensor:
+    """Return the values `[E, B]` of actions `[B]` among those of all, `[E, B, A]`."""
+    index = actions.view(1, -1, 1).expand(len(all_q), -1, 1)
+    return all_q.gather(-1, index).squeeze(-1)
+
+
+def legal_probs(inputs: Tensor) -> LegalProbs:
+    """Return the probabilities of actions by their logits, `[B, A]`."""
     log_probs = inputs.log_softmax(-1)
-    return log_probs.masked_fill(inputs == ILLEGAL, 0.0), log_probs.exp()
+    return LegalProbs(log_probs.masked_fill(inputs == ILLEGAL, 0.0), log_probs.exp())
 
 
-def _legal_entropy(inputs: Tensor) -> Tensor:
+def legal_entropy(inputs: Tensor) -> Tensor:
     """Target entropy of each row: the share of the greatest over its legal actions, `[B]`."""
     return _ENTROPY_SHARE * (inputs != ILLEGAL).sum(-1).log()
 
@@ -442,7 +490,7 @@ def temperature_loss(log_alpha: Tensor, entropy: Tensor, target_entropy: float |
     return (log_alpha * (entropy.detach() - target_entropy)).mean()
 
 
-def _metrics(
+def metrics_of(
     critic_loss: Tensor,
     actor_loss: Tensor,
     alpha_loss: Tensor,
@@ -451,6 +499,7 @@ def _metrics(
     q_values: Tensor,
     priorities: Tensor,
 ) -> Metrics:
+    """Return what SAC reports of a gradient step, with the rows' `priorities` `[B]`."""
     return {
         "qf_loss": critic_loss.detach(),
         "policy_loss": actor_loss.detach(),

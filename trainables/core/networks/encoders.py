@@ -152,7 +152,10 @@ class ImagesEncoder(Encoder):
         pairs = zip(self.images, self._names, strict=True)
         parts = [encoder(features[name]) for encoder, name in pairs]
         if self._has_vector:
-            parts.append(features[VECTOR])
+            vector = features[VECTOR]
+            # An image may be one for several rows of the vector, `[B, 1, …]` beside `[B, M, …]`.
+            parts = [part.expand(*vector.shape[:-1], -1) for part in parts]
+            parts.append(vector)
         return self.hidden(parts[0] if len(parts) == 1 else torch.cat(parts, -1))
 
 

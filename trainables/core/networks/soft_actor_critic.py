@@ -50,6 +50,8 @@ class QFunctions(nn.Module):
         super().__init__()
         settings = ModelConfig.of(model)
         inputs = replace(spec, num_features=spec.num_features + num_action_dims)
+        # Of a custom model it is not known what it makes of an image that is one for several rows.
+        self._images = list(spec.images) if settings.custom_model is None else []
         self.functions = nn.ModuleList(
             network(inputs, settings, num_outputs, generator=generator)
             for _ in range(num_functions)
@@ -67,6 +69,29 @@ class QFunctions(nn.Module):
         """
         x = features if actions is None else _with_actions(features, actions)
         return torch.stack([frozen(f, x) if freeze else f(x) for f in self.functions])  # type: ignore[arg-type]
+
+    def of_each(self, features: Features, actions: Tensor) -> Tensor:
+        """Return the values of several actions in each state, `[E, B, M]`.
+
+        An image is encoded once for all of them.
+
+        Args:
+            features: The features of each state, `[B, …]`.
+            actions: Actions in (-1, 1), `[B, M, d]`.
+        """
+        values: Tensor = self(self._repeated(features, actions.shape[1]), actions)
+        return values.squeeze(-1)
+
+    def _repeated(self, features: Features, times: int) -> Features:
+        """Return features `[B, …]` as `[B, times, …]`, images as `[B, 1, …]`."""
+        if not isinstance(features, dict):
+            return features.unsqueeze(1).expand(-1, times, *[-1] * (features.dim() - 1))
+        return {
+            name: part.unsqueeze(1).expand(
+                -1, 1 if name in self._images else times, *[-1] * (part.dim() - 1)
+            )
+            for name, part in features.items()
+        }
 
 
 def _with_actions(features: Features, actions: Tensor) -> Features:

@@ -24,8 +24,8 @@ _ADAPTATION_INTERVAL = 8  # updates; an adaptation costs about a third of one
 class LearnsFromDraws(Protocol):
     """What an algorithm says of its gradient steps, as `OffPolicy` does."""
 
-    def make_loss(self, worker: LearnerWorker, module_id: str) -> LossFn:
-        """Return the loss of a module."""
+    def loss_at(self, worker: LearnerWorker, module_id: str, update: int) -> LossFn:
+        """Return the loss of a module's gradient step, of which `update` came before it."""
 
     def draw_noise(self, worker: LearnerWorker, module_id: str) -> None:
         """Draw the noise that networks of a module have in a gradient step."""
@@ -86,9 +86,7 @@ def off_policy_update(
     """
     policy, learner, ranks = worker.policies[module_id], worker.learners[module_id], worker.ranks
     learner.set_lr(plan.rates)
-    if module_id not in worker.losses:
-        worker.losses[module_id] = algorithm.make_loss(worker, module_id)
-    loss_fn, prioritized = worker.losses[module_id], worker.resolved.replay.prioritized
+    prioritized = worker.resolved.replay.prioritized
     tau = worker.config_of(module_id).tau
     steps: list[Metrics] = []
     priorities: list[Tensor] = []
@@ -103,6 +101,7 @@ def off_policy_update(
                 batch = with_a_row(batch)
         batch = worker.with_parts(module_id, batch, share)
         algorithm.draw_noise(worker, module_id)
+        loss_fn = algorithm.loss_at(worker, module_id, plan.first + number)
         metrics = learner.update_step(batch, loss_fn, share)
         new = metrics.pop("priorities")
         if prioritized:
