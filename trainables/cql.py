@@ -218,7 +218,8 @@ class CQL(SAC):
     @classmethod
     def loss_at(cls, worker: LearnerWorker, module_id: str, update: int) -> LossFn:
         clones = update < worker.config_of(module_id).bc_iters
-        return partial(super().loss_at(worker, module_id, update), clones=clones)
+        loss: Any = super().loss_at(worker, module_id, update)
+        return partial(loss, clones=clones)
 
     def _refuse_gaussian_settings(self) -> None:
         super()._refuse_gaussian_settings()
