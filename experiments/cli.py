@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "record": (
         "record:record",
-        "Play episodes and write them to files that BC, MARWIL, IQL, DQN and SAC learn from.",
+        "Play episodes and write them to files that BC, MARWIL, CQL, IQL, DQN and SAC learn from.",
     ),
     "data": (
         "data:data",

@@ -117,7 +117,7 @@ def register_algorithm(algorithm: type) -> type:
 def register_names() -> None:
     """Make every algorithm known to Tune, without importing it: `tune.Tuner("PPO", …)`.
 
-    And let Tune say what becomes of those that are not here: `tune.Tuner("CQL")`.
+    And let Tune say what becomes of those that are not here: `tune.Tuner("DreamerV3")`.
 
     Called where `trainables.algorithm` is imported, and so with any algorithm or config.
     """

@@ -66,7 +66,7 @@ def record(
         typer.Option(help="Code that the policy names and that may be imported, as module:name."),
     ] = None,
 ) -> None:
-    """Play episodes and write them to files that BC, MARWIL, IQL, DQN and SAC learn from."""
+    """Play episodes and write them to files that BC, MARWIL, CQL, IQL, DQN and SAC learn from."""
     if format_ not in FORMATS:
         raise ExperimentError(
             f"--format {format_}: allowed: {', '.join(FORMATS)}{suggestion(format_, FORMATS)}"

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.spec.legacy.notes import leave_out, put
 from search_spaces.documents import Document
 
-_LEARN_TOGETHER = ("PPO", "APPO", "IMPALA", "DQN", "SAC")  # with `num_learners`
+_LEARN_TOGETHER = ("PPO", "APPO", "IMPALA", "DQN", "SAC", "CQL")  # with `num_learners`
 _NUM_LEARNERS = ("num_learners", "num_learner_workers")
 _GPUS_PER_LEARNER = ("num_gpus_per_learner", "num_gpus_per_learner_worker")
 # What the releases had by default that named these settings.

@@ -145,7 +145,7 @@ class OfflineSettings(ReportingSettings):
         algorithm = cls.__name__.removesuffix("Config")
         raise ConfigError(
             f"input_ = {given!r} is not possible with {algorithm}: {cls.why_no_data}; allowed: "
-            "'sampler'. BC and MARWIL imitate data, DQN, IQL and SAC learn from them"
+            "'sampler'. BC and MARWIL imitate data, CQL, DQN, IQL and SAC learn from them"
         )
 
     @property

@@ -15,7 +15,6 @@ import trainables
 import tunescape
 from experiments.cli import app
 from trainables import PPO, PPOConfig, registry
-from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.planned import (
     ALGORITHMS_ABSENT,
     ALGORITHMS_PLANNED,
@@ -88,8 +87,7 @@ def test_an_unheard_of_name_is_missing_as_ever() -> None:
 
 
 def test_one_table_names_what_is_planned() -> None:
-    assert set(compatibility.SETTINGS_OF_PLANNED) <= set(ALGORITHMS_PLANNED)
-    assert {"CQL", "DreamerV3"} == set(ALGORITHMS_PLANNED)
+    assert {"DreamerV3"} == set(ALGORITHMS_PLANNED)
     not_here = [*names_not_here(), *FEATURES_PLANNED]
     assert len(set(not_here)) == len(not_here)
     assert not set(not_here) & {*algorithm_names(), *trainables.__all__, *tunescape.__dir__()}
@@ -108,7 +106,7 @@ def test_names_are_found_however_they_are_written() -> None:
 # ------------------------------------------------------------------ by name
 
 
-@pytest.mark.parametrize("name", [*ALGORITHMS_PLANNED, "cql"])
+@pytest.mark.parametrize("name", [*ALGORITHMS_PLANNED, "dreamer_v3"])
 def test_the_registry_says_so(name: str) -> None:
     says = rf"^algorithm '{name}': .* is planned, and not there yet \(known: A2C, APPO, BC, "
     with pytest.raises(ConfigError, match=says):
@@ -117,7 +115,7 @@ def test_the_registry_says_so(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("CQL", "CQL .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "several agents")],
+    [("DreamerV3", "DreamerV3 .* is planned"), ("TD3", "nearest: SAC"), ("QMIX", "several agents")],
 )
 def test_tune_says_so_by_name(name: str, says: str) -> None:
     registry._tell_the_new_cluster()  # as `ray.init` does, where another test ended a cluster
@@ -155,14 +153,14 @@ def command(*arguments: str) -> str:
 
 @pytest.mark.parametrize("option", ["--algo", "--run"])
 def test_the_command_line_says_so(option: str) -> None:
-    told = command("train", option, "CQL", "--env", "CartPole-v1")
-    assert "CQL (conservative Q-learning) is planned, and not there yet" in told
+    told = command("train", option, "DreamerV3", "--env", "CartPole-v1")
+    assert "DreamerV3 (learning in a world model) is planned, and not there yet" in told
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("x: {run: CQL, env: CartPole-v1}", "CQL (conservative Q-learning) is planned"),
+        ("x: {run: DreamerV3, env: CartPole-v1}", "DreamerV3 (learning in a world model) is"),
         ("x: {run: DDPG, env: CartPole-v1}", "DDPG is not in Tunescape; nearest: SAC"),
         (
             "{algorithm: QMIX, config: {env: CartPole-v1}}",

@@ -248,27 +248,6 @@ PLANNED: dict[str, Planned] = {
     ),
 }
 
-# Settings of `.training()` that only algorithms have which are not there yet.
-SETTINGS_OF_PLANNED: dict[str, str] = {
-    "CQL": "bc_iters temperature num_actions lagrangian lagrangian_thresh min_q_weight "
-    "deterministic_backup",
-}
-
-
-def _algorithms_of_names(names_of: dict[str, str]) -> dict[str, str]:
-    """Return the algorithms of each name, as a list in words."""
-    algorithms: dict[str, list[str]] = {}
-    for algorithm, names in names_of.items():
-        for name in names.split():
-            algorithms.setdefault(name, []).append(algorithm)
-    return {name: ", ".join(having) for name, having in algorithms.items()}
-
-
-PLANNED |= {
-    name: Planned("training", f"with {having}")
-    for name, having in _algorithms_of_names(SETTINGS_OF_PLANNED).items()
-}
-
 _TF = "TensorFlow only; everything here is PyTorch"
 _CONNECTORS = "own connectors stand before or behind the policy's, which are always there"
 _TIME_LIMIT = (

@@ -12,7 +12,6 @@ from trainables.core.config.reference.other_libraries import ALGORITHMS
 
 # Algorithms that come later.
 ALGORITHMS_PLANNED: dict[str, str] = {
-    "CQL": "conservative Q-learning",
     "DreamerV3": "learning in a world model",
 }
 
@@ -51,7 +50,7 @@ ALGORITHMS_ABSENT: dict[str, str] = {
         "no algorithm learns values of all agents together; nearest: PPO, with .multi_agent()",
     ),
     **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, which is planned"),
-    **dict.fromkeys(("CRR", "DT", "TD3BC", "AWAC"), "nearest: CQL, which is planned"),
+    **dict.fromkeys(("CRR", "DT", "TD3BC", "AWAC"), "nearest: CQL"),
     **dict.fromkeys(
         ("AlphaZero", "MuZero", "LeelaChessZero"), "no algorithm searches a tree of actions"
     ),
