@@ -19,14 +19,13 @@ from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.networks.modules import PolicyModule
-from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
+from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic, chosen
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import learned
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.sac import (
     SAC,
     SACConfig,
-    chosen,
     entropies,
     legal_entropy,
     legal_probs,
@@ -97,9 +96,6 @@ class CQLConfig(SACConfig):
         True, "training", "leave the entropy out of the targets of Q"
     )
     # What differs from the base class by default.
-    actor_lr: float | list[Any] | None = setting(
-        1e-4, "training", "learning rate of the policy; None: lr", ge=0, schedule=True
-    )
     dataset_num_iters_per_learner: int | None = setting(
         100,
         "offline_data",

@@ -22,7 +22,7 @@ from trainables.core.learning.bounded_log_stds import bounded_log_stds
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.modules import PolicyModule
-from trainables.core.networks.soft_actor_critic import QFunctions
+from trainables.core.networks.soft_actor_critic import QFunctions, chosen
 from trainables.core.reported_metrics import learned
 from trainables.off_policy import Q_MAX, Q_MEAN, OffPolicy
 from trainables.runtime.learners.group import LearnerWorker
@@ -296,9 +296,7 @@ def q_of_actions(
     if isinstance(distribution, SquashedGaussian):
         of_actions: Tensor = critic(features, actions.flatten(1).tanh())
         return of_actions.squeeze(-1)
-    all_q: Tensor = critic(features)  # [E, B, A]
-    index = actions.view(1, -1, 1).expand(len(all_q), -1, 1)
-    return all_q.gather(-1, index).squeeze(-1)
+    return chosen(critic(features), actions)
 
 
 def log_likelihood(

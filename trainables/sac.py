@@ -23,7 +23,7 @@ from trainables.core.distributions.gaussian import LOG_STD_MIN, SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.networks.modules import PolicyModule
-from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
+from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic, chosen
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     ENTROPY,
@@ -447,12 +447,6 @@ def soft_values(probs: LegalProbs, q_values: Tensor, alpha: Tensor | float) -> T
 def entropies(probs: LegalProbs) -> Tensor:
     """Return the policy's entropy in each state, nats, `[B]`."""
     return -(probs.probs * probs.log_probs).sum(-1)
-
-
-def chosen(all_q: Tensor, actions: Tensor) -> Tensor:
-    """Return the values `[E, B]` of actions `[B]` among those of all, `[E, B, A]`."""
-    index = actions.view(1, -1, 1).expand(len(all_q), -1, 1)
-    return all_q.gather(-1, index).squeeze(-1)
 
 
 def legal_probs(inputs: Tensor) -> LegalProbs:

@@ -18,7 +18,8 @@ NOISES = ("GaussianNoise", "OrnsteinUhlenbeckNoise")
 FAR_FROM_GREEDY = ("OrnsteinUhlenbeckNoise", "ParameterNoise")
 # Types that an algorithm has, but not with every action space, or not with these settings.
 REFUSED_IN = {
-    ("SAC", f"{each}{kind}", DISCRETE): "adds noise to continuous actions; this action space has no"
+    (name, f"{each}{kind}", DISCRETE): "adds noise to continuous actions; this action space has no"
+    for name in ("SAC", "CQL")
     for each in ("", "PerWorker")
     for kind in NOISES
 }

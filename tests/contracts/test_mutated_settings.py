@@ -89,6 +89,7 @@ CASES: dict[str, Case] = {
     "replay_buffer_num_slots": (1, REPLAYING),
     "broadcast_interval": (1000, FILTERED),
     "beta": (2.0, {}),
+    "lagrangian_thresh": (2.5, {"lagrangian": True}),
     "bc_logstd_coeff": (0.5, PENDULUM),
     "moving_average_sqd_adv_norm_update_rate": (0.5, WEIGHED),
     "vf_coeff": (0.1, {**WEIGHED, "model": {"fcnet_hiddens": [8], "vf_share_layers": True}}),
@@ -106,6 +107,13 @@ OF: dict[tuple[str, str], Case] = {
     ("APPO", "broadcast_interval"): (3, FILTERED),
     ("APPO", "circular_buffer_num_batches"): (1, {}),
     ("APPO", "target_worker_clipping"): (0.5, {}),
+    ("CQL", "exploration_config.target_distance"): (
+        1e9,
+        {
+            "exploration_config": {"type": "ParameterNoise"},
+            "min_sample_timesteps_per_iteration": 512,
+        },
+    ),
     ("DQN", "exploration_config.target_distance"): (
         1e9,
         {

@@ -53,6 +53,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "MARWIL": [{"beta": 0.0}],
     "PPO": [{"use_kl_loss": False}],
     "SAC": [PARAMETER_NOISE, GAUSSIAN_NOISE],
+    "CQL": [PARAMETER_NOISE, GAUSSIAN_NOISE, {"lagrangian": True}],
 }
 
 

@@ -94,6 +94,12 @@ class QFunctions(nn.Module):
         }
 
 
+def chosen(all_q: Tensor, actions: Tensor) -> Tensor:
+    """Return the values `[E, B]` of actions `[B]` among those of all, `[E, B, A]`."""
+    index = actions.view(1, -1, 1).expand(len(all_q), -1, 1)
+    return all_q.gather(-1, index).squeeze(-1)
+
+
 def _with_actions(features: Features, actions: Tensor) -> Features:
     if not isinstance(features, dict):
         return torch.cat([features, actions], -1)
