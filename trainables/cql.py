@@ -179,9 +179,9 @@ class CQL(SAC):
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
         columns = super().prepare(policy, batch)
         if isinstance(policy.distribution, SquashedGaussian):
-            columns["before_tanh"] = batch["actions"].flatten(1)
+            columns["before_tanh"] = batch["actions"]
             # What the actions of the soft maximum are made of.
-            rows, size = columns["before_tanh"].shape
+            rows, size = columns["actions"].shape
             generator, count = self.learners.generator, self.config.num_actions
             uniform = torch.empty(rows, count, size).uniform_(-1, 1, generator=generator)
             noise = torch.empty(rows, 2 * count, size).normal_(generator=generator)
@@ -267,7 +267,7 @@ def cql_loss(
 
     Args:
         module: Is trained.
-        batch: As for `sac_loss`, with the data's actions `before_tanh` `[B, d]`, `uniform` ones in
+        batch: As for `sac_loss`, with the data's actions `before_tanh` `[B, …]`, `uniform` ones in
             (-1, 1) `[B, N, d]`, and standard normal `proposal_noise` `[B, 2 N, d]`.
         target: Slow copy of the Q-functions.
         distribution: Of the actions.

@@ -294,7 +294,7 @@ def q_of_actions(
         distribution: Of the actions.
     """
     if isinstance(distribution, SquashedGaussian):
-        of_actions: Tensor = critic(features, actions.flatten(1).tanh())
+        of_actions: Tensor = critic(features, actions.reshape(len(actions), -1).tanh())
         return of_actions.squeeze(-1)
     return chosen(critic(features), actions)
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from random_env import RandomEnv, with_mask
 from recorded_data import play, write
-from small_runs import adds_noise, compares_actions, learns_from_replay, needs_data
+from small_runs import compares_actions, learns_from_replay, needs_data
 from space_strategies import ACTION_LEAVES, nested_spaces
 
 from trainables import Algorithm
@@ -85,9 +85,10 @@ def can_train(name: str, action_space: gym.Space, model: dict[str, Any]) -> bool
         return False
     if isinstance(action_space, gym.spaces.Discrete):
         return True
-    if adds_noise(name):
-        return all(map(is_bounded, leaves(action_space)))
-    return not compares_actions(name)
+    if compares_actions(name):
+        return False
+    is_squashed = "squash_actions" in get_algorithm(name).config_class.model_without
+    return not is_squashed or all(map(is_bounded, leaves(action_space)))
 
 
 def is_bounded(leaf: gym.Space) -> bool:

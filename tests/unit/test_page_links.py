@@ -64,7 +64,7 @@ def test_a_package_names_its_folders(package: str) -> None:
 
 def test_pages_are_short() -> None:
     """What is written by hand has at most 300 lines."""
-    made = {"CHANGELOG.md", "settings.md", "promises.md"}
+    made = {"CHANGELOG.md", "settings.md", "metrics.md", "promises.md"}
     lines = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in PAGES}
     assert [page for page, n in lines.items() if page.name not in made and n > 300] == []
     assert lines[ROOT / "trainables/README.md"] <= 200 >= lines[ROOT / "experiments/README.md"]

@@ -179,3 +179,12 @@ def test_tune_knows_its_name() -> None:
     tuner = tune.Tuner("CQL", param_space={"env": "Pendulum-v1", "min_q_weight": 2.0})
     assert tuner is not None
     assert CQLConfig().training(lagrangian=True).own_algorithm() is CQL
+
+
+def test_cloning_takes_actions_of_any_shape(tmp_path: Path) -> None:
+    observations = gym.make("Pendulum-v1").observation_space
+    space = DataSpaces(observations, gym.spaces.Box(-2.0, 2.0, (2, 1)))
+    folder = write(tmp_path / "data", random_episodes(space, [20, 30]), space)
+    with CQL(on(folder, bc_iters=3)) as algo:
+        result = algo.train()  # 3 updates that clone, 2 that do not
+    assert np.isfinite(short(result)["policy_loss"])

@@ -269,7 +269,7 @@ def test_conflicts_and_refusals() -> None:
         PPOConfig().env_runners(rollout_fragment_length="automatic")
     with raises("batch_mode = 'whole_episodes' is not allowed; allowed: .*'complete_episodes'"):
         PPOConfig().rollouts(batch_mode="whole_episodes")
-    with raises("twin_q = True is no setting of PPO; it belongs to SAC"):
+    with raises("twin_q = True is no setting of PPO; it belongs to CQL, IQL, SAC"):
         PPOConfig().training(twin_q=True)
     with raises("horizon is not supported: use env_config={'max_episode_steps'"):
         PPOConfig.from_dict({"horizon": 100})

@@ -234,6 +234,7 @@ _PRIORITIZED = "replay_buffer_config={'type': 'PrioritizedReplayBuffer'}"
 # What comes nearest to an algorithm that is not here.
 ALGORITHMS: dict[str, str] = {
     **_nearest("TD3 DDPG D4PG ApexDDPG REDQ DroQ CrossQ TQC", "SAC"),
+    **_nearest("CRR DT TD3BC AWAC", "CQL"),
     **_nearest("A3C ACER", "IMPALA"),
     **_nearest("TRPO NPG ACKTR", "PPO, with use_kl_loss=True for a bound of the KL divergence"),
     **_nearest("PG VPG", _PG),

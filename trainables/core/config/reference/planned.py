@@ -50,7 +50,6 @@ ALGORITHMS_ABSENT: dict[str, str] = {
         "no algorithm learns values of all agents together; nearest: PPO, with .multi_agent()",
     ),
     **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, which is planned"),
-    **dict.fromkeys(("CRR", "DT", "TD3BC", "AWAC"), "nearest: CQL"),
     **dict.fromkeys(
         ("AlphaZero", "MuZero", "LeelaChessZero"), "no algorithm searches a tree of actions"
     ),
