@@ -37,7 +37,7 @@ def draw_agreement(frame: pd.DataFrame, name: str) -> go.Figure:
     """
     attrs = frame.attrs
     x, y = attrs["estimate"], attrs["truth"]
-    best = int((frame[y].argmax if attrs["mode"] == "max" else frame[y].argmin)())
+    best = int(frame["regret"].argmin())  # the first row from which on there is none
     figure = base_figure(
         _HEIGHT,
         title=f"By {name}",

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.names import metric_label
 from analysis.plots.curves import dress, new_figure, save
-from analysis.ranking.agreement import agreement_frame
+from analysis.ranking.agreement import TRUTH, agreement_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ _MARKERS = "o^sDvP"  # of several sweeps
 def plot_agreement(
     results: Source | Sequence[Source],
     estimate: str,
-    truth: str = "evaluation/episode_return_mean",
+    truth: str = TRUTH,
     out: str | Path = "agreement.png",
     *,
     mode: str = "max",
@@ -58,15 +58,15 @@ def draw_agreement(frame: pd.DataFrame) -> Figure:
     """
     attrs = frame.attrs
     x, y = attrs["estimate"], attrs["truth"]
-    best = (frame[y].idxmax if attrs["mode"] == "max" else frame[y].idxmin)()
+    best = int(frame["regret"].argmin())  # the first row from which on there is none
     figure = new_figure(6.4, 4.8)
     axes = figure.subplots()
     sweeps = frame["sweep"] if "sweep" in frame else pd.Series("", frame.index)
     for marker, (name, part) in zip(cycle(_MARKERS), frame.groupby(sweeps), strict=False):
         axes.scatter(part[x], part[y], s=32, color=_OTHERS, marker=marker, label=name, zorder=2)
     _mark(axes, frame.iloc[0], (x, y), _CHOSEN, "chosen by the estimate")
-    if best != frame.index[0]:
-        _mark(axes, frame.loc[best], (x, y), _BEST, "truly best")
+    if best:
+        _mark(axes, frame.iloc[best], (x, y), _BEST, "truly best")
     axes.set_xlabel(metric_label(x))
     axes.set_ylabel(metric_label(y))
     axes.set_title(

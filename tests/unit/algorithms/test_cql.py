@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from offline_fakes import CARTPOLE, random_episodes
+from q_learning_runs import PENDULUM, SMALL, on, weights_of
 from ray import tune
 from recorded_data import recorded, write
 
@@ -18,30 +19,12 @@ from trainables.core.errors import ConfigError
 from trainables.runtime.offline.cache import VARIABLE
 from trainables.runtime.offline.episode import DataSpaces
 
-SMALL: dict[str, Any] = {
-    "seed": 1,
-    "model": {"fcnet_hiddens": [8]},
-    "train_batch_size_per_learner": 16,
-    "lr": 1e-2,
-}
-PENDULUM = DataSpaces(
-    gym.make("Pendulum-v1").observation_space, gym.make("Pendulum-v1").action_space
-)
 spaces = pytest.mark.parametrize("space", [CARTPOLE, PENDULUM])
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
-
-
-def on(data: Any, **more: Any) -> dict[str, Any]:
-    return {**SMALL, "input_": data, "dataset_num_iters_per_learner": 5, **more}
-
-
-def weights_of(algo: Algorithm) -> dict[str, np.ndarray]:
-    weights: dict[str, np.ndarray] = algo.get_weights()["default_policy"]
-    return weights
 
 
 def short(result: dict[str, Any]) -> dict[str, Any]:
