@@ -144,22 +144,33 @@ class Behaviour:
     def _own_logp(self, inputs: Tensor, actions: Tensor, explore: bool) -> Tensor | None:
         """Return what the policy alone would do with which log-probability, `[N]`."""
         policy: Any = self._policy
-        distribution = policy.distribution
-        if isinstance(policy, UniformPolicy):
-            if not is_discrete(distribution):
-                return None
-            return uniform_logp(distribution, inputs, actions)
-        if explore:
-            # Noise, on actions or parameters, has a density of its own.
-            plain = type(policy.explorer) is Explorer and not policy.module.is_noisy
-            if not plain or policy.explorer.uniform:
-                return None
-            found: Tensor = distribution.logp(inputs, actions)
-            return found
-        if not is_discrete(distribution):
-            return None  # one action has all the probability: there is no density
-        same = (distribution.mode(inputs) == actions).reshape(len(inputs), -1).all(1)
-        return torch.where(same, 0.0, -math.inf)
+        if not isinstance(policy, UniformPolicy):
+            return acting_logp(policy, inputs, actions, explore=explore)
+        if not is_discrete(policy.distribution):
+            return None
+        return uniform_logp(policy.distribution, inputs, actions)
+
+
+def acting_logp(policy: Policy, inputs: Tensor, actions: Tensor, *, explore: bool) -> Tensor | None:
+    """Return the log-probability of actions as a policy acts, `[N]`; None: it is not known.
+
+    Args:
+        policy: Who would act.
+        inputs: Of its distribution, `[N, num_inputs]`.
+        actions: As the distribution stores them, `[N, …]`.
+        explore: Whether it draws its actions, or takes the most likely ones.
+    """
+    distribution = policy.distribution
+    if explore:
+        # Noise, on actions or parameters, has a density of its own.
+        plain = type(policy.explorer) is Explorer and not policy.module.is_noisy
+        if not plain or policy.explorer.uniform:
+            return None
+        return distribution.logp(inputs, actions)
+    if not is_discrete(distribution):
+        return None  # one action has all the probability: there is no density
+    same = (distribution.mode(inputs) == actions).reshape(len(inputs), -1).all(1)
+    return torch.where(same, 0.0, -math.inf)
 
 
 class UniformPolicy:

@@ -1,0 +1,1 @@
+"""What a policy is worth, told from the recorded episodes of another one."""
