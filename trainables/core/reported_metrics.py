@@ -32,6 +32,8 @@ class Reported(NamedTuple):
 
 
 _EVALUATED = "`evaluation_interval`"
+_METHODS = "`off_policy_estimation_methods`"
+ESTIMATED = "evaluation/ope/<name>/"
 _EVALUATED_BY_ACTORS = "`evaluation_num_env_runners`"
 _CALLBACKS = "callbacks that log it"
 _SEPARATE = "`_separate_vf_optimizer`"
@@ -132,6 +134,41 @@ COMMON: tuple[Reported, ...] = (
     ),
     Reported(
         "evaluation/num_healthy_workers", "", "evaluation actors that live", _EVALUATED_BY_ACTORS
+    ),
+    Reported(
+        f"{ESTIMATED}v_target",
+        "discounted return",
+        "what the policy is worth by the estimator of that name: the expected discounted return of "
+        "an episode from where recorded ones begin. NaN where nothing is known",
+        _METHODS,
+    ),
+    Reported(f"{ESTIMATED}low", "discounted return", "lower end of its interval", _METHODS),
+    Reported(f"{ESTIMATED}high", "discounted return", "upper end of it", _METHODS),
+    Reported(
+        f"{ESTIMATED}v_behavior",
+        "discounted return",
+        "mean discounted return of the recorded episodes",
+        _METHODS,
+    ),
+    Reported(f"{ESTIMATED}v_delta", "discounted return", "`v_target` less `v_behavior`", _METHODS),
+    Reported(
+        f"{ESTIMATED}v_gain",
+        "",
+        "`v_target` / `v_behavior`, as the reference has it; NaN unless `v_behavior` is positive",
+        _METHODS,
+    ),
+    Reported(
+        f"{ESTIMATED}effective_sample_size",
+        "episodes",
+        "equally weighted ones that would say as much, (sum w)² / sum w² of the importance weights "
+        "w of whole episodes; where it is small the estimate is worth little",
+        f"{_METHODS} with importance weights",
+    ),
+    Reported(
+        f"{ESTIMATED}feature_<number>",
+        "",
+        "by how much actions change where this number of the observation is another step's",
+        f"{_METHODS} of the type `FeatureImportance`",
     ),
     Reported(
         "evaluation/num_timeouts",

@@ -14,7 +14,9 @@ from trainables.core.callables import resolve_callable
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
+from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
+from trainables.lifecycle.estimating import OfflineEstimates
 from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
 from trainables.runtime.callbacks.custom_metrics import HISTOGRAMS, PREFIX
 from trainables.runtime.evaluation.group import EvaluationGroup
@@ -35,6 +37,7 @@ class Evaluated(Protocol):
     config: AlgorithmConfig
     callbacks: AlgorithmCallbacks
     env_runners: EnvRunnerGroup
+    policies: dict[str, Policy]
     eval_env_runner_group: EvaluationGroup
     timers: Timers
     num_training_steps: int
@@ -70,6 +73,8 @@ class Evaluation:
         self.seed = seed
         self.latest: dict[str, float] = {}
         self._evaluated_after = 0
+        self._estimates = OfflineEstimates(algorithm.config, algorithm.policies)
+        self._estimated: dict[str, float] = {}
         function = algorithm.config.custom_evaluation_function
         self._function: Callable[..., Any] | None = (
             resolve_callable(function) if isinstance(function, str) else function
@@ -96,19 +101,22 @@ class Evaluation:
         )
 
     def evaluate(self, duration_fn: Callable[[int], int] | None = None) -> dict[str, float]:
-        """Play with the present policy; see `Algorithm.evaluate`."""
+        """Play with the present policy, and estimate from data; see `Algorithm.evaluate`."""
         if duration_fn is not None and self._function is not None:
             raise ConfigError(
                 "duration_fn has no effect with custom_evaluation_function, which evaluates itself"
             )
-        if self._function is None and self._algorithm.config.evaluation_env is None:
+        plays = self._function is not None or self._algorithm.config.evaluation_env is not None
+        if not (plays or self._estimates) or (not plays and duration_fn is not None):
             raise ConfigError(
                 "there is no environment to evaluate in: set evaluation_config={'env': …}, or env"
             )
         with self._algorithm.timers("evaluate"):
             self._sync()
             group = self._group
-            if self._function is None:
+            if not plays:
+                metrics: dict[str, float] | None = {}
+            elif self._function is None:
                 played = group.play() if duration_fn is None else group.play_until(duration_fn)
                 metrics = _metrics_of(played)
             else:
@@ -153,6 +161,8 @@ class Evaluation:
         self._group.sync_weights(
             self._algorithm.iteration + 1, self._algorithm.env_runners.weights_version, self.seed
         )
+        # At once: where evaluations are beside training, the weights will be others.
+        self._estimated = self._estimates.metrics(self.seed)
 
     def _take_over(self, metrics: dict[str, float] | None) -> dict[str, float]:
         """Make metrics the latest evaluation; without any, the last one stays. Returns it."""
@@ -161,7 +171,10 @@ class Evaluation:
             "weights_version": group.weights_version,
             "num_training_step_calls": self._evaluated_after,
         }
+        if metrics is None and self._estimated:
+            metrics = NOTHING.metrics()
         if metrics is not None:
+            metrics = {**metrics, **self._estimated}
             # A metric that was there once stays.
             logged = (PREFIX, HISTOGRAMS)
             seen = {name: v for name, v in self.latest.items() if name.startswith(logged)}

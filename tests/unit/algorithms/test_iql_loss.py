@@ -15,8 +15,8 @@ from trainables.core.data.batch import Batch
 from trainables.core.data.features import FeatureSpec
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussian
-from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.learning.recorded_likelihood import recorded_likelihood
+from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.soft_actor_critic import QFunctions
 from trainables.iql import (
     MAX_WEIGHT,
@@ -24,7 +24,6 @@ from trainables.iql import (
     advantage_weights,
     expectile_losses,
     iql_loss,
-
 )
 
 ROWS = 30

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from trainables.core.config.algorithm_traits import AlgorithmTraits
+from trainables.core.config.estimation import OF_DATA, without_older_list
 from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
 from trainables.core.config.model import ModelConfig, OptimizerConfig
 from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings, without_older_dict
@@ -42,7 +43,7 @@ DEFAULT_MODULE_ID = DEFAULT_POLICY
 R = TypeVar("R", bound=Resolved)
 
 # What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
-EVALUATION_SETTINGS = ("env", "env_config", "explore", "num_envs_per_env_runner")
+EVALUATION_SETTINGS = ("env", "env_config", "explore", "num_envs_per_env_runner", *OF_DATA)
 
 CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "learner_connector")
 
@@ -81,7 +82,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
 
     @classmethod
     def _with_entries(cls, values: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
-        return super()._with_entries(without_older_dict(values), present)
+        return super()._with_entries(without_older_list(without_older_dict(values)), present)
 
     @classmethod
     def settings_inside(cls, name: str) -> type[Settings] | None:

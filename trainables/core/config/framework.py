@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainables.core.config.offline import OfflineSettings
+from trainables.core.config.estimation import EstimationSettings
 from trainables.core.config.resolved import CompileOptions
 from trainables.core.config.settings import setting
 from trainables.core.errors import ConfigError
@@ -13,7 +13,7 @@ _COMPILER = "a compiler that would be started"
 
 
 @dataclass(kw_only=True)
-class FrameworkSettings(OfflineSettings):
+class FrameworkSettings(EstimationSettings):
     """Settings of how PyTorch computes."""
 
     torch_compile_learner: bool = setting(

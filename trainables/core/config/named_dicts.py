@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from trainables.core.config.settings import Setting, Settings
+from trainables.core.config.settings import CODE, Setting, Settings, is_numbers
 
 
 class _Declared(dict[str, Setting]):
@@ -73,3 +74,38 @@ def with_arguments(known: Any) -> type[Settings]:
             return None if inside is None else with_arguments(inside)
 
     return WithArguments
+
+
+@functools.cache
+def estimators() -> type[Settings]:
+    """Return what judges the dict of an off-policy estimator: its type, and its keywords.
+
+    The type may be code, and the model of a Q-function may have some; numbers are harmless.
+    """
+    from trainables.core.config.model import ModelConfig
+    from trainables.core.estimation.methods import is_known_type  # imports networks
+
+    named = Setting(
+        "type",
+        "evaluation",
+        "the estimator",
+        default=None,
+        annotation=Any,
+        harmless=is_known_type,
+        risk=CODE,
+    )
+    keyword = Setting(
+        "", "evaluation", "a keyword of it", default=None, annotation=Any, harmless=is_numbers
+    )
+    model = replace(keyword, name="q_model_config", harmless=None)
+
+    class Estimator(Settings):
+        @classmethod
+        def settings(cls) -> dict[str, Setting]:  # type: ignore[override]  # not cached
+            return _Declared({"type": named, "q_model_config": model}, keyword)
+
+        @classmethod
+        def settings_inside(cls, name: str) -> type[Settings] | None:
+            return ModelConfig if name == "q_model_config" else None
+
+    return Estimator

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trainables.core.config.estimation import EstimationSettings
 from trainables.core.config.reference.defaults import refuse_given
-from trainables.core.config.reporting import ReportingSettings
 from trainables.core.errors import ConfigError
 
 # What only concerns environments that training steps. Those of evaluations have their own
@@ -25,7 +25,7 @@ _OF_SAMPLING = (
 )
 
 
-def check_no_env(config: ReportingSettings) -> None:
+def check_no_env(config: EstimationSettings) -> None:
     """Check the config of an algorithm whose training steps no environment.
 
     Raises:
@@ -35,8 +35,10 @@ def check_no_env(config: ReportingSettings) -> None:
     for name in _OF_SAMPLING:
         refuse_given(config, name, f"{algorithm}, whose training steps no environment")
     plays = config.custom_evaluation_function is None
-    if config.evaluation_interval and plays and config.evaluation_env is None:
+    estimates = bool(config.off_policy_estimation_methods)
+    if config.evaluation_interval and plays and config.evaluation_env is None and not estimates:
         raise ConfigError(
             f"evaluation_interval = {config.evaluation_interval} needs an environment to evaluate "
-            "in: set evaluation_config={'env': …}, or env"
+            "in: set evaluation_config={'env': …}, or env; without any, "
+            "off_policy_estimation_methods estimates what policies are worth"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +21,13 @@ from trainables.core.logs import logger
 from trainables.core.networks.encoders import network
 from trainables.core.policy.policy import Policy
 
-_UPDATES, _MINIBATCH_SIZE, _LR = 2000, 256, 1e-3
+_MOST_UPDATES, _MINIBATCH_SIZE, _LR = 5000, 256, 1e-3
+_HELD_OUT = 0.2  # of the episodes, whose likelihood says when to stop
+_UPDATES_PER_LOOK, _PATIENCE = 100, 5
 _ROWS_AT_ONCE = 4096
+
+Likelihood = Callable[[np.ndarray], tuple[Tensor, Tensor]]
+"""Of rows `[M]`: log-probabilities `[M]` of what was done, and a scalar to add to their loss."""
 
 
 def with_estimated_logp(
@@ -36,53 +43,90 @@ def with_estimated_logp(
         policy: Knows how observations and actions are seen; its weights do not matter.
         rng: Seeds weights and draws.
     """
-    unknown = np.flatnonzero(np.isnan(recorded.logp))
-    if not len(unknown):
+    is_unknown = np.isnan(recorded.logp)
+    if not is_unknown.any():
         return recorded
-    ids = recorded.ids[unknown]
-    distribution = _distribution(policy)
+    own = policy.distribution
+    distribution = Categorical(own.num_inputs) if isinstance(own, EpsilonGreedy) else own
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
     spec = policy.observations.preprocessor.spec
     actor = network(spec, ModelConfig(), distribution.num_inputs, 0.01, generator).to(policy.device)
-    optimizer = torch.optim.Adam(actor.parameters(), lr=_LR)
-    for _ in range(_UPDATES):
-        drawn = ids[rng.integers(len(ids), size=_MINIBATCH_SIZE)]
-        logp, excess = _logp(actor, policy, distribution, recorded, drawn)
-        loss = -logp.mean() + excess
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    logps = recorded.logp.copy()
-    with torch.no_grad():
-        for start in range(0, len(ids), _ROWS_AT_ONCE):
-            rows = slice(start, start + _ROWS_AT_ONCE)
-            found, _ = _logp(actor, policy, distribution, recorded, ids[rows])
-            logps[unknown[rows]] = found.double().cpu().numpy()
+
+    def likelihood(ids: np.ndarray) -> tuple[Tensor, Tensor]:
+        return _likelihood(actor, policy, distribution, recorded, ids)
+
+    is_held_out = np.repeat(rng.random(len(recorded)) < _HELD_OUT, recorded.lengths)
+    learned = recorded.ids[is_unknown & ~is_held_out]
+    held_out = recorded.ids[is_unknown & is_held_out]
+    if len(learned):
+        _fit(actor, likelihood, learned, held_out, rng)
+    logp = recorded.logp.copy()
+    logp[is_unknown] = _in_parts(likelihood, recorded.ids[is_unknown])
     logger.warning(
         "%s: nobody noted the probabilities of %d of %d steps. They are estimated by behaviour "
         "cloning (mean log-likelihood %.3f nats); estimates by importance weights rest on that",
-        *(recorded.name, len(unknown), len(logps), float(logps[unknown].mean())),
+        *(recorded.name, is_unknown.sum(), len(logp), float(logp[is_unknown].mean())),
     )
-    return replace(recorded, logp=logps)
+    return replace(recorded, logp=logp)
 
 
-def _distribution(policy: Policy) -> Distribution:
-    """Return what the behaviour is taken to draw from; actions are stored as the policy's are."""
-    own = policy.distribution
-    return Categorical(own.num_inputs) if isinstance(own, EpsilonGreedy) else own
+def _fit(
+    actor: nn.Module,
+    likelihood: Likelihood,
+    learned: np.ndarray,
+    held_out: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Maximise the likelihood of rows, and stop where that of others is greatest.
+
+    A policy that knows the recorded actions by heart would give them all a probability of one.
+
+    Args:
+        actor: The network, which is left with its best weights.
+        likelihood: Of rows, under the network.
+        learned: The rows to learn from, `[M]`.
+        held_out: The rows that say when to stop; without any it learns to the end.
+        rng: Draws minibatches.
+    """
+    optimizer = torch.optim.Adam(actor.parameters(), lr=_LR)
+    best, weights, looks_since = -np.inf, deepcopy(actor.state_dict()), 0
+    for update in range(1, _MOST_UPDATES + 1):
+        drawn = learned[rng.integers(len(learned), size=_MINIBATCH_SIZE)]
+        logp, excess = likelihood(drawn)
+        optimizer.zero_grad()
+        (excess - logp.mean()).backward()
+        optimizer.step()
+        if update % _UPDATES_PER_LOOK or not len(held_out):
+            continue
+        found = float(_in_parts(likelihood, held_out).mean())
+        if found > best:
+            best, weights, looks_since = found, deepcopy(actor.state_dict()), 0
+            continue
+        looks_since += 1
+        if looks_since == _PATIENCE:
+            break
+    if len(held_out):
+        actor.load_state_dict(weights)
 
 
-def _logp(
+def _likelihood(
     actor: nn.Module,
     policy: Policy,
     distribution: Distribution,
     recorded: RecordedEpisodes,
     ids: np.ndarray,
 ) -> tuple[Tensor, Tensor]:
-    """Return the log-probability of what was done in rows `[M]`; see `recorded_likelihood`."""
+    """Return what `Likelihood` says, of rows `[M]`; see `recorded_likelihood`."""
     features = policy.features(recorded.rows.observations(ids))
     inputs, mask = actor(features), action_mask_of(features)
     if mask is not None:
         inputs = distribution.mask(inputs, mask)
     actions = torch.from_numpy(recorded.rows.read("actions", ids)).to(policy.device)
     return recorded_likelihood(inputs, actions, distribution)
+
+
+@torch.no_grad()
+def _in_parts(likelihood: Likelihood, ids: np.ndarray) -> np.ndarray:
+    """Return log-probabilities of rows `[M]`, `[M]`, float64."""
+    parts = np.array_split(ids, max(1, -(-len(ids) // _ROWS_AT_ONCE)))
+    return np.concatenate([likelihood(part)[0].double().cpu().numpy() for part in parts])

@@ -80,8 +80,8 @@ def _exp(logs: np.ndarray) -> np.ndarray:
     return np.exp(np.minimum(logs, _LARGEST))
 
 
-def warn_of_overlap(name: str, size: float, num_episodes: int) -> None:
-    """Warn if an estimate rests on too few episodes to be worth anything.
+def warn_of_overlap(name: str, size: float, num_episodes: int) -> bool:
+    """Warn if an estimate rests on too few episodes to be worth anything; return whether it does.
 
     Args:
         name: Of the estimator.
@@ -89,7 +89,7 @@ def warn_of_overlap(name: str, size: float, num_episodes: int) -> None:
         num_episodes: How many there are.
     """
     if size >= max(LEAST_EPISODES, LEAST_SHARE * num_episodes):
-        return
+        return False
     logger.warning(
         "evaluation: the estimate of %r rests on %.1f of %d episodes (effective sample size), so "
         "it is worth little: the policy acts unlike the one that recorded them. Its interval says "
@@ -98,3 +98,4 @@ def warn_of_overlap(name: str, size: float, num_episodes: int) -> None:
         size,
         num_episodes,
     )
+    return True

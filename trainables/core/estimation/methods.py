@@ -94,6 +94,11 @@ def known_type(kind: str) -> str | None:
     return name if name in METHODS else None
 
 
+def is_known_type(given: Any) -> bool:
+    """Tell whether an entry's `type` is an estimator of ours, which runs no other code."""
+    return isinstance(given, str) and known_type(given) is not None
+
+
 def _is_code(kind: str) -> bool:
     return ":" in kind and known_type(kind) is None
 

@@ -164,11 +164,8 @@ def test_what_may_be_code() -> None:
     assert not any(map(may_be_reader, ("sampler", "a/b", "a*", "a.json", "minari:x-v0")))
 
 
-def test_of_offline_data_only_what_estimates_is_planned() -> None:
-    planned = [n for n, p in compatibility.PLANNED.items() if p.section == "offline_data"]
-    assert planned == ["input_evaluation"]
-    with pytest.raises(ConfigError, match=r"is not supported yet \(offline evaluation\)"):
-        DQNConfig().offline_data(input_evaluation=["is"])
+def test_of_offline_data_nothing_is_planned() -> None:
+    assert not [n for n, p in compatibility.PLANNED.items() if p.section == "offline_data"]
 
 
 def test_older_and_newer_names() -> None:

@@ -85,6 +85,7 @@ class Composite(NamedTuple):
 
 COMPOSITES: dict[str, Composite] = {
     "multiagent": Composite("multi_agent", "a dict of the settings of the section"),
+    "input_evaluation": Composite("offline_data", "off_policy_estimation_methods"),
 }
 
 METHOD_ALIASES: dict[str, str] = {"rollouts": "env_runners"}
@@ -219,12 +220,6 @@ def _refused(section: str, why: str, names: str) -> dict[str, Refused]:
 
 
 PLANNED: dict[str, Planned] = {
-    **_planned(
-        "evaluation",
-        OFFLINE_EVALUATION,
-        "off_policy_estimation_methods ope_split_batch_by_episode",
-    ),
-    **_planned("offline_data", OFFLINE_EVALUATION, "input_evaluation"),
     **_planned(
         "evaluation",
         OFFLINE_EVALUATION,

@@ -1,0 +1,284 @@
+"""Estimates from recorded episodes as evaluations report them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from offline_fakes import CARTPOLE, random_episodes
+from q_learning_runs import PENDULUM, on
+from ray import tune
+from recorded_data import write
+
+from trainables import BC, CQL, DQN, IQL, Algorithm, BCConfig, DQNConfig, PPOConfig
+from trainables.core.checkpoint import CheckpointError
+from trainables.core.errors import ConfigError
+from trainables.core.estimation.episodes import RecordedEpisodes
+from trainables.core.estimation.evaluator import Estimate, OffPolicyEstimator
+from trainables.core.estimation.intervals import NO_INTERVAL
+from trainables.core.estimation.target_policy import TargetPolicy
+from trainables.runtime.offline.cache import VARIABLE
+from trainables.runtime.offline.episode import DataSpaces, Episode
+
+QUICK = {"num_updates": 20, "q_model_config": {"fcnet_hiddens": [8]}}
+EVERY = {
+    "is": {"type": "ImportanceSampling"},
+    "wis": {"type": "wis"},
+    "dm": {"type": "ray.rllib.offline.estimators.direct_method::DirectMethod", **QUICK},
+    "dr": {"type": "DoublyRobust", "k": 2, **QUICK},
+    "qreg_dr": {"type": "dr", "q_model_type": "qreg", "k": 2, **QUICK},
+    "features": {"type": "FeatureImportance", "repeat": 2},
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+
+
+def noted(lengths: list[int], spaces: DataSpaces = CARTPOLE) -> list[Episode]:
+    """Random episodes whose probabilities somebody noted."""
+    return [
+        replace(episode, logp=np.full(len(episode), math.log(0.5), np.float32))
+        for episode in random_episodes(spaces, lengths)
+    ]
+
+
+def estimated(metrics: dict[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if "ope/" in name}
+
+
+@pytest.mark.parametrize("algorithm", [BC, CQL, IQL])
+def test_without_an_environment(algorithm: Any, tmp_path: Path) -> None:
+    """Every estimator, in every result, and twice the same of the same policy."""
+    folder = write(tmp_path / "data", noted([20, 30, 25, 9]), CARTPOLE)
+    settings = {
+        **on(folder),
+        "evaluation_interval": 1,
+        "evaluation_config": {"explore": True},
+        "off_policy_estimation_methods": EVERY,
+    }
+    with algorithm(settings) as algo:
+        result = algo.train()
+        again = algo.evaluate()
+    found = estimated(result)
+    assert {name.split("/")[2] for name in found} == {*EVERY}
+    for name in ("is", "wis", "dm", "dr", "qreg_dr"):
+        of_one = {n.rpartition("/")[2]: v for n, v in found.items() if f"/{name}/" in n}
+        assert {"v_target", "v_behavior", "v_gain", "v_delta", "low", "high"} <= {*of_one}
+        assert math.isfinite(of_one["v_target"])
+        delta = of_one["v_target"] - of_one["v_behavior"]
+        assert of_one["v_delta"] == pytest.approx(delta)
+    assert "evaluation/ope/is/effective_sample_size" in found
+    assert {n for n in found if "features" in n} == {
+        f"evaluation/ope/features/feature_{number}" for number in range(4)
+    }
+    own = {f"evaluation/{name}": value for name, value in again.items() if "ope/" in name}
+    assert all(own[n] == v or (own[n] != own[n] and v != v) for n, v in found.items())
+    assert "evaluation/episode_return_mean" not in result
+
+
+def test_beside_playing(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", noted([20, 30]), CARTPOLE)
+    settings = {
+        **on(folder),
+        "env": "CartPole-v1",
+        "evaluation_interval": 1,
+        "evaluation_duration": 2,
+        "off_policy_estimation_methods": {"dm": {"type": "dm", **QUICK}},
+    }
+    with BC(settings) as algo:
+        result = algo.train()
+    assert result["evaluation/num_episodes"] == 2
+    assert math.isfinite(result["evaluation/ope/dm/v_target"])
+
+
+def test_other_data_are_evaluated_on(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", noted([20, 30]), CARTPOLE)
+    held_out = write(tmp_path / "held-out", noted([5, 6, 7]), CARTPOLE)
+    settings = {
+        **on(folder),
+        "evaluation_interval": 1,
+        "evaluation_config": {"input_": held_out, "explore": True},
+        "off_policy_estimation_methods": {"is": {"type": "is"}},
+    }
+    with BC(settings) as algo:
+        algo.train()
+        recorded = algo.evaluation._estimates._recorded
+    assert recorded.lengths.tolist() == [5, 6, 7]
+
+
+def test_single_steps_are_episodes(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", noted([20, 30]), CARTPOLE)
+    settings = {
+        **on(folder),
+        "evaluation_interval": 1,
+        "evaluation_config": {"explore": True},
+        "off_policy_estimation_methods": {"is": {"type": "is"}, "dm": {"type": "dm", **QUICK}},
+        "ope_split_batch_by_episode": False,
+    }
+    with BC(settings) as algo:
+        result = algo.train()
+        recorded = algo.evaluation._estimates._recorded
+    assert len(recorded) == 50
+    assert recorded.terminated.all()
+    mean = recorded.rewards.mean()
+    assert result["evaluation/ope/is/v_behavior"] == pytest.approx(mean)
+
+
+def test_a_resumed_run_estimates_the_same(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", noted([20, 30, 25]), CARTPOLE)
+    settings = {
+        **on(folder),
+        "evaluation_interval": 1,
+        "evaluation_config": {"explore": True},
+        "off_policy_estimation_methods": {"dr": {"type": "dr", "k": 2, **QUICK}},
+    }
+    with CQL(settings) as algo:
+        algo.train()
+        saved = algo.save(str(tmp_path / "saved"))
+        expected = estimated(algo.train())
+    with Algorithm.from_checkpoint(saved, trust=[folder]) as again:
+        assert estimated(again.train()) == expected
+
+
+@dataclass
+class Constant(OffPolicyEstimator):
+    """An estimator of one's own, with a keyword."""
+
+    says: float = 1.0
+
+    def estimate(
+        self, recorded: RecordedEpisodes, target: TargetPolicy, rng: np.random.Generator
+    ) -> Estimate:
+        return Estimate(self.says, NO_INTERVAL, {"episodes": len(recorded)})
+
+
+def test_a_class_of_ones_own(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", noted([20, 30]), CARTPOLE)
+    settings = {
+        **on(folder),
+        "evaluation_interval": 1,
+        "off_policy_estimation_methods": {
+            "mine": {"type": Constant, "says": 7.0},
+            "by_name": {"type": f"{__name__}:Constant"},
+        },
+    }
+    with BC(settings) as algo:
+        result = algo.train()
+        saved = algo.save(str(tmp_path / "saved"))
+    assert result["evaluation/ope/mine/v_target"] == 7
+    assert result["evaluation/ope/by_name/v_target"] == 1
+    assert result["evaluation/ope/mine/episodes"] == 2
+    with pytest.raises(CheckpointError, match=r"off_policy_estimation_methods.*Constant"):
+        Algorithm.from_checkpoint(saved, trust=[folder])
+    trust = [folder, f"{__name__}:Constant"]
+    with Algorithm.from_checkpoint(saved, trust=trust) as again:
+        assert again.train()["evaluation/ope/mine/v_target"] == 7
+
+
+def test_greedy_continuous_actions_have_no_importance_weights(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", noted([20, 30], PENDULUM), PENDULUM)
+    methods = {"is": {"type": "is"}}
+    refused = pytest.raises(ConfigError, match=r"a greedy policy has not .*'explore': True")
+    with IQL({**on(folder), "off_policy_estimation_methods": methods}) as algo, refused:
+        algo.evaluate()
+    methods = {"dm": {"type": "dm", **QUICK}}
+    with IQL({**on(folder), "off_policy_estimation_methods": methods}) as algo:
+        assert math.isfinite(algo.evaluate()["ope/dm/v_target"])
+    explore = {"explore": True}
+    settings = {"off_policy_estimation_methods": EVERY, "evaluation_config": explore}
+    with IQL({**on(folder), **settings}) as algo:
+        assert math.isfinite(algo.evaluate()["ope/dr/v_target"])
+
+
+def test_probabilities_that_nobody_noted_are_estimated(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = write(tmp_path / "data", random_episodes(CARTPOLE, [20, 30]), CARTPOLE)
+    settings = {"evaluation_config": {"explore": True}}
+    methods = {"off_policy_estimation_methods": {"is": {"type": "is"}}}
+    caplog.set_level(logging.WARNING, "trainables")
+    with DQN({**on(folder), **settings, **methods}) as algo:
+        algo.evaluate()
+    assert "nobody noted the probabilities of 50 of 50 steps" in caplog.text
+    assert "rests on" in caplog.text  # a greedy policy beside random actions
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"off_policy_estimation_methods": {"a": {"type": "isx"}}}, "type = 'isx' is not allowed"),
+        ({"off_policy_estimation_methods": {"a": {}}}, "allowed: a dict with 'type'"),
+        ({"off_policy_estimation_methods": {"a/b": {"type": "is"}}}, "a text without '/'"),
+        (
+            {"off_policy_estimation_methods": {"a": {"type": "dr", "k": 1}}},
+            "'a': k = 1 is not allowed; allowed: int, >= 2",
+        ),
+        (
+            {"off_policy_estimation_methods": {"a": {"type": "is", "k": 5}}},
+            "unknown keyword 'k' of ImportanceSampling",
+        ),
+        (
+            {"off_policy_estimation_methods": {"a": {"type": "dm", "num_update": 5}}},
+            "did you mean 'num_updates'",
+        ),
+        ({"input_evaluation": ["is", 3]}, "input_evaluation = "),
+        ({"input_evaluation": ["is", "x"]}, "type = 'x' is not allowed"),
+        ({"evaluation_config": {"lr": 3}}, "has no effect on an evaluation"),
+    ],
+)
+def test_what_is_no_estimator_is_refused_at_once(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says.replace("(", r"\(")):
+        BCConfig.from_dict(settings)
+
+
+def test_what_has_no_effect_is_refused() -> None:
+    env = {"env": "CartPole-v1"}
+    with pytest.raises(ConfigError, match="ope_split_batch_by_episode = False has no effect"):
+        DQNConfig(**env, ope_split_batch_by_episode=False).validate()
+    with pytest.raises(ConfigError, match="'input_' has no effect without off_policy_estimation"):
+        DQNConfig(**env, evaluation_config={"input_": "a.json"}).validate()
+    config = DQNConfig(**env, off_policy_estimation_methods={"is": {"type": "is"}})
+    with pytest.raises(ConfigError, match="needs recorded data: set input_"):
+        config.validate()
+    with pytest.raises(ConfigError, match="is not possible with PPO"):
+        PPOConfig(evaluation_config={"input_": "a.json"})
+
+
+def test_older_names() -> None:
+    config = BCConfig().offline_data(input_evaluation=["is", "wis", "simulation"])
+    methods = {"is": {"type": "is"}, "wis": {"type": "wis"}}
+    assert config.off_policy_estimation_methods == methods
+    assert BCConfig.from_dict({"input_evaluation": None}).off_policy_estimation_methods == {}
+    assert BCConfig.from_dict({"input_evaluation": -1}).off_policy_estimation_methods == {}
+    with pytest.raises(ConfigError, match="given twice"):
+        BCConfig.from_dict({"input_evaluation": ["is"], "off_policy_estimation_methods": EVERY})
+
+
+def test_keywords_may_be_searched() -> None:
+    domain = tune.loguniform(1e-4, 1e-2)
+    methods = {"dm": {"type": tune.choice(["dm", "dr"]), "lr": domain}}
+    config = BCConfig(off_policy_estimation_methods=methods)
+    assert config.off_policy_estimation_methods["dm"]["lr"] is domain
+    with pytest.raises(ConfigError, match="unknown keyword 'rate'"):
+        BCConfig(off_policy_estimation_methods={"dm": {"type": "dm", "rate": domain}})
+
+
+def test_what_strangers_may_ask_for(tmp_path: Path) -> None:
+    """Estimators of ours with numbers; the model of their Q-functions may be code."""
+    data = write(tmp_path / "data", noted([20, 30]), CARTPOLE)
+    for number, model in enumerate(({"fcnet_hiddens": [8]}, {"custom_model": "torch.nn:Linear"})):
+        methods = {"dm": {"type": "dm", "num_updates": 1, "q_model_config": model}}
+        with BC({**on(data), "off_policy_estimation_methods": methods}) as algo:
+            saved = algo.save(str(tmp_path / f"saved{number}"))
+        if number == 0:
+            Algorithm.from_checkpoint(saved, trust=[data]).stop()
+            continue
+        with pytest.raises(CheckpointError, match=r"custom_model = 'torch.nn:Linear'"):
+            Algorithm.from_checkpoint(saved, trust=[data])

@@ -1,0 +1,127 @@
+"""Settings of off-policy estimation: what a policy is worth, told from recorded episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainables.core.config.input_shares import SAMPLER, parse_input
+from trainables.core.config.named_dicts import by_name, estimators
+from trainables.core.config.offline import OfflineSettings
+from trainables.core.config.reference.defaults import is_default, refuse_given
+from trainables.core.config.settings import CODE, Settings, is_search_domain, setting
+from trainables.core.errors import ConfigError
+
+OLDER_LIST = "input_evaluation"
+"""The older name of a list of estimators."""
+_PLAYED = "simulation"  # which evaluations do anyway
+
+OF_DATA = ("input_", "input_config", "actions_in_input_normalized")
+"""What `evaluation_config` may say of the data that are evaluated on."""
+
+
+@dataclass(kw_only=True)
+class EstimationSettings(OfflineSettings):
+    """Settings of off-policy estimation: see `core.estimation`."""
+
+    off_policy_estimation_methods: dict[str, Any] = setting(
+        {},
+        "evaluation",
+        "what evaluations estimate from the data of input_, or of evaluation_config's input_, by a "
+        "name of one's own: {'type': 'ImportanceSampling', 'WeightedImportanceSampling', "
+        "'DirectMethod', 'DoublyRobust' (short: is, wis, dm, dr), 'FeatureImportance' or a class, "
+        "**its keywords}",
+        risk=CODE,
+    )
+    ope_split_batch_by_episode: bool = setting(
+        True,
+        "evaluation",
+        "estimates are of episodes; False: of single steps, each an episode by itself, as of a "
+        "bandit's",
+        harmless=True,
+    )
+
+    @classmethod
+    def settings_inside(cls, name: str) -> type[Settings] | None:
+        if name == "off_policy_estimation_methods":
+            inner: Any = estimators()
+            return by_name(inner)
+        return super().settings_inside(name)
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return checked settings; a search domain passes.
+
+        Raises:
+            ConfigError: for a name or value that is not allowed.
+        """
+        checked = super().check(values)
+        methods = checked.get("off_policy_estimation_methods")
+        if methods and not is_search_domain(methods):
+            from trainables.core.estimation.methods import check_methods  # imports networks
+
+            check_methods(methods)
+        return checked
+
+    @property
+    def estimation_inputs(self) -> list[Any]:
+        """What estimates are made from: files, without shares; callables, too, as they are given.
+
+        That of `evaluation_config`, else of training, without what is sampled.
+        """
+        given = self.evaluation_config.get("input_", self.input_)
+        return [item for item in parse_input(given) if item != SAMPLER]
+
+    def validate(self) -> None:
+        super().validate()
+        if not self.off_policy_estimation_methods:
+            refuse_given(
+                self,
+                "ope_split_batch_by_episode",
+                "off_policy_estimation_methods = {}: nothing is estimated",
+            )
+            for name in OF_DATA:
+                if name in self.evaluation_config:
+                    raise ConfigError(
+                        f"evaluation_config: {name!r} has no effect without "
+                        "off_policy_estimation_methods: evaluations play in the environment"
+                    )
+            return
+        if not self.estimation_inputs:
+            raise ConfigError(
+                f"off_policy_estimation_methods = {self.off_policy_estimation_methods!r} needs "
+                "recorded data: set input_, or evaluation_config={'input_': …}"
+            )
+
+
+def without_older_list(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return values with estimators in the place of the older list `input_evaluation`.
+
+    Raises:
+        ConfigError: for what is none, or if they are given by both names.
+    """
+    if OLDER_LIST not in values:
+        return values
+    found = dict(values)
+    given = found.pop(OLDER_LIST)
+    if is_default(OLDER_LIST, given):
+        return found
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        raise _not_a_list(given)
+    older = {name: {"type": name} for name in names if name != _PLAYED}
+    newer = found.get("off_policy_estimation_methods") or older
+    if older and newer != older:
+        raise ConfigError(
+            "'off_policy_estimation_methods' is given twice with different values: also as "
+            f"{OLDER_LIST} = {given!r}"
+        )
+    return {**found, "off_policy_estimation_methods": newer}
+
+
+def _not_a_list(given: Any) -> ConfigError:
+    return ConfigError(
+        f"{OLDER_LIST} = {given!r} is not allowed; allowed: a list of 'is', 'wis', 'dm', 'dr', or "
+        "off_policy_estimation_methods in its place"
+    )
