@@ -16,6 +16,7 @@ from trainables.core.data.features import FeatureSpec
 from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussian
+from trainables.core.learning.soft_maximum import log_integral, log_sum, proposals
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.cql import (
     MAX_MULTIPLIER,
@@ -23,9 +24,6 @@ from trainables.cql import (
     conservative_term,
     cql_loss,
     discrete_cql_loss,
-    log_integral,
-    log_sum,
-    proposals,
 )
 from trainables.sac import discrete_sac_loss, sac_loss
 

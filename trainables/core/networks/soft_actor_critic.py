@@ -144,6 +144,11 @@ class PolicyQModule(PolicyModule):
         settings = model if policy_model is None else ModelConfig.of(policy_model)
         check_mask(spec, distribution)
         self.is_discrete = isinstance(distribution, Categorical)
+        if self.is_discrete and settings.initial_log_std:
+            raise ConfigError(
+                f"model setting initial_log_std = {settings.initial_log_std:g} has no effect on "
+                f"{self.learned_by} with discrete actions"
+            )
         self._distribution = distribution
         self.actor = network(spec, settings, distribution.num_inputs, 0.01, generator)
         num_dimensions = 0 if self.is_discrete else math.prod(distribution.action_shape)
