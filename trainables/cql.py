@@ -17,6 +17,7 @@ from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.recorded_actions import log_likelihood
 from trainables.core.learning.soft_maximum import log_integral, log_sum, proposals
 from trainables.core.learning.soft_values import entropies, legal_probs, soft_values
 from trainables.core.networks.modules import PolicyModule
@@ -296,13 +297,15 @@ def cql_loss(
     term, metrics = conservative_term(gaps, batch["weights"], options, log_multiplier)
 
     sampled, logp = distribution.rsample(inputs, batch["noise"])
+    alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
+    loss = td_loss + term + alpha_loss
     if clones:
-        worth = distribution.logp(inputs, batch["before_tanh"])
+        worth, excess = log_likelihood(inputs, batch["before_tanh"], distribution)
+        loss = loss + excess
     else:
         worth = module.critic(features, sampled, freeze=True).amin(0).squeeze(-1)
     actor_loss = (alpha * logp - worth).mean()
-    alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
-    loss = td_loss + term + actor_loss + alpha_loss
+    loss = loss + actor_loss
     reported = metrics_of(td_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
     return loss, reported | metrics
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -16,8 +15,8 @@ from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import Features
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.gaussian import SquashedGaussian
-from trainables.core.learning.bounded_log_stds import bounded_log_stds
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.recorded_actions import log_likelihood
 from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.policy_q_config import PolicyQConfig
@@ -28,10 +27,6 @@ from trainables.runtime.learners.group import LearnerWorker
 
 MAX_WEIGHT = 100.0
 """Of a row in the policy's loss; of a few rows with more a batch would say nothing else."""
-
-_MAX_SQUASHED = math.atanh(0.999)
-# Recorded actions lie on the bounds, where no finite mean of a squashed Gaussian can follow: its
-# likelihood takes them for 0.999 of the way there. Q-functions see them as they are.
 
 
 @dataclass(kw_only=True)
@@ -234,26 +229,6 @@ def q_of_actions(
         of_actions: Tensor = critic(features, actions.reshape(len(actions), -1).tanh())
         return of_actions.squeeze(-1)
     return chosen(critic(features), actions)
-
-
-def log_likelihood(
-    inputs: Tensor, actions: Tensor, distribution: Distribution
-) -> tuple[Tensor, Tensor]:
-    """Return log pi(a|s) of recorded actions, `[B]`, finite also of those on a bound.
-
-    Args:
-        inputs: Of the distribution, `[B, num_inputs]`.
-        actions: As they are stored: continuous ones before tanh, `[B, …]`.
-        distribution: Of the actions.
-
-    Returns:
-        The log-probabilities, and a scalar whose gradient leads log sigmas back inside their
-        bounds, where the likelihood has none.
-    """
-    inputs, excess, _ = bounded_log_stds(inputs, distribution)
-    if isinstance(distribution, SquashedGaussian):
-        actions = actions.clamp(-_MAX_SQUASHED, _MAX_SQUASHED)
-    return distribution.logp(inputs, actions), excess
 
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from policy_q_modules import with_target
 from torch import Tensor
 from torch import distributions as td
 
@@ -91,30 +92,6 @@ def test_gradients_flow_through_samples_and_log_probs() -> None:
 # ---------------------------------------------------------------------- slow references
 
 
-def make_module(discrete: bool, **options: Any) -> tuple[SoftActorCritic, QFunctions, Any]:
-    """A module, another one's Q-functions as its target, and its distribution; float64."""
-    distribution: Any = Categorical(4) if discrete else SquashedGaussian((2,))
-    model = {"fcnet_hiddens": [8], "fcnet_activation": "tanh", "fcnet_initializer": "default"}
-    modules = [
-        SoftActorCritic(
-            FeatureSpec(3),
-            distribution,
-            model,
-            torch.Generator().manual_seed(s),
-            initial_alpha=0.3,
-            **options,
-        ).double()
-        for s in (8, 9)
-    ]
-    with torch.no_grad():  # far enough from 0 that the functions cross and the policy is not flat
-        for module in modules:
-            for parameter in module.parameters():
-                if parameter is not module.log_alpha:
-                    parameter.mul_(3)
-    target = modules[1].critic.requires_grad_(True)  # as if a learner had forgotten to freeze it
-    return modules[0], target, distribution
-
-
 def random_batch(discrete: bool, rows: int = 30, seed: int = 0) -> Batch:
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {
@@ -197,7 +174,9 @@ def slow_discrete_losses(
 @pytest.mark.parametrize("discrete", [True, False])
 def test_one_backward_pass_equals_three_separate_ones(discrete: bool, twin_q: bool) -> None:
     """Each group's gradient is that of its own slow loss, so no other loss reaches it."""
-    module, target, distribution = make_module(discrete, twin_q=twin_q)
+    module, target, distribution = with_target(
+        SoftActorCritic, discrete, twin_q=twin_q, initial_alpha=0.3
+    )
     batch = random_batch(discrete)
     if discrete:
         loss, metrics = discrete_sac_loss(module, batch, target, TARGET_ENTROPY)
