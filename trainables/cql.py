@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +17,9 @@ from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.recorded_actions import log_likelihood
+from trainables.core.learning.soft_maximum import log_integral, log_sum, proposals
+from trainables.core.learning.soft_values import entropies, legal_probs, soft_values
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic, chosen
 from trainables.core.policy.policy import Policy
@@ -26,13 +28,10 @@ from trainables.runtime.learners.group import LearnerWorker
 from trainables.sac import (
     SAC,
     SACConfig,
-    entropies,
     legal_entropy,
-    legal_probs,
     metrics_of,
     q_loss,
     soft_targets,
-    soft_values,
     temperature_loss,
 )
 
@@ -145,7 +144,7 @@ class CQL(SAC):
             "mean of log alpha' x (`lagrangian_thresh` - `min_q_weight` x gap)",
             _LAGRANGE,
         ),
-        learned("alpha_prime_grad_norm", "", "L2 norm of log alpha's gradient", _LAGRANGE),
+        learned("alpha_prime_grad_norm", "", "L2 norm of the gradient of log alpha'", _LAGRANGE),
         learned("curr_alpha_prime_lr", "", "its learning rate: the Q-functions'", _LAGRANGE),
         *(
             metric._replace(
@@ -298,13 +297,15 @@ def cql_loss(
     term, metrics = conservative_term(gaps, batch["weights"], options, log_multiplier)
 
     sampled, logp = distribution.rsample(inputs, batch["noise"])
+    alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
+    loss = td_loss + term + alpha_loss
     if clones:
-        worth = distribution.logp(inputs, batch["before_tanh"])
+        worth, excess = log_likelihood(inputs, batch["before_tanh"], distribution)
+        loss = loss + excess
     else:
         worth = module.critic(features, sampled, freeze=True).amin(0).squeeze(-1)
     actor_loss = (alpha * logp - worth).mean()
-    alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
-    loss = td_loss + term + actor_loss + alpha_loss
+    loss = loss + actor_loss
     reported = metrics_of(td_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
     return loss, reported | metrics
 
@@ -360,65 +361,6 @@ def discrete_cql_loss(
     loss = td_loss + term + actor_loss + alpha_loss
     reported = metrics_of(td_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
     return loss, reported | metrics
-
-
-def proposals(
-    distribution: SquashedGaussian,
-    inputs: Tensor,
-    next_inputs: Tensor,
-    uniform: Tensor,
-    noise: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Return actions that the integral over all actions is estimated by (appendix F).
-
-    N are uniform, N from the policy in each state, and N from the policy in the next one. Densities
-    are those of actions in (-1, 1)^d, as the Q-functions take them, whatever the environment's
-    bounds: a uniform one has 1/2^d.
-
-    Args:
-        distribution: Of the actions.
-        inputs: What the policy says of each state, `[B, 2 d]`.
-        next_inputs: Of the next ones, `[B, 2 d]`.
-        uniform: Uniform actions, `[B, N, d]`.
-        noise: Standard normal noise, `[B, 2 N, d]`: first of the present states.
-
-    Returns:
-        Actions `[B, 3 N, d]`, and the logarithms of their densities, `[B, 3 N]`.
-    """
-    count, size = uniform.shape[1:]
-    both = torch.stack([inputs, next_inputs], 1).repeat_interleave(count, 1)  # [B, 2 N, 2 d]
-    drawn, logp = distribution.rsample(both, noise)
-    of_uniform = logp.new_full(uniform.shape[:2], -size * math.log(2))
-    return torch.cat([uniform, drawn], 1), torch.cat([of_uniform, logp], 1)
-
-
-def log_integral(q_values: Tensor, log_densities: Tensor, temperature: float) -> Tensor:
-    """Estimate `T log of the integral of exp(Q(s, a)/T) da` by importance sampling (appendix F).
-
-    The mean of exp(Q/T) / density, not their sum: what `lagrangian_thresh` is compared with does
-    not depend on how many actions there are. And Q alone is divided by T, not the density.
-
-    Args:
-        q_values: Of M actions in each state, `[…, B, M]`.
-        log_densities: Of these actions where they were drawn, `[B, M]`.
-        temperature: T.
-
-    Returns:
-        `[…, B]`.
-    """
-    count = q_values.shape[-1]
-    logs = (q_values / temperature - log_densities).logsumexp(-1) - math.log(count)
-    return temperature * logs
-
-
-def log_sum(q_values: Tensor, temperature: float) -> Tensor:
-    """Return `T log of the sum of exp(Q(s, a)/T)` over discrete actions, `[…, B]`.
-
-    Args:
-        q_values: `[…, B, A]`; -inf of an action that is not allowed.
-        temperature: T.
-    """
-    return temperature * (q_values / temperature).logsumexp(-1)
 
 
 def conservative_term(

@@ -10,19 +10,18 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.model import ModelConfig
-from trainables.core.config.off_policy import OffPolicyConfig
-from trainables.core.config.settings import Settings, setting
+from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import Features
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.recorded_likelihood import recorded_likelihood
+from trainables.core.learning.recorded_actions import log_likelihood
 from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.modules import PolicyModule
+from trainables.core.networks.policy_q_config import PolicyQConfig
 from trainables.core.networks.soft_actor_critic import QFunctions, chosen
-from trainables.core.reported_metrics import learned
+from trainables.core.reported_metrics import learned, of_groups
 from trainables.off_policy import Q_MAX, Q_MEAN, OffPolicy
 from trainables.runtime.learners.group import LearnerWorker
 
@@ -31,17 +30,12 @@ MAX_WEIGHT = 100.0
 
 
 @dataclass(kw_only=True)
-class IQLConfig(OffPolicyConfig):
+class IQLConfig(PolicyQConfig):
     """Settings of IQL, for bounded continuous and for discrete actions.
 
     The defaults are the paper's for locomotion: expectile 0.7, beta 3, Polyak 0.005, lr 3e-4.
     """
 
-    model_without: ClassVar[dict[str, str]] = {
-        "vf_share_layers": "policy, Q-functions and value function share no layers",
-        "free_log_std": "log sigma is an output of its policy network",
-        "squash_actions": "its Gaussian is always squashed",
-    }
     without_memory: ClassVar[str | None] = (
         "its policy and values learn from single steps; PPO, DQN, BC and MARWIL train on sequences"
     )
@@ -63,30 +57,6 @@ class IQLConfig(OffPolicyConfig):
         "most 100 times: the inverse of a temperature, per unit of discounted return",
         gt=0,
     )
-    twin_q: bool = setting(
-        True,
-        "training",
-        "two Q-functions, of which the lesser value counts",
-        fixed="it is what the networks are built of",
-    )
-    q_model_config: dict[str, Any] = setting(
-        {},
-        "training",
-        "what differs from model in the Q-functions and the value function",
-        fixed="it is what the networks are built of",
-    )
-    policy_model_config: dict[str, Any] = setting(
-        {},
-        "training",
-        "what differs from model in the policy",
-        fixed="it is what the networks are built of",
-    )
-    actor_lr: float | list[Any] | None = setting(
-        None, "training", "learning rate of the policy; None: lr", ge=0, schedule=True
-    )
-    critic_lr: float | list[Any] | None = setting(
-        None, "training", "learning rate of the Q-functions; None: lr", ge=0, schedule=True
-    )
     value_lr: float | list[Any] | None = setting(
         None, "training", "learning rate of the value function; None: lr", ge=0, schedule=True
     )
@@ -94,31 +64,9 @@ class IQLConfig(OffPolicyConfig):
     lr: float | list[Any] = setting(
         3e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
     )
-    training_intensity: float | None = setting(
-        256.0,
-        "training",
-        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
-        "None: one update per sampling round, whatever its size",
-        gt=0,
-    )
-    tau: float = setting(
-        0.005, "training", "target' <- tau online + (1 - tau) target; 1 copies", ge=0, le=1
-    )
-    target_network_update_freq: int = setting(
-        0,
-        "training",
-        "environment steps between target updates, gradient steps where training steps no "
-        "environment; 0: after every gradient step",
-        ge=0,
-    )
 
     def own_algorithm(self) -> type[IQL]:
         return IQL
-
-    @classmethod
-    def nested_settings(cls) -> dict[str, type[Settings]]:
-        models = dict.fromkeys(("q_model_config", "policy_model_config"), ModelConfig)
-        return {**super().nested_settings(), **models}
 
 
 class IQL(OffPolicy):
@@ -155,12 +103,7 @@ class IQL(OffPolicy):
         learned(
             "td_error_mean", "discounted return", "mean of |Q(s, a) - y| over both Q-functions"
         ),
-        learned("actor_grad_norm", "", "L2 norm of the policy's gradient before clipping"),
-        learned("critic_grad_norm", "", "the same of the Q-functions'"),
-        learned("value_grad_norm", "", "the same of the value function's"),
-        learned("curr_actor_lr", "", "the policy's learning rate at this environment step"),
-        learned("curr_critic_lr", "", "the Q-functions'"),
-        learned("curr_value_lr", "", "the value function's"),
+        *of_groups(actor="the policy's", critic="the Q-functions'", value="the value function's"),
         *OffPolicy.reported_metrics,
     )
 
@@ -171,13 +114,7 @@ class IQL(OffPolicy):
         return {n: self.scheduled(config.lr if r is None else r) for n, r in rates.items()}
 
     def module_options(self) -> dict[str, Any]:
-        config = self.config
-        return {
-            "type": "implicit_q",
-            "twin_q": config.twin_q,
-            "q_model": config.q_model_config,
-            "policy_model": config.policy_model_config,
-        }
+        return {"type": "implicit_q", **self.config.networks}
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
@@ -247,7 +184,7 @@ def iql_loss(
 
     weights = advantage_weights((target_q - values).detach(), coefficients.beta)
     inputs = module.dist_inputs(features)
-    logp, excess = recorded_likelihood(inputs, actions, distribution)
+    logp, excess = log_likelihood(inputs, actions, distribution)
     policy_loss = -(importance * weights * logp).mean()
 
     priorities, q_values = errors.detach().abs().mean(0), q_values.detach()

@@ -21,11 +21,11 @@ from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
-from trainables.core.learning.bounded_log_stds import bounded_log_stds
 from trainables.core.learning.coefficients import Coefficient, is_off
 from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.imitation import Imitated, imitated, imitation_sequences
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.recorded_actions import bounded_log_stds
 from trainables.core.learning.returns import explained_by_moments, moments
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy

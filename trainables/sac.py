@@ -6,39 +6,28 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.model import ModelConfig
-from trainables.core.config.off_policy import OffPolicyConfig
-from trainables.core.config.reference.defaults import yields
-from trainables.core.config.settings import Settings, setting
+from trainables.core.config.reference import three_rates
+from trainables.core.config.reference.defaults import refuse_given
+from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.distributions.base import ILLEGAL
-from trainables.core.distributions.gaussian import LOG_STD_MIN, SquashedGaussian
-from trainables.core.errors import ConfigError
+from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.soft_values import entropies, legal_probs, soft_values
 from trainables.core.networks.modules import PolicyModule
+from trainables.core.networks.policy_q_config import PolicyQConfig
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic, chosen
 from trainables.core.policy.policy import Policy
-from trainables.core.reported_metrics import (
-    ENTROPY,
-    Reported,
-    learned,
-)
+from trainables.core.reported_metrics import ENTROPY, Reported, learned, of_groups
 from trainables.off_policy import NOISE_STDDEV, Q_MAX, Q_MEAN, OffPolicy
 from trainables.runtime.learners.group import LearnerWorker
-
-_OPTIMIZATION_CONFIG = {
-    "actor_learning_rate": "actor_lr",
-    "critic_learning_rate": "critic_lr",
-    "entropy_learning_rate": "alpha_lr",
-}
-
 
 # Of the greatest entropy that discrete actions can have; Christodoulou (2019) has 0.98, most
 # implementations this.
@@ -46,14 +35,8 @@ _ENTROPY_SHARE = 0.89
 
 
 @dataclass(kw_only=True)
-class SACConfig(OffPolicyConfig):
+class SACConfig(PolicyQConfig):
     """Settings of SAC, for bounded continuous and for discrete actions."""
-
-    model_without: ClassVar[dict[str, str]] = {
-        "vf_share_layers": "policy and Q-functions share no layers",
-        "free_log_std": "log sigma is an output of its policy network",
-        "squash_actions": "its Gaussian is always squashed",
-    }
 
     without_memory: ClassVar[str | None] = (
         "its policy and Q-functions learn from single steps out of the replay buffer; PPO and DQN "
@@ -70,26 +53,8 @@ class SACConfig(OffPolicyConfig):
     )
     why_no_exploration: ClassVar[str] = "its actions are not chosen by their values"
     also_in_training: ClassVar[tuple[str, ...]] = ("clip_actions",)
-    composites: ClassVar[dict[str, str]] = {"optimization_config": "actor_lr, critic_lr, alpha_lr"}
+    composites: ClassVar[dict[str, str]] = three_rates.COMPOSITE
 
-    twin_q: bool = setting(
-        True,
-        "training",
-        "two Q-functions, of which the lesser value counts",
-        fixed="it is what the networks are built of",
-    )
-    q_model_config: dict[str, Any] = setting(
-        {},
-        "training",
-        "what differs from model in the Q-functions",
-        fixed="it is what the networks are built of",
-    )
-    policy_model_config: dict[str, Any] = setting(
-        {},
-        "training",
-        "what differs from model in the policy",
-        fixed="it is what the networks are built of",
-    )
     initial_alpha: float = setting(
         1.0,
         "training",
@@ -104,12 +69,6 @@ class SACConfig(OffPolicyConfig):
         "0.89 log n for n discrete actions",
         harmless=True,
     )
-    actor_lr: float | list[Any] | None = setting(
-        None, "training", "learning rate of the policy; None: lr", ge=0, schedule=True
-    )
-    critic_lr: float | list[Any] | None = setting(
-        None, "training", "learning rate of the Q-functions; None: lr", ge=0, schedule=True
-    )
     alpha_lr: float | list[Any] | None = setting(
         None, "training", "learning rate of log alpha; None: lr, 0 keeps alpha", ge=0, schedule=True
     )
@@ -123,22 +82,6 @@ class SACConfig(OffPolicyConfig):
         False, "training", "losses use the most likely actions instead of sampled ones"
     )
     # What differs from the base class by default.
-    training_intensity: float | None = setting(
-        256.0,
-        "training",
-        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
-        "None: one update per sampling round, whatever its size",
-        gt=0,
-    )
-    tau: float = setting(
-        0.005, "training", "target' <- tau online + (1 - tau) target; 1 copies", ge=0, le=1
-    )
-    target_network_update_freq: int = setting(
-        0,
-        "training",
-        "environment steps between target updates; 0: after every gradient step",
-        ge=0,
-    )
     num_envs_per_env_runner: int = setting(
         1, "env_runners", "environment slots that an env runner steps together", ge=1
     )
@@ -147,49 +90,12 @@ class SACConfig(OffPolicyConfig):
         return SAC
 
     @classmethod
-    def nested_settings(cls) -> dict[str, type[Settings]]:
-        models = dict.fromkeys(("q_model_config", "policy_model_config"), ModelConfig)
-        return {**super().nested_settings(), **models}
-
-    @classmethod
     def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
-        rates = value if isinstance(value, Mapping) else {}
-        return [(_OPTIMIZATION_CONFIG[rate],) for rate in rates if rate in _OPTIMIZATION_CONFIG]
+        return three_rates.settings_given(value)
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        given = dict(values)
-        # The older way to give the three rates, as one dict.
-        rates: Any = {}
-        for older in ("optimization", "optimization_config"):
-            rates = given.pop(older, None) or rates
-        if not isinstance(rates, Mapping):
-            raise ConfigError(f"optimization_config = {rates!r} is not allowed; allowed: a dict")
-        for name, rate in rates.items():
-            if name not in _OPTIMIZATION_CONFIG:
-                raise ConfigError(
-                    f"optimization_config: {name!r} is unknown; known: "
-                    f"{', '.join(_OPTIMIZATION_CONFIG)}"
-                )
-            if yields(name, rate, values):
-                continue
-            if given.get(_OPTIMIZATION_CONFIG[name], rate) != rate:
-                raise ConfigError(
-                    f"{_OPTIMIZATION_CONFIG[name]!r} is given twice with different values: also as "
-                    f"{name} in optimization_config"
-                )
-            given[_OPTIMIZATION_CONFIG[name]] = rate
-        checked = super().check(given)
-        for name in ("model", "q_model_config", "policy_model_config"):
-            log_std = (checked.get(name) or {}).get("initial_log_std", 0.0)
-            if isinstance(log_std, (int, float)) and log_std < LOG_STD_MIN:
-                raise ConfigError(
-                    f"{name}: initial_log_std = {log_std:g} is not allowed; allowed: at least "
-                    f"{LOG_STD_MIN:g}, where log sigma is clamped"
-                )
-        if "initial_log_std" in (checked.get("q_model_config") or {}):
-            raise ConfigError("q_model_config: 'initial_log_std' is a setting of the policy")
-        return checked
+        return super().check(three_rates.with_single_rates(values))
 
 
 class SAC(OffPolicy):
@@ -218,12 +124,7 @@ class SAC(OffPolicy):
         learned(
             "td_error_mean", "discounted return", "mean of |Q(s, a) - y| over both Q-functions"
         ),
-        learned("actor_grad_norm", "", "L2 norm of the policy's gradient before clipping"),
-        learned("critic_grad_norm", "", "the same of the Q-functions'"),
-        learned("alpha_grad_norm", "", "the same of log alpha's"),
-        learned("curr_actor_lr", "", "the policy's learning rate at this environment step"),
-        learned("curr_critic_lr", "", "the Q-functions'"),
-        learned("curr_alpha_lr", "", "log alpha's"),
+        *of_groups(actor="the policy's", critic="the Q-functions'", alpha="log alpha's"),
         Reported(
             "exploration/scale",
             "",
@@ -262,9 +163,7 @@ class SAC(OffPolicy):
         config = self.config
         return {
             "type": "soft_actor_critic",
-            "twin_q": config.twin_q,
-            "q_model": config.q_model_config,
-            "policy_model": config.policy_model_config,
+            **config.networks,
             "initial_alpha": config.initial_alpha,
         }
 
@@ -308,12 +207,9 @@ class SAC(OffPolicy):
 
     def _refuse_gaussian_settings(self) -> None:
         """Refuse what would be ignored where actions are discrete."""
-        config = self.config
-        given = {**config.model, **config.policy_model_config}
-        names = [name for name in ("initial_log_std",) if name in given]
-        names += ["_deterministic_loss"] if config._deterministic_loss else []
-        if names:
-            raise ConfigError(f"{names[0]} has no effect on SAC with discrete actions")
+        refuse_given(
+            self.config, "_deterministic_loss", "discrete actions: losses are sums over all of them"
+        )
 
 
 def auto_entropy(policy: Policy) -> float:
@@ -421,38 +317,6 @@ def discrete_sac_loss(
     loss = critic_loss + actor_loss + alpha_loss
     reported = (critic_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
     return loss, metrics_of(*reported)
-
-
-class LegalProbs(NamedTuple):
-    """Log-probabilities and probabilities of actions, `[B, A]`.
-
-    Both are 0 for an illegal action, so that it counts nowhere and nothing is infinite.
-    """
-
-    log_probs: Tensor
-    probs: Tensor
-
-
-def soft_values(probs: LegalProbs, q_values: Tensor, alpha: Tensor | float) -> Tensor:
-    """Return the mean of Q - alpha log pi over what the policy does in each state, `[B]`.
-
-    Args:
-        probs: Of the actions.
-        q_values: Of every action, `[B, A]`.
-        alpha: Weight of the entropy; 0 leaves it out.
-    """
-    return (probs.probs * (q_values - alpha * probs.log_probs)).sum(-1)
-
-
-def entropies(probs: LegalProbs) -> Tensor:
-    """Return the policy's entropy in each state, nats, `[B]`."""
-    return -(probs.probs * probs.log_probs).sum(-1)
-
-
-def legal_probs(inputs: Tensor) -> LegalProbs:
-    """Return the probabilities of actions by their logits, `[B, A]`."""
-    log_probs = inputs.log_softmax(-1)
-    return LegalProbs(log_probs.masked_fill(inputs == ILLEGAL, 0.0), log_probs.exp())
 
 
 def legal_entropy(inputs: Tensor) -> Tensor:

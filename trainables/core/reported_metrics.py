@@ -307,6 +307,23 @@ def learned(name: str, unit: str, meaning: str, when: str = "") -> Reported:
     return Reported(f"learner/{MODULE}/{name}", unit, meaning, when)
 
 
+def of_groups(**whose: str) -> tuple[Reported, ...]:
+    """Return what is reported of groups of parameters that have a learning rate each.
+
+    Args:
+        whose: Whose gradients and rates they are, by the group's name: `actor="the policy's"`.
+    """
+    norms = (
+        learned(f"{group}_grad_norm", "", f"L2 norm of {owner} gradient before clipping")
+        for group, owner in whose.items()
+    )
+    rates = (
+        learned(f"curr_{group}_lr", "", f"{owner} learning rate at this environment step")
+        for group, owner in whose.items()
+    )
+    return (*norms, *rates)
+
+
 # What several algorithms report, for their `reported_metrics`.
 WITH_KL = "`use_kl_loss`"
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 import torch.distributions as td
+from policy_q_modules import with_target
 from torch import Tensor
 
 from trainables.core.data.batch import Batch
-from trainables.core.data.features import FeatureSpec
 from trainables.core.distributions.base import ILLEGAL
-from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussian
+from trainables.core.learning.soft_maximum import log_integral, log_sum, proposals
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.cql import (
     MAX_MULTIPLIER,
@@ -23,33 +23,12 @@ from trainables.cql import (
     conservative_term,
     cql_loss,
     discrete_cql_loss,
-    log_integral,
-    log_sum,
-    proposals,
 )
 from trainables.sac import discrete_sac_loss, sac_loss
 
 ROWS, COUNT = 12, 3
 TARGET_ENTROPY = -0.7
 OPTIONS = CQLOptions(temperature=0.7, weight=2.5, threshold=0.4, deterministic_backup=False)
-
-
-def made(discrete: bool) -> tuple[SoftActorCritic, QFunctions, Any]:
-    """A module, another one's Q-functions as its target, and its distribution; float64."""
-    distribution: Any = Categorical(4) if discrete else SquashedGaussian((2,))
-    model = {"fcnet_hiddens": [8], "fcnet_activation": "tanh", "fcnet_initializer": "default"}
-    modules = [
-        SoftActorCritic(
-            FeatureSpec(3), distribution, model, torch.Generator().manual_seed(s), initial_alpha=0.3
-        ).double()
-        for s in (8, 9)
-    ]
-    with torch.no_grad():  # far enough from 0 that the functions cross and the policy is not flat
-        for module in modules:
-            for parameter in module.parameters():
-                if parameter is not module.log_alpha:
-                    parameter.mul_(3)
-    return modules[0], modules[1].critic.requires_grad_(True), distribution
 
 
 def random_batch(discrete: bool) -> Batch:
@@ -116,15 +95,19 @@ def slow_losses(
 
     u = here[0] + here[1] * batch["noise"][row]
     logp = log_density(*here, u)
+    outside = torch.zeros((), dtype=torch.float64)
     if clones:
         worth = log_density(*here, batch["before_tanh"][row])
+        log_std = module.actor(s).chunk(2)[1]
+        outside = (log_std - log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)).abs().sum()
     else:
         worth = torch.stack([f(torch.cat([s, u.tanh()])) for f in module.critic.functions]).min()
     return {
         "critic": td_loss + term,
         "term": term,
         "gap": torch.stack(gaps).mean(),
-        "actor": alpha * logp - worth,
+        "policy": alpha * logp - worth,
+        "actor": alpha * logp - worth + outside,
         "alpha": -module.log_alpha.squeeze() * (float(logp) + TARGET_ENTROPY),
     }
 
@@ -157,6 +140,7 @@ def slow_discrete_losses(
         "critic": td_loss + term,
         "term": term,
         "gap": torch.stack(gaps).mean(),
+        "policy": actor,
         "actor": actor,
         "alpha": module.log_alpha.squeeze() * (float(here.entropy()) - TARGET_ENTROPY),
     }
@@ -165,7 +149,7 @@ def slow_discrete_losses(
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
 @pytest.mark.parametrize("clones", [False, True])
 def test_the_continuous_losses_are_those_of_a_loop(clones: bool) -> None:
-    module, target, distribution = made(False)
+    module, target, distribution = with_target(SoftActorCritic, False, initial_alpha=0.3)
     batch = random_batch(False)
     arguments = (module, batch, target, distribution, TARGET_ENTROPY, OPTIONS)
     loss, metrics = cql_loss(*arguments, clones=clones)
@@ -176,7 +160,7 @@ def test_the_continuous_losses_are_those_of_a_loop(clones: bool) -> None:
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
 @pytest.mark.parametrize("clones", [False, True])
 def test_the_discrete_losses_are_those_of_a_loop(clones: bool) -> None:
-    module, target, _ = made(True)
+    module, target, _ = with_target(SoftActorCritic, True, initial_alpha=0.3)
     batch = random_batch(True)
     loss, metrics = discrete_cql_loss(module, batch, target, TARGET_ENTROPY, OPTIONS, clones=clones)
     rows = [slow_discrete_losses(module, target, batch, row, clones) for row in range(ROWS)]
@@ -192,7 +176,7 @@ def check(
 ) -> None:
     """Values, and that each group's gradient is that of its own slow loss."""
     means = {name: torch.stack([row[name] for row in rows]).mean() for name in rows[0]}
-    for name, metric in (("actor", "policy_loss"), ("alpha", "alpha_loss"), ("term", "cql_loss")):
+    for name, metric in (("policy", "policy_loss"), ("alpha", "alpha_loss"), ("term", "cql_loss")):
         torch.testing.assert_close(metrics[metric], means[name].detach())
     torch.testing.assert_close(metrics["cql_gap"], means["gap"].detach())
     torch.testing.assert_close(loss, means["critic"] + means["actor"] + means["alpha"])
@@ -209,9 +193,36 @@ def check(
     assert all(parameter.grad is None for parameter in target.parameters())
 
 
+def test_cloning_follows_no_action_to_a_bound() -> None:
+    """Recorded actions on a bound count as 0.999 of the way there, as IQL's; Q sees them all."""
+    module, target, distribution = with_target(SoftActorCritic, discrete=False, initial_alpha=0.3)
+    batch, found = random_batch(False), []
+    for before in (8.0, math.atanh(0.999), 1.0):
+        batch["before_tanh"][0, 0] = before
+        arguments = (module, batch, target, distribution, TARGET_ENTROPY, OPTIONS)
+        loss, metrics = cql_loss(*arguments, clones=True)
+        gradients = torch.autograd.grad(loss, list(module.actor.parameters()))
+        found.append((metrics["policy_loss"], torch.cat([part.flatten() for part in gradients])))
+    on_bound, near, inside = found
+    assert torch.equal(on_bound[0], near[0]) and torch.equal(on_bound[1], near[1])
+    assert not torch.isclose(inside[0], near[0]) and not torch.allclose(inside[1], near[1])
+
+
+@pytest.mark.parametrize("clones", [False, True])
+def test_cloning_leads_log_sigma_back_inside_its_bounds(clones: bool) -> None:
+    module, target, distribution = with_target(SoftActorCritic, discrete=False, initial_alpha=0.3)
+    bias: Any = module.actor[-1].bias
+    with torch.no_grad():
+        bias[2] = LOG_STD_MIN - 20
+    arguments = (module, random_batch(False), target, distribution, TARGET_ENTROPY, OPTIONS)
+    loss, _ = cql_loss(*arguments, clones=clones)
+    loss.backward()
+    assert bias.grad[2] == (-1 if clones else 0)  # a step down the gradient raises it
+
+
 @pytest.mark.parametrize("discrete", [False, True])
 def test_without_a_weight_it_is_sac(discrete: bool) -> None:
-    module, target, distribution = made(discrete)
+    module, target, distribution = with_target(SoftActorCritic, discrete, initial_alpha=0.3)
     batch, options = random_batch(discrete), CQLOptions(1.0, 0.0, 0.0, deterministic_backup=False)
     if discrete:
         loss, _ = discrete_cql_loss(module, batch, target, TARGET_ENTROPY, options)
@@ -275,7 +286,7 @@ def test_the_sum_leaves_out_what_is_not_allowed() -> None:
 
 
 def test_a_masked_action_is_not_pressed_down() -> None:
-    module, target, _ = made(True)
+    module, target, _ = with_target(SoftActorCritic, True, initial_alpha=0.3)
     batch = random_batch(True)
     batch["actions"] = batch["actions"] % 3
     dist_inputs = module.dist_inputs

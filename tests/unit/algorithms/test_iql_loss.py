@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import torch
 import torch.distributions as td
+from policy_q_modules import with_target
 from torch import Tensor
 
 from trainables.core.data.batch import Batch
-from trainables.core.data.features import FeatureSpec
-from trainables.core.distributions.categorical import Categorical
-from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussian
-from trainables.core.learning.recorded_likelihood import recorded_likelihood
+from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN
 from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.soft_actor_critic import QFunctions
 from trainables.iql import (
@@ -29,23 +27,6 @@ from trainables.iql import (
 ROWS = 30
 COEFFICIENTS = IQLCoefficients(expectile=0.8, beta=2.0)
 both = pytest.mark.parametrize("discrete", [True, False])
-
-
-def made(discrete: bool, twin_q: bool = True) -> tuple[ImplicitQ, QFunctions, Any]:
-    """A module, another one's Q-functions as its target, and its distribution; float64."""
-    distribution: Any = Categorical(4) if discrete else SquashedGaussian((2,))
-    model = {"fcnet_hiddens": [8], "fcnet_activation": "tanh", "fcnet_initializer": "default"}
-    modules = [
-        ImplicitQ(
-            FeatureSpec(3), distribution, model, torch.Generator().manual_seed(s), twin_q=twin_q
-        ).double()
-        for s in (8, 9)
-    ]
-    with torch.no_grad():  # far enough from 0 that the functions cross and the policy is not flat
-        for module in modules:
-            for parameter in module.parameters():
-                parameter.mul_(3)
-    return modules[0], modules[1].critic.requires_grad_(True), distribution
 
 
 def random_batch(discrete: bool) -> Batch:
@@ -103,7 +84,7 @@ def slow_losses(module: ImplicitQ, target: QFunctions, batch: Batch, row: int) -
 @both
 def test_one_backward_pass_equals_three_separate_ones(discrete: bool, twin_q: bool) -> None:
     """Each group's gradient is that of its own slow loss, so no other loss reaches it."""
-    module, target, distribution = made(discrete, twin_q)
+    module, target, distribution = with_target(ImplicitQ, discrete, twin_q=twin_q)
     batch = random_batch(discrete)
     loss, metrics = iql_loss(module, batch, target, distribution, COEFFICIENTS)
     rows = [slow_losses(module, target, batch, row) for row in range(ROWS)]
@@ -152,7 +133,7 @@ def test_weights_are_capped() -> None:
 
 
 def test_capped_rows_are_counted() -> None:
-    module, target, distribution = made(discrete=True)
+    module, target, distribution = with_target(ImplicitQ, discrete=True)
     batch = random_batch(discrete=True)
     shares = []
     for beta in (1e-6, 1e6):
@@ -168,7 +149,7 @@ def test_capped_rows_are_counted() -> None:
 
 def test_a_terminal_state_is_worth_nothing() -> None:
     """With a discount of 0 what follows does not count, and it does with any other."""
-    module, target, distribution = made(discrete=False)
+    module, target, distribution = with_target(ImplicitQ, discrete=False)
     batch = random_batch(discrete=False)
     other = {**batch, "next_features": batch["next_features"] + 1}
     losses = [
@@ -179,25 +160,3 @@ def test_a_terminal_state_is_worth_nothing() -> None:
         for d in (torch.zeros(ROWS).double(), torch.full((ROWS,), 0.9).double())
     ]
     assert losses[0][0] == losses[0][1] and losses[1][0] != losses[1][1]
-
-
-def test_actions_on_a_bound_have_a_likelihood() -> None:
-    """They count as if they were 0.999 of the way there; inside of that they are what they are."""
-    squashed, inputs = SquashedGaussian((1,)), torch.tensor([[0.5, 0.1]])
-    on_bound = torch.tensor([[math.atanh(1 - 2**-23)]])
-    near = torch.tensor([[math.atanh(0.999)]])
-    logp, _ = recorded_likelihood(inputs, on_bound, squashed)
-    torch.testing.assert_close(logp, squashed.logp(inputs, near))
-    inside = torch.tensor([[1.5]])
-    logp, _ = recorded_likelihood(inputs, inside, squashed)
-    torch.testing.assert_close(logp, squashed.logp(inputs, inside))
-
-
-def test_log_sigma_is_led_back_inside_its_bounds() -> None:
-    squashed = SquashedGaussian((1,))
-    inputs = torch.tensor([[0.0, LOG_STD_MIN - 3.0], [0.0, 0.0]], requires_grad=True)
-    logp, excess = recorded_likelihood(inputs, torch.zeros(2, 1), squashed)
-    [gradient] = torch.autograd.grad(excess, inputs, retain_graph=True)
-    assert float(excess) == pytest.approx(1.5)  # 3 of one row of two
-    assert gradient.tolist() == [[0, -0.5], [0, 0]]  # a step down the gradient raises it
-    assert logp.isfinite().all()

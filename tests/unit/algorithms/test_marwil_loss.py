@@ -18,6 +18,7 @@ from trainables.core.distributions.build import distribution_for
 from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN
 from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.imitation import Imitated, imitated, imitation_sequences
+from trainables.core.learning.recorded_actions import bounded_log_stds
 from trainables.core.policy.policy import Policy
 from trainables.marwil import (
     _MOMENTS,
@@ -27,7 +28,6 @@ from trainables.marwil import (
     MARWILConfig,
     _reported,
     advantage_weights,
-    bounded_log_stds,
     marwil_loss,
     marwil_update,
 )

@@ -7,18 +7,35 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from policy_q_modules import with_target
 from torch import Tensor
 from torch import distributions as td
 
 from trainables import SACConfig
 from trainables.core.data.batch import Batch
-from trainables.core.data.features import FeatureSpec
+from trainables.core.data.features import FeatureSpec, ImageSpec
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic
 from trainables.core.policy.policy import Policy
 from trainables.sac import auto_entropy, discrete_sac_loss, q_loss, sac_loss, temperature_loss
+
+
+class Flattened(torch.nn.Module):
+    """A user's encoder that sees everything as one vector."""
+
+    def __init__(self, spec: FeatureSpec):
+        super().__init__()
+        pixels = sum(math.prod(image.shape) for image in spec.images.values())
+        self.width = 6
+        self.layer = torch.nn.Linear(spec.num_features + pixels, 6)
+
+    def forward(self, features: dict[str, Tensor]) -> Tensor:
+        vector, image = features["@vector"], features["image"].flatten(-3)
+        hidden: Tensor = self.layer(torch.cat([vector, image], -1))
+        return hidden
+
 
 # ---------------------------------------------------------------------- the squashed Gaussian
 
@@ -73,30 +90,6 @@ def test_gradients_flow_through_samples_and_log_probs() -> None:
 
 
 # ---------------------------------------------------------------------- slow references
-
-
-def make_module(discrete: bool, **options: Any) -> tuple[SoftActorCritic, QFunctions, Any]:
-    """A module, another one's Q-functions as its target, and its distribution; float64."""
-    distribution: Any = Categorical(4) if discrete else SquashedGaussian((2,))
-    model = {"fcnet_hiddens": [8], "fcnet_activation": "tanh", "fcnet_initializer": "default"}
-    modules = [
-        SoftActorCritic(
-            FeatureSpec(3),
-            distribution,
-            model,
-            torch.Generator().manual_seed(s),
-            initial_alpha=0.3,
-            **options,
-        ).double()
-        for s in (8, 9)
-    ]
-    with torch.no_grad():  # far enough from 0 that the functions cross and the policy is not flat
-        for module in modules:
-            for parameter in module.parameters():
-                if parameter is not module.log_alpha:
-                    parameter.mul_(3)
-    target = modules[1].critic.requires_grad_(True)  # as if a learner had forgotten to freeze it
-    return modules[0], target, distribution
 
 
 def random_batch(discrete: bool, rows: int = 30, seed: int = 0) -> Batch:
@@ -181,7 +174,9 @@ def slow_discrete_losses(
 @pytest.mark.parametrize("discrete", [True, False])
 def test_one_backward_pass_equals_three_separate_ones(discrete: bool, twin_q: bool) -> None:
     """Each group's gradient is that of its own slow loss, so no other loss reaches it."""
-    module, target, distribution = make_module(discrete, twin_q=twin_q)
+    module, target, distribution = with_target(
+        SoftActorCritic, discrete, twin_q=twin_q, initial_alpha=0.3
+    )
     batch = random_batch(discrete)
     if discrete:
         loss, metrics = discrete_sac_loss(module, batch, target, TARGET_ENTROPY)
@@ -331,6 +326,34 @@ def test_q_values_are_those_of_every_function(space: gym.Space) -> None:
     expected = torch.stack([function(x) for function in module.critic.functions])
     torch.testing.assert_close(module.q_values(features, actions), expected)
     assert len(expected) == 2
+
+
+BESIDE_IMAGES = {"@vector": (3,), "image": (7, 7, 3)}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "model"),
+    [
+        ({"@vector": (3,)}, {}),
+        (BESIDE_IMAGES, {}),
+        ({"image": (7, 7, 3)}, {}),
+        (BESIDE_IMAGES, {"custom_model": Flattened}),
+    ],
+    ids=["vector", "both", "image", "custom"],
+)
+def test_values_of_several_actions_in_a_state(
+    shapes: dict[str, tuple[int, ...]], model: dict[str, Any]
+) -> None:
+    """The same as of one action after the other."""
+    images = {"image": ImageSpec((7, 7, 3), False, 255.0)} if "image" in shapes else {}
+    spec = FeatureSpec(3 if "@vector" in shapes else 0, images)
+    model = {"conv_filters": [[4, 3, 2]]} | model if images and not model else model
+    q_functions = QFunctions(2, spec, 2, 1, model, torch.Generator().manual_seed(0))
+    parts = {name: torch.randn(5, *shape) for name, shape in shapes.items()}
+    features = parts if images else parts["@vector"]
+    actions = torch.rand(5, 4, 2) * 2 - 1
+    expected = [q_functions(features, actions[:, i]).squeeze(-1) for i in range(4)]
+    torch.testing.assert_close(q_functions.of_each(features, actions), torch.stack(expected, -1))
 
 
 def test_there_are_no_state_values() -> None:

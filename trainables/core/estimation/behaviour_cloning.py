@@ -16,7 +16,7 @@ from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.estimation.episodes import RecordedEpisodes
-from trainables.core.learning.recorded_likelihood import recorded_likelihood
+from trainables.core.learning.recorded_actions import log_likelihood
 from trainables.core.logs import logger
 from trainables.core.networks.encoders import network
 from trainables.core.policy.policy import Policy
@@ -116,13 +116,13 @@ def _likelihood(
     recorded: RecordedEpisodes,
     ids: np.ndarray,
 ) -> tuple[Tensor, Tensor]:
-    """Return what `Likelihood` says, of rows `[M]`; see `recorded_likelihood`."""
+    """Return what `Likelihood` says, of rows `[M]`; see `log_likelihood`."""
     features = policy.features(recorded.rows.observations(ids))
     inputs, mask = actor(features), action_mask_of(features)
     if mask is not None:
         inputs = distribution.mask(inputs, mask)
     actions = torch.from_numpy(recorded.rows.read("actions", ids)).to(policy.device)
-    return recorded_likelihood(inputs, actions, distribution)
+    return log_likelihood(inputs, actions, distribution)
 
 
 @torch.no_grad()

@@ -149,13 +149,30 @@ class ImagesEncoder(Encoder):
 
     def forward(self, features: Features) -> Tensor:
         assert isinstance(features, dict)
-        pairs = zip(self.images, self._names, strict=True)
-        parts = [encoder(features[name]) for encoder, name in pairs]
+        parts = self._encoded(features)
         if self._has_vector:
-            vector = features[VECTOR]
-            # An image may be one for several rows of the vector, `[B, 1, …]` beside `[B, M, …]`.
-            parts = [part.expand(*vector.shape[:-1], -1) for part in parts]
-            parts.append(vector)
+            parts.append(features[VECTOR])
+        return self._joined(parts)
+
+    def of_each(self, features: Features, vectors: Tensor) -> Tensor:
+        """Return the outputs for several vectors beside the same images, `[B, M, width]`.
+
+        An image is encoded once for all of them.
+
+        Args:
+            features: With the images of each row, `[B, …]`.
+            vectors: What takes the place of the vector part, `[B, M, num_features]`.
+        """
+        assert isinstance(features, dict)
+        count = vectors.shape[1]
+        parts = [part.unsqueeze(1).expand(-1, count, -1) for part in self._encoded(features)]
+        return self._joined([*parts, vectors])
+
+    def _encoded(self, features: dict[str, Tensor]) -> list[Tensor]:
+        pairs = zip(self.images, self._names, strict=True)
+        return [encoder(features[name]) for encoder, name in pairs]
+
+    def _joined(self, parts: list[Tensor]) -> Tensor:
         return self.hidden(parts[0] if len(parts) == 1 else torch.cat(parts, -1))
 
 

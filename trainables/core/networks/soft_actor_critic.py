@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -13,13 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.model import ModelConfig
-from trainables.core.data.features import VECTOR, Features, FeatureSpec, action_mask_of
+from trainables.core.data.features import (
+    VECTOR,
+    Features,
+    FeatureSpec,
+    action_mask_of,
+    map_tensors,
+)
 from trainables.core.data.spaces import PLAIN, leaf_spaces
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for, is_float_box
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
-from trainables.core.networks.encoders import network
+from trainables.core.networks.encoders import ImagesEncoder, network
 from trainables.core.networks.mlp import frozen
 from trainables.core.networks.modules import PolicyModule, check_mask
 
@@ -50,8 +57,6 @@ class QFunctions(nn.Module):
         super().__init__()
         settings = ModelConfig.of(model)
         inputs = replace(spec, num_features=spec.num_features + num_action_dims)
-        # Of a custom model it is not known what it makes of an image that is one for several rows.
-        self._images = list(spec.images) if settings.custom_model is None else []
         self.functions = nn.ModuleList(
             network(inputs, settings, num_outputs, generator=generator)
             for _ in range(num_functions)
@@ -79,19 +84,32 @@ class QFunctions(nn.Module):
             features: The features of each state, `[B, …]`.
             actions: Actions in (-1, 1), `[B, M, d]`.
         """
-        values: Tensor = self(self._repeated(features, actions.shape[1]), actions)
-        return values.squeeze(-1)
+        repeated = map_tensors(partial(_repeated, times=actions.shape[1]), features)
+        inputs = _with_actions(repeated, actions)
+        values = [_of_each(function, features, inputs) for function in self.functions]
+        return torch.stack(values).squeeze(-1)
 
-    def _repeated(self, features: Features, times: int) -> Features:
-        """Return features `[B, …]` as `[B, times, …]`, images as `[B, 1, …]`."""
-        if not isinstance(features, dict):
-            return features.unsqueeze(1).expand(-1, times, *[-1] * (features.dim() - 1))
-        return {
-            name: part.unsqueeze(1).expand(
-                -1, 1 if name in self._images else times, *[-1] * (part.dim() - 1)
-            )
-            for name, part in features.items()
-        }
+
+def _repeated(part: Tensor, times: int) -> Tensor:
+    """Return what is known of each state, `[B, …]`, once for each of its actions, `[B, M, …]`."""
+    return part.unsqueeze(1).expand(-1, times, *part.shape[1:])
+
+
+def _of_each(function: Any, features: Features, inputs: Features) -> Tensor:
+    """Return what a function says of several inputs in each state, `[B, M, num_outputs]`.
+
+    Args:
+        function: One of `QFunctions`.
+        features: Of each state, `[B, …]`.
+        inputs: The same with an action, of each action, `[B, M, …]`.
+    """
+    if isinstance(function[0], ImagesEncoder):
+        assert isinstance(inputs, dict)
+        encoder, output = function
+        values: Tensor = output(encoder.of_each(features, inputs[VECTOR]))
+    else:
+        values = function(inputs)
+    return values
 
 
 def chosen(all_q: Tensor, actions: Tensor) -> Tensor:
@@ -144,6 +162,11 @@ class PolicyQModule(PolicyModule):
         settings = model if policy_model is None else ModelConfig.of(policy_model)
         check_mask(spec, distribution)
         self.is_discrete = isinstance(distribution, Categorical)
+        if self.is_discrete and settings.initial_log_std:
+            raise ConfigError(
+                f"model setting initial_log_std = {settings.initial_log_std:g} has no effect on "
+                f"{self.learned_by} with discrete actions"
+            )
         self._distribution = distribution
         self.actor = network(spec, settings, distribution.num_inputs, 0.01, generator)
         num_dimensions = 0 if self.is_discrete else math.prod(distribution.action_shape)

@@ -1,10 +1,10 @@
-"""Settings of DQN and SAC that are refused, and older ways to give them."""
+"""Settings of DQN, SAC and IQL that are refused, and older ways to give them."""
 
 from typing import Any
 
 import pytest
 
-from trainables import DQN, DQNConfig, SACConfig
+from trainables import DQN, IQL, SAC, DQNConfig, IQLConfig, SACConfig
 from trainables.core.errors import ConfigError
 
 
@@ -17,6 +17,8 @@ from trainables.core.errors import ConfigError
         (DQNConfig, {"model": {"squash_actions": True}}, "'squash_actions' has no effect on DQN"),
         (SACConfig, {"model": {"free_log_std": True}}, "'free_log_std' has no effect on SAC"),
         (SACConfig, {"q_model_config": {"initial_log_std": 0}}, "q_model_config: 'initial_log_std"),
+        (IQLConfig, {"q_model_config": {"initial_log_std": 0}}, "q_model_config: 'initial_log_std"),
+        (IQLConfig, {"model": {"initial_log_std": -6}}, "initial_log_std = -6 is not allowed"),
         (SACConfig, {"policy_model_config": {"fcnet_hidden": [8]}}, "fcnet_hiddens"),
         (SACConfig, {"target_entropy": "foo"}, "target_entropy = 'foo' is not allowed; allowed: "),
         (SACConfig, {"initial_alpha": 0}, "initial_alpha = 0 is not allowed"),
@@ -55,6 +57,20 @@ def test_settings_that_do_not_fit_together_are_refused_when_it_is_built(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         DQN({"env": "CartPole-v1", "replay_buffer_config": {"capacity": 1000}} | values)
+
+
+@pytest.mark.parametrize("algorithm", [SAC, IQL])
+@pytest.mark.parametrize("where", ["model", "policy_model_config"])
+def test_discrete_actions_have_no_log_sigma(algorithm: Any, where: str) -> None:
+    message = "initial_log_std = -1 has no effect on .* with discrete actions"
+    with pytest.raises(ConfigError, match=message):
+        algorithm({"env": "CartPole-v1", where: {"initial_log_std": -1}})
+    algorithm({"env": "Pendulum-v1", where: {"initial_log_std": -1}}).stop()
+
+
+def test_discrete_actions_have_no_deterministic_loss() -> None:
+    with pytest.raises(ConfigError, match="_deterministic_loss = True has no effect with discrete"):
+        SAC({"env": "CartPole-v1", "_deterministic_loss": True})
 
 
 def test_the_older_way_to_give_three_rates() -> None:

@@ -176,6 +176,18 @@ def test_any_leading_dimensions(leading: tuple[int, ...]) -> None:
     torch.testing.assert_close(output.reshape(-1, 9), encoder(flat))
 
 
+def test_images_are_encoded_once_beside_several_vectors() -> None:
+    encoder = make_encoder(SPEC, model(fcnet_hiddens=[9]), seeded())
+    assert isinstance(encoder, ImagesEncoder)
+    features, vectors = random_features(6), torch.randn(6, 5, 4, generator=seeded(3))
+    expected = [encoder({**features, VECTOR: vectors[:, i]}) for i in range(5)]
+    seen = []
+    for cnn in encoder.images:
+        cnn.register_forward_hook(lambda _module, given, _output: seen.append(len(given[0])))
+    torch.testing.assert_close(encoder.of_each(features, vectors), torch.stack(expected, 1))
+    assert seen == [6, 6]
+
+
 def test_a_vector_inside_a_dict() -> None:
     encoder = make_encoder(FeatureSpec(4, num_mask=2), model(), seeded())
     x = random_features(3)[VECTOR]
