@@ -20,7 +20,12 @@ import trainables
 from experiments import cli
 from trainables import PPOConfig
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.reference.compatibility import ALIASES, CONSTANTS, METHOD_ALIASES
+from trainables.core.config.reference.compatibility import (
+    ALIASES,
+    COMPOSITES,
+    CONSTANTS,
+    METHOD_ALIASES,
+)
 from trainables.core.config.sections import Section
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
@@ -131,7 +136,7 @@ def _missing_keys(owner: str, keys: list[str]) -> list[str]:
 def _missing_settings(owner: type[AlgorithmConfig], section: str, settings: list[str]) -> list[str]:
     found = []
     for setting in settings:
-        if setting in owner.composites:
+        if setting in owner.composites or setting in COMPOSITES:
             continue
         target = ALIASES.get(setting, setting)
         constant = CONSTANTS.get(setting)

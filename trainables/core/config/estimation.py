@@ -105,7 +105,7 @@ def without_older_list(values: Mapping[str, Any]) -> Mapping[str, Any]:
         return values
     found = dict(values)
     given = found.pop(OLDER_LIST)
-    if is_default(OLDER_LIST, given):
+    if not given or is_default(OLDER_LIST, given):
         return found
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
