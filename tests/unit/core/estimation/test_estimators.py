@@ -20,7 +20,7 @@ from trainables.core.estimation.importance_sampling import (
 MDP = Mdp()
 TRUTH = MDP.true_value()
 NOTHING_LEARNED = {"num_updates": 5, "k": 2, "q_model_config": {"fcnet_hiddens": []}}
-TABLE = {"num_updates": 600, "lr": 0.03, "q_model_config": {"fcnet_hiddens": []}}
+TABLE = {"num_updates": 300, "lr": 0.03, "q_model_config": {"fcnet_hiddens": []}}
 
 
 def estimate(estimator: Any, num_episodes: int, seed: int, **options: Any) -> Estimate:
@@ -46,8 +46,8 @@ def test_unbiased_over_200_data_sets(estimator: Any, options: dict[str, Any]) ->
     assert standard_error < 0.05  # else anything would be within three of them
 
 
-def test_without_cross_fitting_it_would_not_be_unbiased() -> None:
-    """The test above can fail: what the behaviour policy earns is another value."""
+def test_the_behaviour_policy_is_worth_something_else() -> None:
+    """So what is above can fail: who took its returns for the target's would be seen."""
     behaviour = float(MDP.values(MDP.behaviour)[0][:2].mean())
     assert abs(behaviour - TRUTH) > 0.2
 
@@ -65,7 +65,7 @@ def test_errors_shrink_with_more_episodes(estimator: Any, options: dict[str, Any
         found = [estimate(estimator, num_episodes, s, **options).value for s in range(repeats)]
         return float(np.sqrt(np.mean(np.square(np.array(found) - TRUTH))))
 
-    few, many = error(25, 12), error(1600, 12)
+    few, many = error(25, 8), error(1600, 8)
     assert many < 0.4 * few  # by the square root of n it would be an eighth
     assert many < 0.1
 
@@ -101,13 +101,13 @@ def test_direct_method_finds_the_exact_value_of_much_data() -> None:
 
 
 def test_q_regression_finds_it_too() -> None:
-    options = {**TABLE, "q_model_type": "qreg", "num_updates": 1500, "lr": 0.01}
+    options = {**TABLE, "q_model_type": "qreg", "num_updates": 800, "lr": 0.02}
     assert estimate(DirectMethod, 4000, 0, **options).value == pytest.approx(TRUTH, abs=0.1)
 
 
 def test_doubly_robust_varies_less_than_importance_sampling() -> None:
-    doubly = [estimate(DoublyRobust, 100, s, **TABLE, k=2).value for s in range(12)]
-    plain = [estimate(ImportanceSampling, 100, s).value for s in range(12)]
+    doubly = [estimate(DoublyRobust, 100, s, **TABLE, k=2).value for s in range(10)]
+    plain = [estimate(ImportanceSampling, 100, s).value for s in range(10)]
     assert np.std(doubly) < 0.8 * np.std(plain)
 
 
