@@ -57,6 +57,7 @@ from experiments.sweep.config_checks import (
     take_grids_from_config,
 )
 from experiments.sweep.env_checks import check_env
+from experiments.sweep.estimate_checks import check_estimates
 from experiments.sweep.record_checks import check_record
 from experiments.sweep.trainable_checks import check_final, check_seeds, settle_trainable
 from search_spaces.documents import Document, SpecError, load_document
@@ -215,6 +216,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     spec._references = references
     if not trains_in_env(spec.config, trainable):
         settle_defaults(document, spec)
+    check_estimates(document, spec, space)
     trainable = settle_trainable(document, spec, trainable)
     check_pair(document, spec)
     check_mlflow(document, spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -64,6 +64,14 @@ class Estimate(NamedTuple):
 class OffPolicyEstimator(OfflineEvaluator):
     """Estimates what a policy is worth: subclass it, and override `estimate`."""
 
+    gamma: float | None = setting(
+        None,
+        "evaluation",
+        "discount factor of what is estimated; None: the algorithm's. Where that is searched for, "
+        "trials need one in common",
+        ge=0,
+        le=1,
+    )
     confidence: float = setting(
         0.95, "evaluation", "share of intervals that hold the true value", gt=0, lt=1
     )
@@ -90,6 +98,8 @@ class OffPolicyEstimator(OfflineEvaluator):
         `v_gain` is the reference's, a ratio, and unknown (NaN) where the behaviour is worth nothing
         or less; `v_delta`, the difference, is always known.
         """
+        if self.gamma is not None:
+            recorded = replace(recorded, gamma=self.gamma)
         found = self.estimate(recorded, target, rng)
         behaviour = float(recorded.returns.mean())
         value = float(found.value) if math.isfinite(found.value) else math.nan
