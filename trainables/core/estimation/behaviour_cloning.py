@@ -88,7 +88,7 @@ def _fit(
         held_out: The rows that say when to stop; without any it learns to the end.
         rng: Draws minibatches.
     """
-    optimizer = torch.optim.Adam(actor.parameters(), lr=_LR)
+    optimizer = torch.optim.Adam(actor.parameters(), lr=_LR, fused=True)
     best, weights, looks_since = -np.inf, deepcopy(actor.state_dict()), 0
     for update in range(1, _MOST_UPDATES + 1):
         drawn = learned[rng.integers(len(learned), size=_MINIBATCH_SIZE)]

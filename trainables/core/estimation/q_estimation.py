@@ -137,8 +137,9 @@ def fitted_q_evaluation(
         rng: Draws minibatches.
     """
     slow = deepcopy(q.functions).requires_grad_(False)
-    optimizer = torch.optim.Adam(q.functions.parameters(), lr=settings.lr)
-    pairs = list(zip(slow.parameters(), q.functions.parameters(), strict=True))
+    optimizer = torch.optim.Adam(q.functions.parameters(), lr=settings.lr, fused=True)
+    old: list[Tensor] = list(slow.parameters())
+    new: list[Tensor] = list(q.functions.parameters())
     # On the scale of the network: y' = (r + gamma (offset + scale f') - offset) / scale.
     discounts = recorded.gamma * ~recorded.terminated
     constants = (recorded.rewards + (discounts - 1) * q.offset) / q.scale
@@ -151,8 +152,7 @@ def fitted_q_evaluation(
             targets = targets + _tensor(discounts[drawn], following) * following
         _step(settings, optimizer, q, target, ids, targets, None)
         with torch.no_grad():
-            for old, new in pairs:
-                old.lerp_(new, settings.tau)
+            torch._foreach_lerp_(old, new, settings.tau)
 
 
 def q_regression(
@@ -184,7 +184,7 @@ def q_regression(
         backward_sums(recorded, recorded.rewards, recorded.gamma * after) - q.offset
     ) / q.scale
     counts = np.minimum(products, _LARGEST_WEIGHT)
-    optimizer = torch.optim.Adam(q.functions.parameters(), lr=settings.lr)
+    optimizer = torch.optim.Adam(q.functions.parameters(), lr=settings.lr, fused=True)
     like = next(q.functions.parameters())
     for _ in range(settings.num_updates):
         drawn = steps[rng.integers(len(steps), size=settings.minibatch_size)]
