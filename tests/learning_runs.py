@@ -22,6 +22,16 @@ def train(spec_name: str, seed: int, num_env_steps: int, **changes: Any) -> tupl
     return algo, result
 
 
+def train_on_data(spec_name: str, data: str, num_updates: int, **changes: Any) -> Algorithm:
+    """Train a spec on recorded data for so many gradient steps, without evaluations between."""
+    spec = load_spec(f"experiments/tuned/{spec_name}.yaml")
+    settings = {**spec.config, "input_": data, "evaluation_interval": None, **changes}
+    algo = get_algorithm(spec.trainable)(config=settings)
+    while algo.num_updates < num_updates:
+        algo.train()
+    return algo
+
+
 def greedy_return(algo: Algorithm) -> float:
     """Mean return of 100 greedy episodes, the same ones for every policy."""
     env, env_config = algo.config.env, algo.config.env_config

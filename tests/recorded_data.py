@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,34 @@ def write(folder: Path, episodes: list[Episode], spaces: DataSpaces) -> str:
 
 
 def play(
-    env: gym.Env, spaces: DataSpaces, seed: int = 0, num_steps: int = _NUM_STEPS
+    env: gym.Env,
+    spaces: DataSpaces,
+    seed: int = 0,
+    num_steps: int = _NUM_STEPS,
+    *,
+    player: Callable[[Any], Any] | None = None,
+    most_steps: int = _MOST_STEPS,
 ) -> list[Episode]:
-    """Return episodes of random actions, at least so many steps."""
+    """Return episodes of at least so many steps, an episode of at most so many.
+
+    Args:
+        env: Is played.
+        spaces: Of the environment.
+        seed: Of the environment and of random actions.
+        num_steps: Least number of steps of all episodes.
+        player: From an observation to an action; None: it is random.
+        most_steps: Of an episode, which may end amid it.
+    """
     env.action_space.seed(seed)
-    act = getattr(env, "allowed_action", env.action_space.sample)  # there where some are masked
+    # The former where some actions are masked.
+    random_action = getattr(env, "allowed_action", env.action_space.sample)
+    act = player or (lambda _: random_action())
     episodes: list[Episode] = []
     obs, _ = env.reset(seed=seed)
     while sum(map(len, episodes)) < num_steps:
         seen, done, rewards, terminated, truncated = [obs], [], [], False, False
-        while not (terminated or truncated) and len(done) < _MOST_STEPS:
-            action = act()
+        while not (terminated or truncated) and len(done) < most_steps:
+            action = act(obs)
             obs, reward, terminated, truncated, _ = env.step(action)
             seen.append(obs)
             done.append(action)

@@ -23,6 +23,7 @@ from reference_cases import Corridor, Curriculum, CustomMetrics, Own, next_task
 from trainables import (
     PPO,
     APPOConfig,
+    CQLConfig,
     DQNConfig,
     IMPALAConfig,
     MemoryTrackingCallbacks,
@@ -588,6 +589,23 @@ def test_sac() -> None:
     algo = config.build()
     algo.train()
     algo.stop()
+
+
+def test_cql(tmp_path: Path) -> None:
+    """As it is written there: on CartPole, with the sampler as its source."""
+    config = CQLConfig().training(gamma=0.9, lr=0.01)
+    config = config.resources(num_gpus=0)
+    config = config.env_runners(num_env_runners=4)
+    print(config.to_dict())
+    algo = config.build(env="CartPole-v1")
+    result = algo.train()
+    algo.stop()
+    assert result["num_healthy_workers"] == 4 and result["num_updates_lifetime"] > 0
+    assert np.isfinite(result["learner/default_policy/cql_gap"])
+    config = config.environment("CartPole-v1")
+    [swept] = tune.Tuner("CQL", param_space=config, run_config=run_config(tmp_path)).fit()
+    assert swept.error is None and swept.metrics["num_healthy_workers"] == 4
+    assert swept.metrics["num_cpus"] == 5 and swept.metrics["num_updates_lifetime"] > 0
 
 
 def test_appo_and_impala() -> None:
