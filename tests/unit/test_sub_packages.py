@@ -113,6 +113,17 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.networks",
         "trainables.core.policy",
     ),
+    "trainables.core.estimation": (
+        "trainables.core.errors",
+        "trainables.core.logs",
+        "trainables.core.callables",
+        "trainables.core.data",
+        "trainables.core.config",
+        "trainables.core.distributions",
+        "trainables.core.networks",
+        "trainables.core.policy",
+        "trainables.core.learning",
+    ),
     "trainables.runtime.replay": (
         "trainables.core.errors",
         "trainables.core.data",
@@ -129,6 +140,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.networks",
         "trainables.core.policy",
         "trainables.core.learning",
+        "trainables.core.estimation",
         "trainables.runtime.replay",
     ),
     "trainables.runtime.callbacks": (

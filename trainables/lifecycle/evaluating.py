@@ -16,12 +16,12 @@ from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
-from trainables.lifecycle.estimating import OfflineEstimates
 from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
 from trainables.runtime.callbacks.custom_metrics import HISTOGRAMS, PREFIX
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.result import NOTHING, EvaluationResult
 from trainables.runtime.metrics import Timers
+from trainables.runtime.offline.estimates import OfflineEstimates
 from trainables.runtime.sampling.group import EnvRunnerGroup
 from trainables.runtime.trial_log import tell_evaluation
 
@@ -162,7 +162,7 @@ class Evaluation:
             self._algorithm.iteration + 1, self._algorithm.env_runners.weights_version, self.seed
         )
         # At once: where evaluations are beside training, the weights will be others.
-        self._estimated = self._estimates.metrics(self.seed)
+        self._estimated = self._estimates.metrics(self._algorithm.config, self.seed)
 
     def _take_over(self, metrics: dict[str, float] | None) -> dict[str, float]:
         """Make metrics the latest evaluation; without any, the last one stays. Returns it."""

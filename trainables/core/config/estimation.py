@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainables.core.config.estimators import check_methods
 from trainables.core.config.input_shares import SAMPLER, parse_input
 from trainables.core.config.named_dicts import by_name, estimators
 from trainables.core.config.offline import OfflineSettings
@@ -59,8 +60,6 @@ class EstimationSettings(OfflineSettings):
         checked = super().check(values)
         methods = checked.get("off_policy_estimation_methods")
         if methods and not is_search_domain(methods):
-            from trainables.core.estimation.methods import check_methods  # imports networks
-
             check_methods(methods)
         return checked
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from trainables.core.config.estimators import is_known_type
+from trainables.core.config.model import ModelConfig
 from trainables.core.config.settings import CODE, Setting, Settings, is_numbers
 
 
@@ -82,9 +84,6 @@ def estimators() -> type[Settings]:
 
     The type may be code, and the model of a Q-function may have some; numbers are harmless.
     """
-    from trainables.core.config.model import ModelConfig
-    from trainables.core.estimation.methods import is_known_type  # imports networks
-
     named = Setting(
         "type",
         "evaluation",

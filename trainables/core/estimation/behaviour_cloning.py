@@ -16,6 +16,7 @@ from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.estimation.episodes import RecordedEpisodes
+from trainables.core.estimation.target_policy import in_parts
 from trainables.core.learning.recorded_actions import log_likelihood
 from trainables.core.logs import logger
 from trainables.core.networks.encoders import network
@@ -24,14 +25,13 @@ from trainables.core.policy.policy import Policy
 _MOST_UPDATES, _MINIBATCH_SIZE, _LR = 5000, 256, 1e-3
 _HELD_OUT = 0.2  # of the episodes, whose likelihood says when to stop
 _UPDATES_PER_LOOK, _PATIENCE = 100, 5
-_ROWS_AT_ONCE = 4096
 
 Likelihood = Callable[[np.ndarray], tuple[Tensor, Tensor]]
 """Of rows `[M]`: log-probabilities `[M]` of what was done, and a scalar to add to their loss."""
 
 
 def with_estimated_logp(
-    recorded: RecordedEpisodes, policy: Policy, rng: np.random.Generator
+    recorded: RecordedEpisodes, policy: Policy, seed: int = 0
 ) -> RecordedEpisodes:
     """Return episodes whose log-probabilities are all known, those that were not by estimation.
 
@@ -41,11 +41,12 @@ def with_estimated_logp(
     Args:
         recorded: With NaN where nobody noted a probability.
         policy: Knows how observations and actions are seen; its weights do not matter.
-        rng: Seeds weights and draws.
+        seed: Of weights and draws: one for all trials, which are compared by what rests on it.
     """
     is_unknown = np.isnan(recorded.logp)
     if not is_unknown.any():
         return recorded
+    rng = np.random.default_rng(seed)
     own = policy.distribution
     distribution = Categorical(own.num_inputs) if isinstance(own, EpsilonGreedy) else own
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
@@ -57,11 +58,11 @@ def with_estimated_logp(
 
     is_held_out = np.repeat(rng.random(len(recorded)) < _HELD_OUT, recorded.lengths)
     learned = recorded.ids[is_unknown & ~is_held_out]
-    held_out = recorded.ids[is_unknown & is_held_out]
+    held_out = in_parts(recorded.rows, recorded.ids[is_unknown & is_held_out])
     if len(learned):
         _fit(actor, likelihood, learned, held_out, rng)
     logp = recorded.logp.copy()
-    logp[is_unknown] = _in_parts(likelihood, recorded.ids[is_unknown])
+    logp[is_unknown] = _logp_of(likelihood, in_parts(recorded.rows, recorded.ids[is_unknown]))
     logger.warning(
         "%s: nobody noted the probabilities of %d of %d steps. They are estimated by behaviour "
         "cloning (mean log-likelihood %.3f nats); estimates by importance weights rest on that",
@@ -74,7 +75,7 @@ def _fit(
     actor: nn.Module,
     likelihood: Likelihood,
     learned: np.ndarray,
-    held_out: np.ndarray,
+    held_out: list[np.ndarray],
     rng: np.random.Generator,
 ) -> None:
     """Maximise the likelihood of rows, and stop where that of others is greatest.
@@ -85,7 +86,7 @@ def _fit(
         actor: The network, which is left with its best weights.
         likelihood: Of rows, under the network.
         learned: The rows to learn from, `[M]`.
-        held_out: The rows that say when to stop; without any it learns to the end.
+        held_out: The rows that say when to stop, in parts; without any it learns to the end.
         rng: Draws minibatches.
     """
     optimizer = torch.optim.Adam(actor.parameters(), lr=_LR, fused=True)
@@ -98,7 +99,7 @@ def _fit(
         optimizer.step()
         if update % _UPDATES_PER_LOOK or not len(held_out):
             continue
-        found = float(_in_parts(likelihood, held_out).mean())
+        found = float(_logp_of(likelihood, held_out).mean())
         if found > best:
             best, weights, looks_since = found, deepcopy(actor.state_dict()), 0
             continue
@@ -126,7 +127,6 @@ def _likelihood(
 
 
 @torch.no_grad()
-def _in_parts(likelihood: Likelihood, ids: np.ndarray) -> np.ndarray:
-    """Return log-probabilities of rows `[M]`, `[M]`, float64."""
-    parts = np.array_split(ids, max(1, -(-len(ids) // _ROWS_AT_ONCE)))
+def _logp_of(likelihood: Likelihood, parts: list[np.ndarray]) -> np.ndarray:
+    """Return log-probabilities of rows in parts, `[M]`, float64."""
     return np.concatenate([likelihood(part)[0].double().cpu().numpy() for part in parts])

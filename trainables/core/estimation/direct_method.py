@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from trainables.core.config.settings import setting
+from trainables.core.config.estimators import DirectMethodSettings
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import Estimate
 from trainables.core.estimation.intervals import NO_INTERVAL, Interval
@@ -17,22 +17,13 @@ from trainables.core.estimation.target_policy import TargetPolicy
 
 
 @dataclass
-class DirectMethod(ModelBasedEstimator):
+class DirectMethod(DirectMethodSettings, ModelBasedEstimator):
     """The mean of V over first observations. It needs no overlap of whole episodes.
 
     How far off it is depends on the fit, which no resampling of its values shows: an interval takes
     fits anew, each on episodes drawn with replacement (Hao et al., 2021, "Bootstrapping fitted Q
     evaluation"), and is that of a normal distribution.
     """
-
-    num_refits: int = setting(
-        0,
-        "evaluation",
-        "fits on resampled episodes that the interval is made of; 0: no interval (NaN). It takes "
-        "2, and 20 or more to be worth something",
-        ge=0,
-        le=10_000,
-    )
 
     def estimate(
         self, recorded: RecordedEpisodes, target: TargetPolicy, rng: np.random.Generator

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from trainables.core.config.settings import setting
+from trainables.core.config.estimators import DoublyRobustSettings
 from trainables.core.errors import ConfigError
 from trainables.core.estimation.episodes import RecordedEpisodes, backward_sums
 from trainables.core.estimation.evaluator import Estimate
@@ -31,7 +31,7 @@ class Values(Protocol):
 
 
 @dataclass
-class DoublyRobust(ModelBasedEstimator):
+class DoublyRobust(DoublyRobustSettings, ModelBasedEstimator):
     """`x[t] = V(s[t]) + rho[t] (r[t] + gamma x[t+1] - Q(s[t], a[t]))` (Jiang and Li, 2016, eq. 10).
 
     Unbiased whatever Q says, and of less variance the better it is. For that no episode may have
@@ -40,8 +40,6 @@ class DoublyRobust(ModelBasedEstimator):
     """
 
     needs_logp: ClassVar[bool] = True
-
-    k: int = setting(5, "evaluation", "folds of the episodes (cross-fitting)", ge=2, le=1000)
 
     def estimate(
         self, recorded: RecordedEpisodes, target: TargetPolicy, rng: np.random.Generator

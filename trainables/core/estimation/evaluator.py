@@ -10,14 +10,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from trainables.core.config.settings import Settings, setting
+from trainables.core.config.estimators import EstimatorSettings, EvaluatorSettings
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.intervals import Interval
 from trainables.core.estimation.target_policy import TargetPolicy
 
 
 @dataclass
-class OfflineEvaluator(Settings):
+class OfflineEvaluator(EvaluatorSettings):
     """Tells of a policy from recorded episodes: subclass it, and override `evaluate`.
 
     Its settings are what an entry of `off_policy_estimation_methods` has beside `type`; a subclass
@@ -28,7 +28,6 @@ class OfflineEvaluator(Settings):
             them, they are estimated before.
     """
 
-    what: ClassVar[str] = "keyword"
     needs_logp: ClassVar[bool] = False
 
     @abstractmethod
@@ -61,27 +60,8 @@ class Estimate(NamedTuple):
 
 
 @dataclass
-class OffPolicyEstimator(OfflineEvaluator):
+class OffPolicyEstimator(EstimatorSettings, OfflineEvaluator):
     """Estimates what a policy is worth: subclass it, and override `estimate`."""
-
-    gamma: float | None = setting(
-        None,
-        "evaluation",
-        "discount factor of what is estimated; None: the algorithm's. Where that is searched for, "
-        "trials need one in common",
-        ge=0,
-        le=1,
-    )
-    confidence: float = setting(
-        0.95, "evaluation", "share of intervals that hold the true value", gt=0, lt=1
-    )
-    num_resamples: int = setting(
-        1000,
-        "evaluation",
-        "resamples of the episodes that the interval is made of",
-        ge=10,
-        le=10**6,
-    )
 
     @abstractmethod
     def estimate(

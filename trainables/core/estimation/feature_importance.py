@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from trainables.core.config.settings import setting
+from trainables.core.config.estimators import FeatureImportanceSettings
 from trainables.core.errors import ConfigError
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import OfflineEvaluator
@@ -20,18 +20,13 @@ _MOST_FEATURES = 1000
 
 
 @dataclass
-class FeatureImportance(OfflineEvaluator):
+class FeatureImportance(FeatureImportanceSettings, OfflineEvaluator):
     """Permutation importance (Breiman, 2001; Fisher et al., 2019) of each number of an observation.
 
     A feature's numbers are shuffled over the recorded steps. Reported is the mean distance between
     the most likely actions with and without: the share of steps whose action changes where actions
     are discrete, else the mean absolute difference, on the scale of [-1, 1] where they have bounds.
     """
-
-    repeat: int = setting(1, "evaluation", "shuffles of each feature", ge=1, le=10_000)
-    limit_fraction: float = setting(
-        1.0, "evaluation", "share of the steps, drawn at random, that it looks at", gt=0, le=1
-    )
 
     def evaluate(
         self, recorded: RecordedEpisodes, target: TargetPolicy, rng: np.random.Generator

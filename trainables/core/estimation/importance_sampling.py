@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from trainables.core.config.settings import setting
+from trainables.core.config.estimators import ImportanceSamplingSettings
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import Estimate, OffPolicyEstimator
 from trainables.core.estimation.importance_weights import ImportanceWeights
@@ -18,7 +18,7 @@ ESS = "effective_sample_size"
 
 
 @dataclass
-class ImportanceSampling(OffPolicyEstimator):
+class ImportanceSampling(ImportanceSamplingSettings, OffPolicyEstimator):
     """The mean over episodes of weighted rewards: unbiased, its variance grows with the horizon.
 
     Per decision (Precup et al., 2000) the reward of a step counts with the product of the ratios up
@@ -26,12 +26,6 @@ class ImportanceSampling(OffPolicyEstimator):
     """
 
     needs_logp: ClassVar[bool] = True
-
-    per_decision: bool = setting(
-        True,
-        "evaluation",
-        "rewards count with the product of the ratios up to their own step, not to the end",
-    )
 
     def estimate(
         self, recorded: RecordedEpisodes, target: TargetPolicy, rng: np.random.Generator

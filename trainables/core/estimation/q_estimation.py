@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.model import ModelConfig
-from trainables.core.config.settings import Settings, setting
+from trainables.core.config.estimators import QModelSettings
 from trainables.core.errors import ConfigError
 from trainables.core.estimation.episodes import RecordedEpisodes, backward_sums
 from trainables.core.estimation.evaluator import OffPolicyEstimator
@@ -24,54 +21,8 @@ _LARGEST_WEIGHT = 100.0
 
 
 @dataclass
-class ModelBasedEstimator(OffPolicyEstimator):
-    """Part of estimators with a Q-function of the target policy: how it is fitted."""
-
-    renamed: ClassVar[dict[str, str]] = {
-        "n_iters": "num_updates",
-        "batch_size": "minibatch_size",
-        "polyak_coef": "tau",
-        "clip_grad_norm": "grad_clip",
-    }
-
-    q_model_type: str = setting(
-        "fqe",
-        "evaluation",
-        "'fqe': fitted Q evaluation, by bootstrapping; 'qreg': regression on importance-weighted "
-        "returns, which needs overlap",
-        choices=("fqe", "qreg"),
-    )
-    q_model_config: dict[str, Any] = setting(
-        {"fcnet_hiddens": [64, 64]}, "evaluation", "the model of the Q-function"
-    )
-    num_updates: int = setting(2000, "evaluation", "gradient steps of a fit", ge=0, le=10**7)
-    minibatch_size: int = setting(256, "evaluation", "rows of a gradient step", ge=1, le=10**6)
-    lr: float = setting(1e-3, "evaluation", "learning rate of Adam", gt=0)
-    tau: float = setting(
-        0.05,
-        "evaluation",
-        "target' <- tau online + (1 - tau) target after each gradient step (fqe)",
-        gt=0,
-        le=1,
-    )
-    grad_clip: float = setting(10.0, "evaluation", "most L2 norm of a gradient", gt=0)
-    num_actions: int = setting(
-        10,
-        "evaluation",
-        "actions that the expectation of Q over the policy is a mean of, where they are not one "
-        "discrete choice",
-        ge=1,
-        le=10_000,
-    )
-
-    @classmethod
-    def nested_settings(cls) -> dict[str, type[Settings]]:
-        return {"q_model_config": ModelConfig}
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        values = {cls.renamed.get(name, name): value for name, value in values.items()}
-        return super().check(values)
+class ModelBasedEstimator(QModelSettings, OffPolicyEstimator):
+    """Part of estimators with a Q-function of the target policy."""
 
     def fit(
         self,
@@ -99,15 +50,13 @@ class ModelBasedEstimator(OffPolicyEstimator):
             )
         returns = recorded.returns_to_go[steps]
         scale = float(returns.std()) or max(1.0, abs(float(returns.mean())))
-        generator = torch.Generator(target.policy.device)
-        generator.manual_seed(int(rng.integers(2**63)))
         q = QFunction(
             target,
             self.q_model_config,
             float(returns.mean()),
             scale,
             self.num_actions,
-            generator,
+            int(rng.integers(2**63)),
         )
         if self.q_model_type == "fqe":
             fitted_q_evaluation(self, q, recorded, target, steps, rng)

@@ -11,10 +11,8 @@ from torch import Tensor
 
 from trainables.core.config.model import ModelConfig
 from trainables.core.data.features import Features
-from trainables.core.estimation.target_policy import TargetPolicy
+from trainables.core.estimation.target_policy import TargetPolicy, in_parts
 from trainables.core.networks.soft_actor_critic import QFunctions, chosen
-
-_ROWS_AT_ONCE = 4096
 
 
 class QFunction:
@@ -29,7 +27,7 @@ class QFunction:
         offset: About what values are.
         scale: About how far they lie apart.
         num_actions: Actions that expectations over continuous ones are means of.
-        generator: Of the initial weights, and of these actions.
+        seed: Of the initial weights, and of these actions.
 
     Attributes:
         functions: The network f.
@@ -42,9 +40,10 @@ class QFunction:
         offset: float,
         scale: float,
         num_actions: int,
-        generator: torch.Generator,
+        seed: int,
     ):
-        self._target, self._num_actions, self._generator = target, num_actions, generator
+        self._target, self._num_actions = target, num_actions
+        self._generator = torch.Generator(target.policy.device).manual_seed(seed)
         self.offset, self.scale = offset, scale
         distribution, discrete = target.distribution, target.is_discrete
         self.functions = QFunctions(
@@ -53,7 +52,7 @@ class QFunction:
             0 if discrete else distribution.num_encoded,
             distribution.num_inputs if discrete else 1,
             ModelConfig.of(model),
-            generator,
+            torch.Generator().manual_seed(seed),
         ).to(target.policy.device)
 
     def of_actions(self, features: Features, actions: Tensor) -> Tensor:
@@ -98,6 +97,6 @@ class QFunction:
     def _in_parts(self, ids: np.ndarray, function: Any) -> np.ndarray:
         found = [
             function(self._target.features(part), part).double().cpu().numpy()
-            for part in np.array_split(ids, max(1, -(-len(ids) // _ROWS_AT_ONCE)))
+            for part in in_parts(self._target.rows, ids)
         ]
         return self.offset + self.scale * np.concatenate(found)

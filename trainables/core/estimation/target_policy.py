@@ -16,6 +16,7 @@ from trainables.core.policy.behaviour import acting_logp
 from trainables.core.policy.policy import Policy
 
 _ROWS_AT_ONCE = 4096
+_BYTES_AT_ONCE = 64 * 2**20  # of observations, which networks make several times as many of
 
 
 class TargetPolicy:
@@ -98,12 +99,18 @@ class TargetPolicy:
         return self.distribution.encode(self.distribution.sample(inputs, generator))
 
 
+def in_parts(rows: ReadableRows, ids: np.ndarray) -> list[np.ndarray]:
+    """Return row ids `[M]` in parts that are read at once: large observations in small ones."""
+    size = rows.observations(ids[:1]).nbytes if len(ids) else 1
+    at_once = max(1, min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // max(size, 1)))
+    return [ids[start : start + at_once] for start in range(0, len(ids), at_once)]
+
+
 @torch.no_grad()
 def _inputs_of(policy: Policy, rows: ReadableRows) -> Tensor:
     """Return the inputs of the policy's distribution in all rows, `[num_rows, num_inputs]`."""
-    found, state = [], policy.module.initial_state(1)
-    for start in range(0, rows.num_rows, _ROWS_AT_ONCE):
-        ids = np.arange(start, min(start + _ROWS_AT_ONCE, rows.num_rows))
+    found, state = [], policy.initial_state(1)
+    for ids in in_parts(rows, np.arange(rows.num_rows)):
         features = policy.features(rows.observations(ids))
         if not policy.is_recurrent:
             found.append(policy.module.dist_inputs(features))

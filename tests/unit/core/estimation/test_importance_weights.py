@@ -128,13 +128,13 @@ def test_many_episodes_have_the_percentile_interval() -> None:
 def test_estimated_probabilities_are_the_behaviours() -> None:
     recorded = MDP.record(1500, 0, logp=False)
     target = MDP.target_policy(recorded)
-    found = with_estimated_logp(recorded, target.policy, np.random.default_rng(0))
+    found = with_estimated_logp(recorded, target.policy)
     states = recorded.rows.observations(recorded.ids)
     actions = recorded.rows.read("actions", recorded.ids)
     errors = np.exp(found.logp) - MDP.behaviour[states, actions]
     assert np.abs(errors).mean() < 0.05
     known = MDP.record(10, 0)
-    assert with_estimated_logp(known, target.policy, np.random.default_rng(0)) is known
+    assert with_estimated_logp(known, target.policy) is known
 
 
 def test_only_what_is_unknown_is_estimated() -> None:
@@ -142,7 +142,7 @@ def test_only_what_is_unknown_is_estimated() -> None:
     logp = recorded.logp.copy()
     logp[: 100 * HORIZON] = math.nan
     policy = MDP.target_policy(recorded).policy
-    found = with_estimated_logp(replace(recorded, logp=logp), policy, np.random.default_rng(0))
+    found = with_estimated_logp(replace(recorded, logp=logp), policy)
     assert (found.logp[100 * HORIZON :] == recorded.logp[100 * HORIZON :]).all()
     assert np.isfinite(found.logp).all()
 
@@ -151,5 +151,5 @@ def test_a_few_random_steps_are_not_known_by_heart() -> None:
     """What is held out says when to stop: else their probabilities would be about one."""
     recorded = MDP.record(25, 0, logp=False)
     policy = MDP.target_policy(recorded).policy
-    found = with_estimated_logp(recorded, policy, np.random.default_rng(0))
+    found = with_estimated_logp(recorded, policy)
     assert found.logp.mean() < -0.45  # the behaviour's own: about -0.67

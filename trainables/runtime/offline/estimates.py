@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,33 +42,34 @@ class OfflineEstimates:
     def __bool__(self) -> bool:
         return bool(self._evaluators)
 
-    def metrics(self, seed: np.random.SeedSequence) -> dict[str, float]:
+    def metrics(self, config: AlgorithmConfig, seed: np.random.SeedSequence) -> dict[str, float]:
         """Return what the estimators say of the present policy, as `ope/<name>/<metric>`.
 
         Args:
+            config: The algorithm's config as it is now: a scheduler may have changed `gamma`.
             seed: The root of an evaluation's streams: equal each time, so that two evaluations
                 differ by the policy alone.
         """
         if not self._evaluators:
             return {}
         policy = next(iter(self._policies.values()))
-        recorded = self._episodes(policy, seed)
-        explore = self._config.evaluation_config.get("explore", self._config.explore)
+        recorded = replace(self._episodes(policy), gamma=config.gamma)
+        explore = config.evaluation_config.get("explore", config.explore)
         target = TargetPolicy(policy, bool(explore), recorded.rows)
         found: dict[str, float] = {}
         for number, (name, evaluator) in enumerate(self._evaluators.items()):
-            own = evaluator.evaluate(recorded, target, _stream(seed, 1 + number))
+            own = evaluator.evaluate(recorded, target, _stream(seed, number))
             is_new = ESS in own and name not in self._warned
             if is_new and warn_of_overlap(name, own[ESS], len(recorded)):
                 self._warned.add(name)
             found |= {f"{PREFIX}{name}/{metric}": float(v) for metric, v in own.items()}
         return found
 
-    def _episodes(self, policy: Policy, seed: np.random.SeedSequence) -> RecordedEpisodes:
+    def _episodes(self, policy: Policy) -> RecordedEpisodes:
         if self._recorded is None:
             recorded = load_recorded_episodes(self._config, policy)
             if any(evaluator.needs_logp for evaluator in self._evaluators.values()):
-                recorded = with_estimated_logp(recorded, policy, _stream(seed, 0))
+                recorded = with_estimated_logp(recorded, policy)
             self._recorded = recorded
         return self._recorded
 
