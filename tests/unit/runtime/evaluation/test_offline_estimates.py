@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from offline_fakes import CARTPOLE, random_episodes
 from q_learning_runs import PENDULUM, on
 from ray import tune
@@ -282,3 +284,62 @@ def test_what_strangers_may_ask_for(tmp_path: Path) -> None:
             continue
         with pytest.raises(CheckpointError, match=r"custom_model = 'torch.nn:Linear'"):
             Algorithm.from_checkpoint(saved, trust=[data])
+
+
+OBSERVATIONS = {
+    "image": gym.spaces.Box(0, 255, (36, 36, 1), np.uint8),
+    "nested": gym.spaces.Dict(
+        {"a": gym.spaces.Box(-1, 1, (2,)), "b": gym.spaces.Discrete(3), "c": gym.spaces.Discrete(2)}
+    ),
+}
+ACTIONS = {
+    "discrete": gym.spaces.Discrete(3, start=2),
+    "several": gym.spaces.MultiDiscrete([2, 3]),
+    "mixed": gym.spaces.Dict({"turn": gym.spaces.Box(-1, 1, (2,)), "go": gym.spaces.Discrete(2)}),
+}
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.parametrize("observations", OBSERVATIONS)
+def test_every_space(observations: str, actions: str, tmp_path: Path) -> None:
+    spaces = DataSpaces(OBSERVATIONS[observations], ACTIONS[actions])
+    folder = write(tmp_path / "data", noted([12, 8, 10], spaces), spaces)
+    methods = {name: EVERY[name] for name in ("is", "wis", "dm", "dr", "qreg_dr")}
+    settings = {
+        **on(folder),
+        "evaluation_config": {"explore": True},
+        "off_policy_estimation_methods": methods,
+    }
+    with BC(settings) as algo:
+        found = algo.evaluate()
+    assert all(math.isfinite(found[f"ope/{name}/v_target"]) for name in methods)
+
+
+@pytest.mark.parametrize("model", [{"use_lstm": True}, {"use_attention": True}])
+def test_memories_have_importance_weights_and_no_q(model: dict[str, Any], tmp_path: Path) -> None:
+    """What a memory says of a row depends on the rows before: as it does where it acts."""
+    folder = write(tmp_path / "data", noted([12, 8, 10]), CARTPOLE)
+    settings = {
+        **on(folder, model={"fcnet_hiddens": [8], "max_seq_len": 5, **model}),
+        "evaluation_config": {"explore": True},
+    }
+    with BC({**settings, "off_policy_estimation_methods": {"is": {"type": "is"}}}) as algo:
+        estimates = algo.evaluation._estimates
+        assert math.isfinite(algo.evaluate()["ope/is/v_target"])
+        policy, recorded = algo.get_policy(), estimates._recorded
+        found = TargetPolicy(policy, True, recorded.rows).inputs(recorded.ids[12:20])
+        state = policy.initial_state(1)
+        for row, expected in zip(recorded.ids[12:20], found, strict=True):
+            acted = policy.act(recorded.rows.observations(np.array([row])), False, None, state)
+            state = acted.state
+            torch.testing.assert_close(acted.inputs[0], expected)
+    refused = pytest.raises(ConfigError, match="a Q-function is of single observations")
+    with BC({**settings, "off_policy_estimation_methods": {"dm": {"type": "dm"}}}) as algo, refused:
+        algo.evaluate()
+
+
+def test_frame_stacks(tmp_path: Path) -> None:
+    folder = write(tmp_path / "data", noted([12, 8, 10]), CARTPOLE)
+    methods = {"dr": EVERY["dr"], "is": EVERY["is"]}
+    with DQN({**on(folder), "frame_stack": 2, "off_policy_estimation_methods": methods}) as algo:
+        assert math.isfinite(algo.evaluate()["ope/dr/v_target"])
