@@ -44,7 +44,14 @@ _LABELS = {
 
 def metric_label(metric: str) -> str:
     """Say a metric in words; by its name, where there are none."""
+    if metric.startswith(ESTIMATED) and metric.endswith(VALUE_OF_TARGET):
+        return f"estimated discounted return ({estimator_of(metric)})"
     return _LABELS.get(metric, metric)
+
+
+def estimator_of(metric: str) -> str:
+    """Return the name of the off-policy estimator that reports a metric."""
+    return metric.removeprefix(ESTIMATED).partition("/")[0]
 
 
 def environment_of(config: Mapping[str, Any]) -> Any:

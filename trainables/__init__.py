@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.config.policy_specs import PolicySpec
     from trainables.core.data.preprocessor import get_preprocessor
+    from trainables.core.estimation.evaluator import OfflineEvaluator, OffPolicyEstimator
     from trainables.core.policy.fixed_policy import FixedPolicy
     from trainables.core.policy.policy import Policy
     from trainables.cql import CQL, CQLConfig

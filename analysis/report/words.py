@@ -7,7 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.names import SECONDS, environment_of, finite, metric_label
+from analysis.names import (
+    ESTIMATED,
+    SECONDS,
+    environment_of,
+    estimator_of,
+    finite,
+    metric_label,
+)
 from analysis.numbers import count, duration, listed, number, share, steps
 from analysis.overview.groups import Group, ended_badly, groups
 from analysis.overview.overview import ReportData
@@ -16,6 +23,7 @@ from analysis.results.records import TrialRecord
 from analysis.results.schedulers import SCHEDULER_FAMILIES, STOPPING
 from analysis.results.searches import SEARCH_FAMILIES
 from analysis.statistics import interval_caution
+from trainables.core.overlap import rests_on_too_few
 
 
 @dataclass
@@ -29,7 +37,7 @@ class Summary:
 def summary(data: ReportData) -> Summary:
     """Return the sweep in a few sentences, with honest cautions."""
     said = Summary([_what(data)])
-    for part in (_winner, _held_out, _cost, _mattered, _failed):
+    for part in (_winner, _estimated, _held_out, _cost, _mattered, _failed):
         sentences, cautions = part(data)
         said.sentences += sentences
         said.cautions += cautions
@@ -228,6 +236,29 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
             "sweep is running or was cut off."
         )
     return cautions
+
+
+def _estimated(data: ReportData) -> Said:
+    """Say what an estimate from recorded data is worth, if trials are judged by one."""
+    if not data.metric.startswith(ESTIMATED):
+        return [], []
+    cautions = [
+        "Trials are judged by what is estimated from recorded episodes: the winner is the policy "
+        "that looks best to the estimator, not one that was seen to play best."
+    ]
+    within = f"{ESTIMATED}{estimator_of(data.metric)}/"
+    winner = data.winner
+    size, episodes = (
+        None if winner is None else winner.last(f"{within}{name}")
+        for name in ("effective_sample_size", "num_episodes")
+    )
+    if size is not None and episodes and rests_on_too_few(size, int(episodes)):
+        cautions.append(
+            f"The winner's estimate rests on {number(size)} of {number(episodes)} episodes "
+            "(effective sample size): the policy acts unlike the one that recorded them, so the "
+            "estimate and its interval are worth little."
+        )
+    return [], cautions
 
 
 def _held_out(data: ReportData) -> Said:

@@ -47,6 +47,7 @@ PUBLIC = (
     "trainables.core.lazy_names",
     "trainables.core.policy.policy",
     "trainables.core.config.settings",
+    "trainables.core.overlap",
     "trainables.core.suggestions",
     "trainables.runtime.evaluation.play",
     "trainables.runtime.evaluation.needed_trust",

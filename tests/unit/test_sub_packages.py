@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "trainables.core.generated_part": (),
     "trainables.core.lazy_names": (),
     "trainables.core.logs": (),
+    "trainables.core.overlap": (),
     "trainables.core.reported_metrics": (),
     "trainables.core.suggestions": (),
     "trainables.runtime.random_streams": (),
@@ -116,6 +117,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "trainables.core.estimation": (
         "trainables.core.errors",
         "trainables.core.logs",
+        "trainables.core.overlap",
         "trainables.core.callables",
         "trainables.core.data",
         "trainables.core.config",

@@ -157,6 +157,7 @@ COMMON: tuple[Reported, ...] = (
         "`v_target` / `v_behavior`, as the reference has it; NaN unless `v_behavior` is positive",
         _METHODS,
     ),
+    Reported(f"{ESTIMATED}num_episodes", "episodes", "that it was estimated from", _METHODS),
     Reported(
         f"{ESTIMATED}effective_sample_size",
         "episodes",

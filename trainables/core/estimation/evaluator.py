@@ -84,6 +84,7 @@ class OffPolicyEstimator(EstimatorSettings, OfflineEvaluator):
         behaviour = float(recorded.returns.mean())
         value = float(found.value) if math.isfinite(found.value) else math.nan
         return {
+            "num_episodes": len(recorded),
             "v_behavior": behaviour,
             "v_target": value,
             "v_gain": value / behaviour if behaviour > 0 else math.nan,

@@ -10,10 +10,9 @@ import numpy as np
 from trainables.core.errors import ConfigError
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.logs import logger
+from trainables.core.overlap import rests_on_too_few
 
 _LARGEST = 600.0  # of a logarithm: exp of it, squared and summed, is still finite
-LEAST_SHARE, LEAST_EPISODES = 0.05, 10
-"""Of the episodes, and episodes, that an estimate has to rest on: with less overlap it warns."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def warn_of_overlap(name: str, size: float, num_episodes: int) -> bool:
         size: The effective sample size.
         num_episodes: How many there are.
     """
-    if size >= max(LEAST_EPISODES, LEAST_SHARE * num_episodes):
+    if not rests_on_too_few(size, num_episodes):
         return False
     logger.warning(
         "evaluation: the estimate of %r rests on %.1f of %d episodes (effective sample size), so "

@@ -325,3 +325,19 @@ def test_figures_of_noise_are_folded_away(tmp_path: Path) -> None:
     assert {key.rpartition("-")[0] for key in noise} >= {"s-importance-0", "s-slices-1"}
     shown, noise = folded([float(n) for n in range(16)], "signal")
     assert "s-importance-0-0" in shown and not noise
+
+
+def test_a_winner_by_estimates_was_not_seen_to_play(tmp_path: Path) -> None:
+    def estimated(value: float, size: float) -> dict[str, Any]:
+        of = {"v_target": value, "effective_sample_size": size, "num_episodes": 400}
+        return {"rows": [row(1, 1.0, done=True, evaluation={"ope": {"dr": of}})]}
+
+    for run, (size, warns) in enumerate(((19.0, True), (21.0, False))):
+        root = tmp_path / str(run)
+        root.mkdir()
+        sweep = make_sweep(root, {"a": estimated(5, size), "b": estimated(3, 300)})
+        data = ReportData(sweep, "evaluation/ope/dr/v_target", "max")
+        assert "judged by the estimated discounted return (dr) at the end" in text_of(data)
+        said = " ".join(summary(data).cautions)
+        assert "not one that was seen to play best" in said
+        assert ("rests on 19 of 400 episodes" in said) == warns
