@@ -170,7 +170,7 @@ def world_model_losses(
     """
     states = observed.latents.features
     arrived = ~batch["is_first"]
-    rewards = module.reward.losses(module.reward(states), batch["rewards"])
+    [rewards] = module.reward.losses(module.reward(states), batch["rewards"])
     # The last of gamma's factors is in it, so that what is dreamed is discounted by itself.
     goes_on = coefficients.gamma * batch["continues"].to(torch.float32)
     continuation = module.continuation(states).squeeze(-1)
@@ -237,7 +237,8 @@ def critic_losses(
     """
     with torch.no_grad():
         slow = slow_critic.mean(slow_critic(states))
-    return critic.losses(logits, targets) + coefficients.slow_critic * critic.losses(logits, slow)
+    of_returns, of_slow = critic.losses(logits, targets, slow)
+    return of_returns + coefficients.slow_critic * of_slow
 
 
 def replay_critic_loss(

@@ -170,9 +170,11 @@ class RSSM(nn.Module):
         done = self.act_inputs(torch.where(is_first.unsqueeze(-1), 0.0, actions))
         steps: list[Latent] = []
         posteriors: list[Tensor] = []
-        for t in range(len(tokens)):
-            h = self.advance(before.where_not(is_first[t]), done[t])
-            posteriors.append(self.posterior_of(h, seen[t]))
+        # Taken apart at once: the gradient of each row by itself would be as large as all.
+        rows = zip(done.unbind(), seen.unbind(), is_first.unbind(), strict=True)
+        for t, (done_now, seen_now, begins) in enumerate(rows):
+            h = self.advance(before.where_not(begins), done_now)
+            posteriors.append(self.posterior_of(h, seen_now))
             before = Latent(h, draw(posteriors[-1], None if noise is None else noise[t]))
             steps.append(before)
         latents = Latent(torch.stack([s.h for s in steps]), torch.stack([s.z for s in steps]))

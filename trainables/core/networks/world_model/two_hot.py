@@ -45,9 +45,11 @@ class TwoHotHead(nn.Module):
         """Return the numbers that logits `[..., 255]` stand for, `[...]`."""
         return two_hot_mean(logits, self.bins)
 
-    def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return cross-entropies in nats, `[...]`; see `two_hot_losses`."""
-        return two_hot_losses(logits, targets, self.bins)
+    def losses(self, logits: Tensor, *targets: Tensor) -> tuple[Tensor, ...]:
+        """Return cross-entropies in nats with each of several targets, `[...]`; see `two_hot_losses`.
+        """
+        log_probs = log_softmax(logits, -1)
+        return tuple(two_hot_losses(log_probs, target, self.bins) for target in targets)
 
 
 def two_hot_bins() -> Tensor:
@@ -65,11 +67,11 @@ def two_hot_mean(logits: Tensor, bins: Tensor) -> Tensor:
     return (excess * bins[half + 1 :]).sum(-1)
 
 
-def two_hot_losses(logits: Tensor, targets: Tensor, bins: Tensor) -> Tensor:
+def two_hot_losses(log_probs: Tensor, targets: Tensor, bins: Tensor) -> Tensor:
     """Return the cross-entropy with targets that share out between the two nearest bins.
 
     Args:
-        logits: `[..., 255]`.
+        log_probs: Of the bins, `[..., 255]`.
         targets: Numbers without a gradient, `[...]`; beyond the outermost bins as these.
         bins: `[255]`.
     """
@@ -77,7 +79,6 @@ def two_hot_losses(logits: Tensor, targets: Tensor, bins: Tensor) -> Tensor:
     above = torch.searchsorted(bins, targets.contiguous()).clamp_min(1)  # bins[above] >= target
     low, high = bins[above - 1], bins[above]
     share = (targets - low) / (high - low)
-    log_probs = log_softmax(logits, -1)
     of_above = log_probs.gather(-1, above.unsqueeze(-1)).squeeze(-1)
     of_below = log_probs.gather(-1, above.unsqueeze(-1) - 1).squeeze(-1)
     return -(share * of_above + (1 - share) * of_below)
