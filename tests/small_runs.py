@@ -53,6 +53,15 @@ _OWN: dict[str, dict[str, Any]] = {
         "use_kl_loss": True,
     },
     "DQN": {"noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
+    "DreamerV3": {
+        "model_size": "nano",
+        "batch_size_B": 2,
+        "batch_length_T": 8,
+        "horizon_H": 3,
+        "training_ratio": 2,
+        "replay_buffer_config": {"capacity": 2000},
+        "model": {},
+    },
     "IMPALA": {"rollout_fragment_length": 16},
     "PPO": {
         "train_batch_size_per_learner": 256,

@@ -92,9 +92,7 @@ class DreamerV3(OffPolicy):
                 self._num_updates[module_id],
                 self._targets_due(module_id, drawn.num_batches, num_new_steps[module_id]),
             )
-            learned = self.learners.run(
-                dreamer_update, drawn.with_columns(batch), module_id, plan
-            )
+            learned = self.learners.run(dreamer_update, drawn.with_columns(batch), module_id, plan)
             replay: Any = self.experience[module_id]
             replay.write_latents(ids, learned.after)
             self._take_in(module_id, ids, learned)
@@ -103,7 +101,7 @@ class DreamerV3(OffPolicy):
 
     def module_options(self, module_id: str | None = None) -> dict[str, Any]:
         config = self.config if module_id is None else self.config_of(module_id)
-        return {"type": "dreamer", "size": SIZES[config.model_size].size.to_dict()}
+        return {"type": "dreamer", **SIZES[config.model_size].size.to_dict()}
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:

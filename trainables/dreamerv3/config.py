@@ -43,6 +43,9 @@ class DreamerV3Config(OffPolicyConfig):
     optimizer_defaults: ClassVar[dict[str, Any]] = {"type": "laprop", "eps": 1e-20}
     without_memory: ClassVar[str | None] = "it has a memory of its own, the world model"
     learns_from_data: ClassVar[bool] = False
+    why_no_data: ClassVar[str] = (
+        "it learns from sequences of what it samples, with the states of its world model"
+    )
 
     model_size: str = setting(
         "12M",
@@ -55,7 +58,7 @@ class DreamerV3Config(OffPolicyConfig):
     training_ratio: float = setting(
         256.0, "training", "replayed steps per sampled step, of which gradients are taken", gt=0
     )
-    batch_size_B: int = setting(  # noqa: N815
+    batch_size_B: int = setting(
         16,
         "training",
         "sequences of one gradient step of a learner, B",
@@ -63,7 +66,7 @@ class DreamerV3Config(OffPolicyConfig):
         harmless=(1, 4096),
         risk=MEMORY,
     )
-    batch_length_T: int = setting(  # noqa: N815
+    batch_length_T: int = setting(
         64,
         "training",
         "rows of a sequence, T",
@@ -72,7 +75,7 @@ class DreamerV3Config(OffPolicyConfig):
         harmless=(2, 4096),
         risk=MEMORY,
     )
-    horizon_H: int = setting(  # noqa: N815
+    horizon_H: int = setting(
         15, "training", "steps of a dream, H", ge=1, harmless=(1, 1024), risk=MEMORY
     )
     lambda_: float = setting(
@@ -118,8 +121,8 @@ class DreamerV3Config(OffPolicyConfig):
     lr: float | list[Any] | None = setting(  # type: ignore[assignment]
         None,
         "training",
-        "learning rate of the optimiser, alpha; None: as model_size says, 4e-5 from XS on, more for "
-        "the smaller ones",
+        "learning rate of the optimiser, alpha; None: as model_size says, 4e-5 from XS on, more "
+        "for the smaller ones",
         ge=0,
         schedule=True,
     )

@@ -119,7 +119,9 @@ class SequenceReplay(ReplayBuffer):
             after: The states after them by name, `[T, B, …]`.
         """
         rows = self._rows.next(ids.reshape(-1).cpu().numpy())
-        arrays = {n: part.cpu().numpy().reshape(len(rows), *part.shape[2:]) for n, part in after.items()}
+        arrays = {
+            n: part.cpu().numpy().reshape(len(rows), *part.shape[2:]) for n, part in after.items()
+        }
         states: Any = self._rows.states
         states.replace(rows, arrays)
 

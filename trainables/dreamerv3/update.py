@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +44,8 @@ def dreamer_update(
         plan: What is known before.
     """
     policy, learner, ranks = worker.policies[module_id], worker.learners[module_id], worker.ranks
-    config, slow_critic = worker.config_of(module_id), learner.targets["critic"].network
+    config = worker.config_of(module_id)
+    slow_critic: Any = learner.targets["critic"].network
     generator = torch.Generator(policy.device)
     loss_fn = partial(
         dreamer_loss,

@@ -57,7 +57,7 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 
 def make_module(num_mask: int = 0) -> Dreamer:
     spec = FeatureSpec(3, {}, {"": (0, 3)}, num_prev_action=2, num_mask=num_mask)
-    module = Dreamer(spec, ACTIONS, {}, stream(), size=SIZE.to_dict())
+    module = Dreamer(spec, ACTIONS, {}, stream(), **SIZE.to_dict())
     for head in (module.reward, module.critic):  # whose zeros would give no gradient
         for parameter in head.parameters():
             parameter.data += 0.05 * randn(*parameter.shape, seed=3)
@@ -139,7 +139,9 @@ def test_dreams_know_which_actions_are_probably_allowed() -> None:
         last[-1].bias[3:] = torch.tensor([-5.0, 5.0])
     dreamed = dream(module, start(50), 3, ACTIONS, stream())
     assert (dreamed.actions == 1).all()
-    assert dreamed.masks is not None and torch.equal(dreamed.masks[0, 0], torch.tensor([False, True]))
+    assert dreamed.masks is not None and torch.equal(
+        dreamed.masks[0, 0], torch.tensor([False, True])
+    )
 
 
 # ---------------------------------------------------------------------- actor and critic

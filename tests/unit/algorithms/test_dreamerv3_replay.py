@@ -20,7 +20,9 @@ from trainables.runtime.replay.stores import StateLayout
 LENGTH = 4
 
 
-def make_buffer(num_slots: int = 2, num_positions: int = 40, space: gym.Space = SPACE) -> SequenceReplay:
+def make_buffer(
+    num_slots: int = 2, num_positions: int = 40, space: gym.Space = SPACE
+) -> SequenceReplay:
     return SequenceReplay(
         ReplayBufferConfig.of({"capacity": num_slots * num_positions}),
         ObservationLayout(space),
@@ -41,7 +43,9 @@ def with_states(rollout: Rollout) -> Rollout:
     return rollout
 
 
-def filled(num_rollouts: int, length: int = 3, seed: int = 0, **sizes: int) -> tuple[Any, list[Any]]:
+def filled(
+    num_rollouts: int, length: int = 3, seed: int = 0, **sizes: Any
+) -> tuple[Any, list[Any]]:
     """A buffer and the rollouts that were added."""
     buffer = make_buffer(**sizes)
     stream, added = Stream(buffer.num_slots, np.random.default_rng(seed)), []
@@ -121,7 +125,9 @@ def test_latents_are_kept_before_the_rows_that_follow() -> None:
     written = {(i + 2) % 80 for i in ids.flatten().tolist()}
     for _ in range(30):
         batch = buffer.sample_sequences(20, LENGTH)
-        for first, state in zip(batch["ids"][0].tolist(), batch["state/h"][:, 0].tolist(), strict=True):
+        for first, state in zip(
+            batch["ids"][0].tolist(), batch["state/h"][:, 0].tolist(), strict=True
+        ):
             assert (state == -1) == (first in written)
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 class LaProp(torch.optim.Optimizer):
     """Divides the gradient by its root mean square first, and takes the mean of that.
 
-    `v <- beta2 v + (1 - beta2) g²`, `m <- beta1 m + (1 - beta1) g / (sqrt(v / (1 - beta2^t)) + eps)`,
+    `v <- beta2 v + (1 - beta2) g²`,
+    `m <- beta1 m + (1 - beta1) g / (sqrt(v / (1 - beta2^t)) + eps)`,
     `theta <- theta - lr m / (1 - beta1^t)`
 
     In Adam a large gradient divides the mean of small ones before it; here each is divided by what
@@ -38,7 +39,7 @@ class LaProp(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         """Step by the gradients there are.
 
         Args:

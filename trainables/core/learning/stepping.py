@@ -170,11 +170,12 @@ def clip_adaptively(flat: FlatParameters, bound: float) -> None:
         flat: The parameters and their gradients.
         bound: The share; 0.3 lets no step turn a tensor around.
     """
-    gradients = [parameter.grad for parameter in flat.parameters]
+    gradients = [p.grad for p in flat.parameters if p.grad is not None]  # all have one
     norms = torch.stack(torch._foreach_norm(gradients))
     sizes = torch.stack(torch._foreach_norm([p.detach() for p in flat.parameters]))
     scales = (bound * sizes.clamp_min(_LEAST_NORM) / norms).clamp_max(1.0)
-    torch._foreach_mul_(gradients, list(scales.nan_to_num(1.0).unbind()))
+    by_tensor: Any = scales.nan_to_num(1.0).unbind()
+    torch._foreach_mul_(gradients, by_tensor)
 
 
 def check_parameters(

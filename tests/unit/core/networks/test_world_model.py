@@ -215,7 +215,9 @@ def test_the_block_gru_of_one_row_written_out() -> None:
 
 def test_large_actions_are_scaled_back() -> None:
     rssm = make_rssm()
-    assert torch.equal(rssm.act_inputs(torch.tensor([[5.0, -0.5]])), rssm.act_inputs(torch.tensor([[1.0, -0.5]])))
+    assert torch.equal(
+        rssm.act_inputs(torch.tensor([[5.0, -0.5]])), rssm.act_inputs(torch.tensor([[1.0, -0.5]]))
+    )
 
 
 def sequences(length: int = 6, batch: int = 3) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -244,7 +246,11 @@ def test_an_episode_that_begins_amid_a_sequence_knows_nothing_of_before() -> Non
     whole = rssm.observe(tokens, actions, is_first, rssm.initial(3), noise)
     later = slice(3, None)
     own = rssm.observe(
-        tokens[later], 99 * actions[later], is_first[later], Latent(randn(3, 16), randn(3, 3, 4)), noise[later]
+        tokens[later],
+        99 * actions[later],
+        is_first[later],
+        Latent(randn(3, 16), randn(3, 3, 4)),
+        noise[later],
     )
     # The action that led to a first row counts no more than the state.
     torch.testing.assert_close(own.latents.h[0, 1:], whole.latents.h[3, 1:])
@@ -290,7 +296,9 @@ def test_images_there_and_back(size: tuple[int, int], scale: float, channels_fir
     assert tokens.shape == (2, 4, encoder.width)
     decoded = ImageDecoder(5, image, 2, stream())(randn(2, 4, 5))
     assert decoded.shape == squeezed(images, image).shape == (2, 4, 3, *size)
-    torch.testing.assert_close(unsqueezed(squeezed(images, image), image), images, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(
+        unsqueezed(squeezed(images, image), image), images, rtol=1e-4, atol=1e-3
+    )
 
 
 def test_a_decoder_sums_the_errors_of_all_parts() -> None:
@@ -312,7 +320,8 @@ def test_a_decoder_sums_the_errors_of_all_parts() -> None:
         logits = decoder.vector(states)[row, 3:].tolist()  # type: ignore[misc]
         mask = math.log(1 + math.exp(-logits[0])) + math.log(1 + math.exp(logits[1]))
         assert found[row].item() == pytest.approx((vector + pixels).item() + mask, rel=1e-3)
-    assert torch.equal(decoder.mask(states), predicted["@action_mask"])
+    mask_found = decoder.mask(states)
+    assert mask_found is not None and torch.equal(mask_found, predicted["@action_mask"])
 
 
 # ---------------------------------------------------------------------- the actor
@@ -363,7 +372,7 @@ def test_actions_of_every_kind_have_a_gradient(space: gym.Space) -> None:
 
 def make_dreamer() -> Dreamer:
     spec = FeatureSpec(3, {}, {"": (0, 3)}, num_prev_action=2)
-    return Dreamer(spec, Categorical(2), {}, stream(), size=SIZE.to_dict())
+    return Dreamer(spec, Categorical(2), {}, stream(), **SIZE.to_dict())
 
 
 def test_acting_step_by_step_is_the_sequence() -> None:

@@ -41,8 +41,7 @@ class Decoder(nn.Module):
         self._images = spec.images
         self._num_vector, self._num_mask = spec.num_features, spec.num_mask
         self.images = nn.ModuleList(
-            ImageDecoder(num_inputs, image, size.depth, generator)
-            for image in spec.images.values()
+            ImageDecoder(num_inputs, image, size.depth, generator) for image in spec.images.values()
         )
         self.vector: nn.Module | None = None
         num_outputs = spec.num_features + spec.num_mask

@@ -43,7 +43,7 @@ class Dreamer(PolicyValueModule):
         distribution: Of the actions.
         model: The `model` of the config, of which it needs nothing.
         generator: Random stream of the initial weights.
-        size: The widths of its layers, see `ModelSize`.
+        size: The widths of its layers by name, see `ModelSize`.
 
     Attributes:
         encoder: From features to tokens.
@@ -66,8 +66,7 @@ class Dreamer(PolicyValueModule):
         distribution: Distribution,
         model: ModelConfig | Mapping[str, Any],
         generator: torch.Generator | None = None,
-        *,
-        size: Mapping[str, Any],
+        **size: int,
     ):
         super().__init__()
         check_mask(spec, distribution)

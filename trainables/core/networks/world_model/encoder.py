@@ -31,10 +31,9 @@ class TokenEncoder(nn.Module):
     ):
         super().__init__()
         self._names = list(spec.images)
-        self.images = nn.ModuleList(
-            ImageTokens(image, size.depth, generator) for image in spec.images.values()
-        )
-        self.width = sum(encoder.width for encoder in self.images)
+        images = [ImageTokens(image, size.depth, generator) for image in spec.images.values()]
+        self.images = nn.ModuleList(images)
+        self.width = sum(encoder.width for encoder in images)
         num_inputs = spec.num_features + spec.num_mask
         self.vector: nn.Module | None = None
         if num_inputs:

@@ -23,7 +23,7 @@ def stage_sizes(size: tuple[int, int]) -> list[tuple[int, int]]:
     84 x 84 becomes 42, 21 and 7, 64 x 64 becomes 32, 16, 8 and 4. Even sizes are halved, odd
     multiples of 3 divided by 3, others halved and rounded up.
     """
-    sizes = []
+    sizes: list[tuple[int, int]] = []
     while not sizes or max(size) > _SMALLEST:
         height, width = (math.ceil(n / _stride(n)) for n in size)
         size = (height, width)
@@ -56,9 +56,7 @@ class ImageTokens(nn.Module):
         self.image = image
         sizes = stage_sizes(image.size)
         channels = [image.num_channels, *stage_channels(depth, len(sizes))]
-        strides = [
-            tuple(map(_stride, before)) for before in [image.size, *sizes[:-1]]
-        ]
+        strides = [tuple(map(_stride, before)) for before in [image.size, *sizes[:-1]]]
         self.stages = nn.ModuleList(
             _conv(channels[i], channels[i + 1], stride, generator)
             for i, stride in enumerate(strides)

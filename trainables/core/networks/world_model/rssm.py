@@ -113,7 +113,9 @@ class RSSM(nn.Module):
             before: The state that was acted in, `[B, …]`.
             action_inputs: What `act_inputs` made of the actions, `[B, hidden]`.
         """
-        new = torch.cat([self.from_h(before.h), self.from_z(before.z.flatten(-2)), action_inputs], -1)
+        new = torch.cat(
+            [self.from_h(before.h), self.from_z(before.z.flatten(-2)), action_inputs], -1
+        )
         mixed = silu(self.mix_norm(self.mix_inputs(new) + self.mix_h(before.h)))
         blocks = self.gates(mixed).unflatten(-1, (self.size.blocks, 3, -1))
         reset, candidate, update = (gate.flatten(-2) for gate in blocks.unbind(-2))

@@ -46,8 +46,7 @@ class TwoHotHead(nn.Module):
         return two_hot_mean(logits, self.bins)
 
     def losses(self, logits: Tensor, *targets: Tensor) -> tuple[Tensor, ...]:
-        """Return cross-entropies in nats with each of several targets, `[...]`; see `two_hot_losses`.
-        """
+        """Return cross-entropies in nats with each of several targets, `[...]`."""
         log_probs = log_softmax(logits, -1)
         return tuple(two_hot_losses(log_probs, target, self.bins) for target in targets)
 
