@@ -196,6 +196,11 @@ CLOCKS = {
 }
 
 
+def actions_in(computed: Any) -> Any:
+    """The actions that a policy has computed: one with a memory gives its state beside them."""
+    return getattr(computed, "actions", computed)
+
+
 def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
     world = suited(name, env)
     data = {"input_": recorded(world)} if needs_data(name) else {}

@@ -139,4 +139,4 @@ class DreamerV3(OffPolicy):
 if TYPE_CHECKING:
     DEFAULT_CONFIG: dict[str, Any]
 else:
-    __getattr__ = default_config_of(DreamerV3Config)
+    __getattr__ = default_config_of(DreamerV3Config, __name__)

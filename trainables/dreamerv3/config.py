@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -150,6 +151,12 @@ class DreamerV3Config(OffPolicyConfig):
     num_envs_per_env_runner: int = setting(
         1, "env_runners", "environment slots that an env runner steps together", ge=1
     )
+
+    @classmethod
+    def why_fixed(cls, path: Sequence[str]) -> str | None:
+        if path[0] == "replay_buffer_config" and len(path) > 1:
+            return "sequences are drawn uniformly, out of a buffer that is stored with them"
+        return super().why_fixed(path)
 
     def own_algorithm(self) -> type[DreamerV3]:
         from trainables.dreamerv3.algorithm import DreamerV3
