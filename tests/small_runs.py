@@ -59,6 +59,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "batch_length_T": 8,
         "horizon_H": 3,
         "training_ratio": 2,
+        "warmup_updates": 0,
         "replay_buffer_config": {"capacity": 2000},
         "model": {},
     },

@@ -81,7 +81,7 @@ CASES: dict[str, Case] = {
     "alpha_lr": (5e-3, {}),
     "value_lr": (5e-3, {}),
     "world_model_lr": (5e-3, {}),
-    "warmup_updates": (0, {}),
+    "warmup_updates": (1000, {}),
     "free_nats": (1000.0, {}),
     "return_normalization_decay": (0.0, LARGE_RETURNS),
     "_lr_vf": (5e-3, {"_separate_vf_optimizer": True}),

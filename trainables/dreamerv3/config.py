@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from trainables.core.config.model import ModelConfig
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
@@ -13,9 +13,7 @@ from trainables.core.config.resolved import SequenceShape, exact
 from trainables.core.config.settings import MEMORY, setting
 from trainables.core.errors import ConfigError
 from trainables.dreamerv3.sizes import SIZES
-
-if TYPE_CHECKING:
-    from trainables.dreamerv3.algorithm import DreamerV3
+from trainables.registry import get_algorithm
 
 _OWN_NETWORKS = "model_size says what its networks are"
 
@@ -158,10 +156,8 @@ class DreamerV3Config(OffPolicyConfig):
             return "sequences are drawn uniformly, out of a buffer that is stored with them"
         return super().why_fixed(path)
 
-    def own_algorithm(self) -> type[DreamerV3]:
-        from trainables.dreamerv3.algorithm import DreamerV3
-
-        return DreamerV3
+    def own_algorithm(self) -> Any:
+        return get_algorithm("DreamerV3")  # whose file imports this one
 
     def resolve(self) -> ResolvedOffPolicy:
         return self._resolved_as(ResolvedOffPolicy)
