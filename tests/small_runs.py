@@ -53,6 +53,16 @@ _OWN: dict[str, dict[str, Any]] = {
         "use_kl_loss": True,
     },
     "DQN": {"noisy": True, "num_atoms": 11, "v_min": 0.0, "v_max": 50.0},
+    "DreamerV3": {
+        "model_size": "nano",
+        "batch_size_B": 2,
+        "batch_length_T": 8,
+        "horizon_H": 3,
+        "training_ratio": 2,
+        "warmup_updates": 0,
+        "replay_buffer_config": {"capacity": 2000},
+        "model": {},
+    },
     "IMPALA": {"rollout_fragment_length": 16},
     "PPO": {
         "train_batch_size_per_learner": 256,
@@ -185,6 +195,11 @@ CLOCKS = {
     "trial_id",
     "pid",
 }
+
+
+def actions_in(computed: Any) -> Any:
+    """The actions that a policy has computed: one with a memory gives its state beside them."""
+    return getattr(computed, "actions", computed)
 
 
 def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trainables.core.policy.policy import Policy
     from trainables.cql import CQL, CQLConfig
     from trainables.dqn import DQN, DQNConfig
+    from trainables.dreamerv3.algorithm import DreamerV3, DreamerV3Config
     from trainables.impala import IMPALA, IMPALAConfig
     from trainables.iql import IQL, IQLConfig
     from trainables.marwil import MARWIL, MARWILConfig

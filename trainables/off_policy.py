@@ -120,7 +120,7 @@ class OffPolicy(Algorithm):
         self.experience = Replayed(self.config, stores, self._row_bytes)
         # Where a round is an update, whatever is sampled in it, targets count its steps. Without an
         # environment there are none: they count updates.
-        self._counts_steps = self.config.training_intensity is None and self.config.needs_env
+        self._counts_steps = self.config.replay_ratio is None and self.config.needs_env
         # Counted in updates, so that it does not depend on how many slots are sampled at once.
         self._target_clocks = {m: Clock(self._target_rate(self.config_of(m))) for m in trained}
         self._means = {m: TensorMeans() for m in trained}

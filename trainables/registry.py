@@ -59,7 +59,7 @@ def get_algorithm(name: Any) -> Any:
         return own
     if name not in _MODULES:
         known = ", ".join(algorithm_names())
-        words = None if str(name).upper() in _MODULES else whats_become_of(str(name))
+        words = None if _in_other_letters(str(name)) else whats_become_of(str(name))
         if words is not None:
             raise ConfigError(f"algorithm {name!r}: {words} (known: {known})")
         raise ConfigError(f"algorithm {name!r} is unknown; known: {known}{_hint(str(name))}")
@@ -75,9 +75,23 @@ look_in(_configs)
 
 def _hint(name: str) -> str:
     """Return which algorithm was probably meant, or comes nearest, to end an error with."""
-    if name.upper() in _MODULES:
-        return did_you_mean([name.upper()])
+    same = _in_other_letters(name)
+    if same is not None:
+        return did_you_mean([same])
     return suggestion(name.upper(), _MODULES, most=2, cutoff=0.5)
+
+
+def _in_other_letters(name: str) -> str | None:
+    """Return the algorithm that is called so but for case and signs between; None: there is none.
+
+    Args:
+        name: As people write it, e.g. `ppo` or `dreamer_v3`.
+    """
+    return next((known for known in _MODULES if _letters(known) == _letters(name)), None)
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
 
 
 def name_of(algorithm: type) -> str:
@@ -117,7 +131,7 @@ def register_algorithm(algorithm: type) -> type:
 def register_names() -> None:
     """Make every algorithm known to Tune, without importing it: `tune.Tuner("PPO", …)`.
 
-    And let Tune say what becomes of those that are not here: `tune.Tuner("DreamerV3")`.
+    And let Tune say what becomes of those that are not here: `tune.Tuner("TD3")`.
 
     Called where `trainables.algorithm` is imported, and so with any algorithm or config.
     """

@@ -18,6 +18,7 @@ import torch
 from cloning import cloning_is_known
 from fakes import discrete_pendulum
 from small_runs import (
+    actions_in,
     compares_actions,
     learns_from_episodes,
     learns_from_replay,
@@ -367,15 +368,15 @@ def test_actions_equal_those_of_the_exported_policy(name: str, tmp_path: Path) -
         algo.export_policy_checkpoint(str(tmp_path / "policy"))
         algo.save(str(tmp_path / "checkpoint"))
         obs = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32) * 3
-        mine = algo.compute_actions(obs, explore=False)
+        mine = actions_in(algo.compute_actions(obs, explore=False))
         # Matrix products of other sizes, or of weights that lie elsewhere, round differently.
         close = partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
-        close(algo.compute_single_action(obs[7], explore=False), mine[7])
-        by_key = algo.compute_actions({"a": obs[0], "b": obs[1]}, explore=False)
+        close(actions_in(algo.compute_single_action(obs[7], explore=False)), mine[7])
+        by_key = actions_in(algo.compute_actions({"a": obs[0], "b": obs[1]}, explore=False))
         close(by_key["b"], mine[1])
     for folder in ("policy", "checkpoint"):
         policy = Policy.load(tmp_path / folder)
-        close(policy.compute_actions(obs, explore=False), mine)
+        close(actions_in(policy.compute_actions(obs, explore=False)), mine)
         assert policy.metadata["algorithm"] == name
         assert policy.metadata["env"] == suited(name, "Pendulum-v1")
 
@@ -384,9 +385,9 @@ def test_actions_equal_those_of_the_exported_policy(name: str, tmp_path: Path) -
 def test_explore_false_acts_greedily(name: str) -> None:
     with build(name, "Pendulum-v1") as algo:
         obs = np.zeros((40, 3), np.float32)
-        greedy = algo.compute_actions(obs, explore=False)
+        greedy = actions_in(algo.compute_actions(obs, explore=False))
         assert np.ptp(greedy) == 0
-        explored = [algo.compute_single_action(obs[0], explore=True) for _ in range(40)]
+        explored = [actions_in(algo.compute_single_action(obs[0], explore=True)) for _ in range(40)]
         assert np.ptp(explored) > 0
 
 

@@ -18,6 +18,7 @@ from small_runs import compares_actions, learns_from_replay, needs_data
 from space_strategies import ACTION_LEAVES, nested_spaces
 
 from trainables import Algorithm
+from trainables.core.config.model import MEMORIES
 from trainables.core.data.spaces import leaf_spaces
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
@@ -49,6 +50,13 @@ FROM_DATA: dict[str, Any] = {
 # Beside these, where an algorithm has more ways to go.
 OWN: dict[str, dict[str, Any]] = {
     "APPO": {"rollout_fragment_length": 12, "use_kl_loss": True},
+    "DreamerV3": {
+        "model_size": "nano",
+        "batch_size_B": 2,
+        "batch_length_T": 4,
+        "horizon_H": 2,
+        "training_ratio": 2,
+    },
     "IMPALA": {"rollout_fragment_length": 12},
 }
 NETWORK = {"fcnet_hiddens": [8]}
@@ -87,14 +95,19 @@ def can_train(name: str, action_space: gym.Space, model: dict[str, Any]) -> bool
         return True
     if compares_actions(name):
         return False
+    if name == "DreamerV3":  # choices of every kind, and Gaussians between bounds
+        return all(is_bounded(leaf) or not is_of_floats(leaf) for leaf in leaves(action_space))
     is_squashed = "squash_actions" in get_algorithm(name).config_class.model_without
     return not is_squashed or all(map(is_bounded, leaves(action_space)))
 
 
 def is_bounded(leaf: gym.Space) -> bool:
     """Whether a leaf is a Box of floats with bounds."""
-    is_floats = isinstance(leaf, gym.spaces.Box) and np.issubdtype(leaf.dtype, np.floating)
-    return is_floats and bool(np.isfinite([leaf.low, leaf.high]).all())
+    return is_of_floats(leaf) and bool(np.isfinite([leaf.low, leaf.high]).all())  # type: ignore[attr-defined]
+
+
+def is_of_floats(leaf: gym.Space) -> bool:
+    return isinstance(leaf, gym.spaces.Box) and np.issubdtype(leaf.dtype, np.floating)
 
 
 def is_image(leaf: gym.Space) -> bool:
@@ -184,8 +197,11 @@ def check_algorithms(
         }
         if not needs_data(name):  # a filter is one of what is sampled
             config["observation_filter"] = observation_filter
-        if "max_seq_len" in algorithm.config_class.model_without:  # a fragment is a sequence
-            config["model"].pop("max_seq_len", None)
+        config["model"] = {  # of IMPALA a fragment is a sequence
+            key: value
+            for key, value in config["model"].items()
+            if key not in algorithm.config_class.model_without or key in MEMORIES
+        }
         if can_train(name, action_space, model):
             event(f"{name} trains")
             check_training(algorithm, config)

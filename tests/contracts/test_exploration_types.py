@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from small_runs import compares_actions, home, samples, settings_of
+from small_runs import actions_in, compares_actions, home, samples, settings_of
 
 from trainables.core.config.exploration import OPTIONS
 from trainables.core.errors import ConfigError
@@ -53,14 +53,15 @@ def test_type(name: str, kind: str, env: str) -> None:
         algo.train()
         policy, obs = algo.get_policy(), gym.make(env).observation_space.sample()
         batch = np.repeat(obs[None], 40, 0)
-        greedy = policy.compute_actions(batch, explore=False)
+        greedy = actions_in(policy.compute_actions(batch, explore=False))
         assert len(np.unique(greedy, axis=0)) == 1
-        np.testing.assert_array_equal(policy.compute_actions(batch, explore=False), greedy)
+        again = actions_in(policy.compute_actions(batch, explore=False))
+        np.testing.assert_array_equal(again, greedy)
         np.testing.assert_array_equal(
-            algo.compute_single_action(obs, explore=False),
-            policy.compute_actions(batch[:1], explore=False)[0],
+            actions_in(algo.compute_single_action(obs, explore=False)),
+            actions_in(policy.compute_actions(batch[:1], explore=False))[0],
         )
-        explored = [policy.compute_actions(batch, explore=True) for _ in range(3)]
+        explored = [actions_in(policy.compute_actions(batch, explore=True)) for _ in range(3)]
         assert all(policy.action_space.contains(action) for action in np.concatenate(explored))
         if kind != "ParameterNoise" or env == CONTINUOUS:  # that may leave the best action as it is
             assert not all(np.array_equal(actions, greedy) for actions in explored)
@@ -90,5 +91,6 @@ def test_explore_false_takes_the_best_actions_in_training(name: str) -> None:
     with get_algorithm(name)(settings_of(name, home(name), explore=False, **more)) as algo:
         rollout = algo.env_runners.sample()[0]["default_policy"]
         policy, row = algo.get_policy(), rollout.obs[0]
-        best = policy.act(row, False).actions.numpy()
+        state = policy.initial_state(len(row))
+        best = policy.act(row, False, state=state).actions.numpy()
         np.testing.assert_allclose(rollout.actions[0], best, atol=1e-6)

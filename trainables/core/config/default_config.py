@@ -47,12 +47,20 @@ class DefaultConfig(dict[str, Any]):
         return copy.deepcopy(self)
 
 
-def default_config_of(config_class: type[AlgorithmConfig]) -> Callable[[str], Any]:
-    """Return a module's `__getattr__`, by which `DEFAULT_CONFIG` is a fresh copy each time."""
+def default_config_of(
+    config_class: type[AlgorithmConfig], module: str | None = None
+) -> Callable[[str], Any]:
+    """Return a module's `__getattr__`, by which `DEFAULT_CONFIG` is a fresh copy each time.
+
+    Args:
+        config_class: Whose settings they are.
+        module: The name of the module; None: the one that the class is in.
+    """
+    module = module or config_class.__module__
 
     def __getattr__(name: str) -> Any:
         if name == "DEFAULT_CONFIG":
             return DefaultConfig(config_class().to_dict())
-        raise AttributeError(f"module {config_class.__module__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return __getattr__

@@ -313,12 +313,16 @@ class OptimizerConfig(Settings):
         "adam",
         "optimizer",
         "update rule",
-        choices=("adam", "adamw", "rmsprop", "sgd"),
+        choices=("adam", "adamw", "laprop", "rmsprop", "sgd"),
         fixed="what one optimiser has learned means nothing to another",
     )
-    eps: float = setting(1e-5, "optimizer", "added to the denominator (adam, adamw, rmsprop)", gt=0)
-    beta1: float = setting(0.9, "optimizer", "decay of the mean (adam, adamw)", ge=0, lt=1)
-    beta2: float = setting(0.999, "optimizer", "decay of the square (adam, adamw)", ge=0, lt=1)
+    eps: float = setting(1e-5, "optimizer", "added to the denominator (all but sgd)", gt=0)
+    beta1: float = setting(0.9, "optimizer", "decay of the mean (adam, adamw, laprop)", ge=0, lt=1)
+    beta2: float = setting(
+        0.999, "optimizer", "decay of the square (adam, adamw, laprop)", ge=0, lt=1
+    )
     decay: float = setting(0.99, "optimizer", "decay of the square (rmsprop)", ge=0, lt=1)
     momentum: float = setting(0.0, "optimizer", "momentum (rmsprop, sgd)", ge=0, lt=1)
-    weight_decay: float = setting(0.0, "optimizer", "weight decay, decoupled for adamw", ge=0)
+    weight_decay: float = setting(
+        0.0, "optimizer", "weight decay, decoupled for adamw and laprop", ge=0
+    )

@@ -213,19 +213,24 @@ class OffPolicyConfig(AlgorithmConfig):
         return n_step[0], n_step[1]
 
     @property
+    def replay_ratio(self) -> float | None:
+        """Replayed steps per sampled step; None: one update per sampling round."""
+        return self.training_intensity
+
+    @property
     def updates_per_env_step(self) -> Fraction:
         """Gradient steps per environment step, exactly."""
-        if self.training_intensity is None:
+        if self.replay_ratio is None:
             return Fraction(1, self.get_rollout_fragment_length() * self.num_slots)
         resolved = self.resolve()
         rows = self.total_train_batch_size
         if resolved.sequence_length:
             rows = resolved.num_sequences * resolved.sequence_length
-        return exact(self.training_intensity) / rows
+        return exact(self.replay_ratio) / rows
 
     def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
         if self.rollout_fragment_length != "auto":
             return int(self.rollout_fragment_length)
-        if self.training_intensity is None:
+        if self.replay_ratio is None:
             return 1
         return max(1, ceil(1 / self.updates_per_env_step / self.num_slots))

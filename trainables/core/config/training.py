@@ -52,8 +52,9 @@ class TrainingSettings(SamplingSettings):
     grad_clip_by: str = setting(
         "global_norm",
         "training",
-        "clip elements by value, each tensor by its norm, or all by their global norm",
-        choices=("value", "norm", "global_norm"),
+        "clip elements by value, each tensor by its norm, all by their global norm, or each tensor "
+        "by its norm over that of its parameters",
+        choices=("value", "norm", "global_norm", "adaptive"),
     )
     model: dict[str, Any] = setting(
         {},

@@ -79,13 +79,14 @@ class MultiCategorical(Distribution):
     Computed as one categorical over rows of equal width, filled up with `ILLEGAL`.
 
     Args:
-        nvec: The number of actions of each part.
+        nvec: The number of actions of each part; an attribute, too.
         shape: The shape of an action; by default one axis.
     """
 
     action_dtype = torch.int64
 
     def __init__(self, nvec: list[int], shape: tuple[int, ...] | None = None):
+        self.nvec = list(nvec)
         self._num_parts, self._width = len(nvec), max(nvec)
         self._part = Categorical(self._width)
         self.num_inputs = self.num_encoded = self.num_mask = sum(nvec)

@@ -62,7 +62,7 @@ class Learner:
         module: The networks.
         optimizer: The `optimizer` of the config.
         grad_clip: Bound of the gradients, None for none.
-        grad_clip_by: "value", "norm" or "global_norm" (over a group).
+        grad_clip_by: "value", "norm", "global_norm" (over a group) or "adaptive".
         groups: Parameters by the name of their group; None: all in one.
         targets: Networks that get a target network, by the name of a group. Those of their
             parameters that are in the group follow it.

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.errors import ConfigError
+from trainables.core.learning.laprop import LaProp
 
 
 def make_optimizer(
@@ -32,6 +33,8 @@ def make_optimizer(
         return torch.optim.AdamW(
             groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
         )
+    if settings.type == "laprop":
+        return LaProp(groups, betas=betas, eps=settings.eps, weight_decay=decay)
     if settings.type == "rmsprop":
         return torch.optim.RMSprop(
             groups,

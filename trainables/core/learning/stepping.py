@@ -31,7 +31,8 @@ class OptimizerOptions:
         groups: Names of the groups that it steps; None: the one of its own name.
         optimizer: Its settings; None: the learner's.
         grad_clip: Bound of the gradients; None: the learner's, `math.inf` for none.
-        grad_clip_by: "value", "norm" or "global_norm" (over a group); None: the learner's.
+        grad_clip_by: "value", "norm", "global_norm" (over a group) or "adaptive"; None: the
+            learner's.
     """
 
     groups: Sequence[str] | None = None
@@ -58,7 +59,7 @@ class Stepping:
         gradient: That vector, `[P]`.
         make_optimizer: Makes the optimiser of parameter groups.
         grad_clip: Bound of the gradients, None for none.
-        grad_clip_by: "value", "norm" or "global_norm" (over a group).
+        grad_clip_by: "value", "norm", "global_norm" (over a group) or "adaptive".
         undecayed: Groups that weight decay leaves alone.
         owner: The learner's class, for messages.
         is_own: Whether the optimiser may be one of the user's own: its state may have any shape.
@@ -121,6 +122,8 @@ class Stepping:
             return norm
         if self._grad_clip_by == "value":
             flat.gradient.clamp_(-bound, bound)
+        elif self._grad_clip_by == "adaptive":
+            clip_adaptively(flat, bound)
         elif self._grad_clip_by == "norm":
             for parameter in flat.parameters:
                 nn.utils.clip_grad_norm_([parameter], bound)
@@ -152,6 +155,27 @@ class Stepping:
                 if np.ndim(moment) and not same and not self._is_own:
                     raise ConfigError(f"{name} of the optimiser is of another network")
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+_LEAST_NORM = 1e-3  # else what is 0 at the start would stay so
+
+
+@torch.no_grad()
+def clip_adaptively(flat: FlatParameters, bound: float) -> None:
+    """Scale each tensor's gradient to a share of that tensor's norm at most, in place.
+
+    Adaptive gradient clipping (Brock et al., 2021, arXiv 2102.06171, eq. 3), by whole tensors.
+
+    Args:
+        flat: The parameters and their gradients.
+        bound: The share; 0.3 lets no step turn a tensor around.
+    """
+    gradients = [p.grad for p in flat.parameters if p.grad is not None]  # all have one
+    norms = torch.stack(torch._foreach_norm(gradients))
+    sizes = torch.stack(torch._foreach_norm([p.detach() for p in flat.parameters]))
+    scales = (bound * sizes.clamp_min(_LEAST_NORM) / norms).clamp_max(1.0)
+    by_tensor: Any = scales.nan_to_num(1.0).unbind()
+    torch._foreach_mul_(gradients, by_tensor)
 
 
 def check_parameters(

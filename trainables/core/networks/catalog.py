@@ -13,9 +13,11 @@ from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.modules import ActorCritic, PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
+from trainables.core.networks.world_model.dreamer import Dreamer
 
 MODULES: dict[str, type[PolicyModule]] = {
     "actor_critic": ActorCritic,
+    "dreamer": Dreamer,
     "implicit_q": ImplicitQ,
     "q_network": QNetwork,
     "soft_actor_critic": SoftActorCritic,

@@ -51,7 +51,7 @@ class Replayed(Mapping[str, Experience]):
         self._configs: dict[str, OffPolicyConfig] = configs
         self._resolved: dict[str, ResolvedOffPolicy] = {m: c.resolve() for m, c in configs.items()}
         # By rounds: an update for each, whatever is sampled in it.
-        self._by_rounds = config.training_intensity is None
+        self._by_rounds = config.replay_ratio is None
         self._clocks = {m: Clock(own.updates_per_env_step) for m, own in configs.items()}
         self._batches_at_once = {m: self._most_at_once(m, row_bytes) for m in self._stores}
         # By module id, the updates at its last refill, and how many in a row none came between.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -282,6 +282,12 @@ class StateStore:
         return {
             name: states[positions // self.stride, slots] for name, states in self._states.items()
         }
+
+    def replace(self, rows: np.ndarray, states: Mapping[str, np.ndarray]) -> None:
+        """Keep other states before rows `[B]`, at positions with one, `[B, …]` by name."""
+        positions, slots = np.divmod(rows, self._num_slots)
+        for name, values in states.items():
+            self._states[name][positions // self.stride, slots] = values
 
     def get_state(self, num_positions: int) -> dict[str, Any]:
         """Return a copy of what is kept of the first positions."""

@@ -10,12 +10,7 @@ from typing import Any
 
 from trainables.core.config.reference.other_libraries import ALGORITHMS
 
-# Algorithms that come later.
-ALGORITHMS_PLANNED: dict[str, str] = {
-    "DreamerV3": "learning in a world model",
-}
-
-# What else comes later, by the names of classes and modules, or of types of exploration.
+# What comes later, by the names of classes and modules, or of types of exploration.
 INTRINSIC_REWARDS = "intrinsic rewards"
 MULTI_AGENT = "multi-agent training"
 OFFLINE_EVALUATION = "offline evaluation"
@@ -49,7 +44,7 @@ ALGORITHMS_ABSENT: dict[str, str] = {
         ("MADDPG", "AlphaStar"),
         "no algorithm learns values of all agents together; nearest: PPO, with .multi_agent()",
     ),
-    **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, which is planned"),
+    **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, the present one"),
     **dict.fromkeys(
         ("AlphaZero", "MuZero", "LeelaChessZero"), "no algorithm searches a tree of actions"
     ),
@@ -63,10 +58,10 @@ def whats_become_of(name: str) -> str | None:
     """What becomes of an algorithm or feature that is not here, a sentence; None if unheard of.
 
     Args:
-        name: As people write it: `CQL`, `dreamer_v3`, `QR-DQN`, `CQLConfig`.
+        name: As people write it: `TD3`, `planet`, `QR-DQN`, `TD3Config`.
     """
     for called in (name, name.removesuffix("Config")):
-        for known, what in (ALGORITHMS_PLANNED | FEATURES_PLANNED).items():
+        for known, what in FEATURES_PLANNED.items():
             if _letters(known) == _letters(called):
                 return f"{known} ({what}) is planned, and not there yet"
         for known, why in (ALGORITHMS_ABSENT | FEATURES_ABSENT).items():
@@ -80,7 +75,7 @@ def whats_become_of(name: str) -> str | None:
 
 def names_not_here() -> list[str]:
     """Return the names of algorithms of other libraries that are not here."""
-    return [*ALGORITHMS_PLANNED, *ALGORITHMS_ABSENT, *ALGORITHMS]
+    return [*ALGORITHMS_ABSENT, *ALGORITHMS]
 
 
 def _letters(name: str) -> str:
@@ -97,7 +92,7 @@ class Finder:
     def find_spec(fullname: str, path: Any = None, target: Any = None) -> None:
         """Raise for what is known not to be here.
 
-        `from trainables import CQLConfig` ends here, too: Python looks for a module of that name.
+        `from trainables import TD3Config` ends here, too: Python looks for a module of that name.
 
         Raises:
             ModuleNotFoundError: saying what becomes of it.

@@ -1,0 +1,61 @@
+"""Categorical latents: a mixture with the uniform, draws with a gradient, divergences.
+
+Logits are `[..., S, K]`: S variables of K classes each. Drawn latents are one-hot.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+UNIMIX = 0.01
+"""Share of the uniform distribution: no class is impossible, so that divergences stay finite."""
+
+
+def unimix(logits: Tensor, share: float = UNIMIX) -> Tensor:
+    """Return log-probabilities of softmax(logits) mixed with the uniform distribution."""
+    return ((1 - share) * logits.softmax(-1) + share / logits.shape[-1]).log()
+
+
+def draw(log_probs: Tensor, noise: Tensor | None) -> Tensor:
+    """Draw one class of each variable, one-hot, `[..., S, K]`.
+
+    Its gradient is that of the probabilities (straight through: Bengio et al., 2013).
+
+    Args:
+        log_probs: Normalised, `[..., S, K]`.
+        noise: Uniform in [0, 1), `[..., S]`; None takes the most likely classes.
+    """
+    probs = log_probs.exp()
+    if noise is None:
+        drawn = log_probs.argmax(-1)
+    else:
+        # The inverse of the distribution function: a number for each variable instead of each
+        # class. Rounded sums may end below 1.
+        passed = probs.detach().cumsum(-1) <= noise.unsqueeze(-1)
+        drawn = passed.sum(-1).clamp_max(probs.shape[-1] - 1)
+    classes = one_hot(drawn, probs.shape[-1]).to(probs.dtype)
+    return classes + probs - probs.detach()
+
+
+def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """Return KL(p || q) of log-probabilities `[..., S, K]`, summed over the variables, `[...]`."""
+    return (log_p.exp() * (log_p - log_q)).sum((-2, -1))
+
+
+def entropy(log_probs: Tensor) -> Tensor:
+    """Return the entropy in nats, summed over the variables, `[...]`."""
+    return -(log_probs.exp() * log_probs).sum((-2, -1))
+
+
+def packed(latents: Tensor) -> Tensor:
+    """Return one-hot latents `[..., S, K]` as bytes `[..., S]`: 1 + the class, 0 for none."""
+    is_some = latents.detach().sum(-1) > 0.5
+    return torch.where(is_some, latents.argmax(-1) + 1, 0).to(torch.uint8)
+
+
+def unpacked(stored: Tensor, num_classes: int) -> Tensor:
+    """Return what `packed` was given of bytes `[..., S]`: one-hot, or zeros, `[..., S, K]`."""
+    classes = torch.arange(1, num_classes + 1, device=stored.device)
+    return (stored.unsqueeze(-1) == classes).to(torch.float32)

@@ -1,0 +1,128 @@
+"""Layers of the world model: linear ones, normalised, and in blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import rms_norm, silu
+
+_EPS = 1e-4
+# Standard deviation of a standard normal that is cut off at two of them.
+_CUT_OFF_STD = 0.87962566103423978
+
+
+class RMSNorm(nn.Module):
+    """Divide by the root mean square over the last axis, and scale (Zhang and Sennrich, 2019).
+
+    Args:
+        width: Width of the last axis.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `x / sqrt(mean(x²) + 1e-4) * scale`, `[..., width]`."""
+        return rms_norm(x, self.scale.shape, self.scale, _EPS)
+
+
+class BlockLinear(nn.Module):
+    """A linear layer whose matrix is block-diagonal: each block sees a part of the input only.
+
+    Of `num_blocks` blocks it has that fraction of the weights of a dense layer.
+
+    Args:
+        num_inputs: Width of the input, a multiple of the blocks.
+        num_outputs: Width of the output, likewise.
+        num_blocks: Number of blocks.
+        generator: Random stream of the initial weights.
+    """
+
+    def __init__(
+        self,
+        num_inputs: int,
+        num_outputs: int,
+        num_blocks: int,
+        generator: torch.Generator | None = None,
+    ):
+        super().__init__()
+        self.num_blocks = num_blocks
+        fan_in, fan_out = num_inputs // num_blocks, num_outputs // num_blocks
+        self.weight = nn.Parameter(torch.empty(num_blocks, fan_in, fan_out))
+        self.bias = nn.Parameter(torch.zeros(num_outputs))
+        initialize(self.weight, fan_in, 1.0, generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `[B, num_outputs]` of `[B, num_inputs]`."""
+        parts = x.unflatten(-1, (self.num_blocks, -1)).transpose(0, 1)
+        return torch.bmm(parts, self.weight).transpose(0, 1).flatten(1) + self.bias
+
+
+class Normed(nn.Module):
+    """A linear layer, RMSNorm and SiLU: the layer that every network here is made of.
+
+    Args:
+        num_inputs: Width of the input.
+        width: Width of the output.
+        generator: Random stream of the initial weights.
+    """
+
+    def __init__(self, num_inputs: int, width: int, generator: torch.Generator | None = None):
+        super().__init__()
+        self.linear = linear_layer(num_inputs, width, 1.0, generator)
+        self.norm = RMSNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `[..., width]` of `[..., num_inputs]`."""
+        return silu(self.norm(self.linear(x)))
+
+
+def mlp(
+    num_inputs: int,
+    hiddens: Sequence[int],
+    num_outputs: int | None = None,
+    scale: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> nn.Sequential:
+    """Return normalised layers, and a linear one behind them.
+
+    Args:
+        num_inputs: Width of the input.
+        hiddens: Widths of the normalised layers.
+        num_outputs: Width of the linear layer; None leaves it out.
+        scale: Factor of its initial weights; 0: its output is 0 at the start.
+        generator: Random stream of the initial weights.
+    """
+    layers: list[nn.Module] = []
+    for width in hiddens:
+        layers.append(Normed(num_inputs, width, generator))
+        num_inputs = width
+    if num_outputs is not None:
+        layers.append(linear_layer(num_inputs, num_outputs, scale, generator))
+    return nn.Sequential(*layers)
+
+
+def linear_layer(
+    num_inputs: int, num_outputs: int, scale: float, generator: torch.Generator | None = None
+) -> nn.Linear:
+    """Return a linear layer with initial weights of `initialize`, and no bias at the start."""
+    layer = nn.utils.skip_init(nn.Linear, num_inputs, num_outputs)
+    initialize(layer.weight, num_inputs, scale, generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+@torch.no_grad()
+def initialize(
+    weight: Tensor, fan_in: int, scale: float, generator: torch.Generator | None = None
+) -> None:
+    """Draw weights of variance `scale² / fan_in`: normal, and cut off at two deviations."""
+    if scale == 0:
+        weight.zero_()
+        return
+    std = scale / math.sqrt(fan_in) / _CUT_OFF_STD
+    nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
