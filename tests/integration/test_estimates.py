@@ -32,7 +32,6 @@ def sweep(tmp_path: Path, config: dict[str, Any], **keys: Any) -> Sweep:
             "model": {"fcnet_hiddens": [8]},
             "dataset_num_iters_per_learner": 5,
             "evaluation_interval": 1,
-            "evaluation_duration": 2,
             "off_policy_estimation_methods": {
                 "fqe": {"type": "dm", **quick},
                 "dr": {"type": "dr", "k": 2, **quick},
@@ -67,7 +66,11 @@ def test_without_a_simulator(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("ray_here")
 def test_where_there_is_one_the_report_judges_the_estimates(tmp_path: Path) -> None:
-    config = {"env": "CartPole-v1", "evaluation_config": {"explore": True}}
+    config = {
+        "env": "CartPole-v1",
+        "evaluation_duration": 2,
+        "evaluation_config": {"explore": True},
+    }
     outcome = run_sweep(sweep(tmp_path, config, mlflow={"enabled": False}))
     assert outcome.succeeded and not outcome.failures
     page = (outcome.folder / "report.html").read_text(encoding="utf-8")

@@ -24,6 +24,14 @@ _OF_SAMPLING = (
     "min_sample_timesteps_per_iteration",
 )
 
+# What only concerns evaluations that play.
+_OF_PLAYING = (
+    "evaluation_num_env_runners",
+    "evaluation_parallel_to_training",
+    "evaluation_duration",
+    "evaluation_duration_unit",
+)
+
 
 def check_no_env(config: EstimationSettings) -> None:
     """Check the config of an algorithm whose training steps no environment.
@@ -34,9 +42,12 @@ def check_no_env(config: EstimationSettings) -> None:
     algorithm = type(config).__name__.removesuffix("Config")
     for name in _OF_SAMPLING:
         refuse_given(config, name, f"{algorithm}, whose training steps no environment")
-    plays = config.custom_evaluation_function is None
-    estimates = bool(config.off_policy_estimation_methods)
-    if config.evaluation_interval and plays and config.evaluation_env is None and not estimates:
+    if config.custom_evaluation_function is not None or config.evaluation_env is not None:
+        return
+    if config.off_policy_estimation_methods:
+        for name in _OF_PLAYING:
+            refuse_given(config, name, "evaluations without an environment: nothing is played")
+    elif config.evaluation_interval:
         raise ConfigError(
             f"evaluation_interval = {config.evaluation_interval} needs an environment to evaluate "
             "in: set evaluation_config={'env': …}, or env; without any, "

@@ -253,6 +253,14 @@ def test_what_has_no_effect_is_refused() -> None:
         PPOConfig(evaluation_config={"input_": "a.json"})
 
 
+@pytest.mark.parametrize("setting", ["evaluation_duration", "evaluation_num_env_runners"])
+def test_what_plays_needs_an_environment(setting: str) -> None:
+    methods = {"dm": {"type": "dm"}}
+    given = {"input_": "data", "off_policy_estimation_methods": methods, setting: 3}
+    with pytest.raises(ConfigError, match=f"{setting} = 3 has no effect .* nothing is played"):
+        BCConfig.from_dict(given).validate()
+
+
 def test_older_names() -> None:
     config = BCConfig().offline_data(input_evaluation=["is", "wis", "simulation"])
     methods = {"is": {"type": "is"}, "wis": {"type": "wis"}}
