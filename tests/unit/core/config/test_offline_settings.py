@@ -24,7 +24,7 @@ from trainables.core.config.reference.planned import whats_become_of
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
-NO_DATA = [PPOConfig, A2CConfig, IMPALAConfig, APPOConfig, DreamerV3Config]
+WITHOUT_DATA = [PPOConfig, A2CConfig, IMPALAConfig, APPOConfig, DreamerV3Config]
 
 
 def reader(context: Any) -> None:
@@ -78,7 +78,7 @@ def test_path_objects_are_texts() -> None:
     assert PPOConfig.from_dict({"output": Path("out")}).output == "out"
 
 
-@pytest.mark.parametrize("config_class", NO_DATA)
+@pytest.mark.parametrize("config_class", WITHOUT_DATA)
 def test_on_policy_algorithms_say_why_not(config_class: Any) -> None:
     for given in ("x.json", ["x"], {"sampler": 0.5, "x": 0.5}, reader):
         says = rf"input_ = .* is not possible with .*: {config_class.why_no_data}.*BC and MARWIL"
@@ -93,7 +93,7 @@ def test_on_policy_algorithms_say_why_not(config_class: Any) -> None:
 def test_every_algorithm_can_or_says_why() -> None:
     for name in algorithm_names():
         config_class = get_algorithm(name).config_class
-        assert config_class.learns_from_data != (config_class in NO_DATA)
+        assert config_class.learns_from_data != (config_class in WITHOUT_DATA)
 
 
 def test_search_domains_pass() -> None:
