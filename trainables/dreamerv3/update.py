@@ -67,7 +67,8 @@ def dreamer_update(
             learner.update_target("critic", config.tau)
     names = list(steps[0])
     scalars = torch.stack([value.reshape(()) for step in steps for value in step.values()])
-    states = {name: torch.cat([one[name] for one in after], 1) for name in after[0]}
+    # Where the replay buffer is, there may be no GPU.
+    states = {name: torch.cat([one[name] for one in after], 1).cpu() for name in after[0]}
     means = ranks.sum(scalars.view(len(steps), -1))
     return LearnedAndSeen(names, means, priorities=None, exploration={}, after=states)
 
