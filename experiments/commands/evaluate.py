@@ -29,6 +29,7 @@ TABLES = ("folded", "all", "none")
 FORMS = ("table", "json")
 FORMATS = (".csv", ".parquet")
 TRACE_FORMAT = ".parquet"
+PICTURE_FORMATS = (".png", ".svg", ".pdf")
 _FIRST, _ENDS = 8, 3  # a folded table has the first episodes, the worst and the best ones
 
 
@@ -68,6 +69,13 @@ def evaluate(
     trace_images: Annotated[
         bool, typer.Option("--trace-images", help="Also observations of over 4,096 numbers.")
     ] = False,
+    open_loop: Annotated[
+        Path | None,
+        typer.Option(
+            "--open-loop",
+            help="Draw what a world model expects of the first episode: FILE.png (DreamerV3).",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write the episodes to FILE.csv or FILE.parquet."),
@@ -94,6 +102,7 @@ def evaluate(
         output,
         trace=trace,
         trace_images=trace_images,
+        open_loop=open_loop,
         video=video,
         video_episodes=video_episodes,
     )
@@ -117,12 +126,13 @@ def evaluate(
         videos=video_paths(video, min(video_episodes or 1, episodes)),
         trace=trace,
         trace_images=trace_images,
+        open_loop=open_loop,
         progress=shell.errors(),
     )
     show_evaluation(evaluation, shell.output(), as_, table)
     if output is not None:
         write_episodes(evaluation, output)
-    show_files(evaluation, shell.errors(), output, trace)
+    show_files(evaluation, shell.errors(), output, trace, open_loop)
     if evaluation.interrupted:
         raise typer.Exit(interrupted_status())
 
@@ -134,6 +144,7 @@ def check_output(
     *,
     trace: Path | None = None,
     trace_images: bool = False,
+    open_loop: Path | None = None,
     video: Path | None = None,
     video_episodes: int | None = None,
 ) -> None:
@@ -156,7 +167,11 @@ def check_output(
         )
     if trace is not None:
         check_trace(trace)
-    for option, path in (("--output", output), ("--trace", trace)):
+    if open_loop is not None and open_loop.suffix not in PICTURE_FORMATS:
+        raise ExperimentError(
+            f"--open-loop {open_loop}: allowed: names that end in {', '.join(PICTURE_FORMATS)}"
+        )
+    for option, path in (("--output", output), ("--trace", trace), ("--open-loop", open_loop)):
         if path is not None:
             check_writable(path, option)
     if output is not None and trace is not None and output.absolute() == trace.absolute():
@@ -226,7 +241,11 @@ def show_evaluation(
 
 
 def show_files(
-    evaluation: Evaluation, console: Console, output: Path | None, trace: Path | None
+    evaluation: Evaluation,
+    console: Console,
+    output: Path | None,
+    trace: Path | None,
+    open_loop: Path | None = None,
 ) -> None:
     """Print which policy it was, how fast it played, and what was written."""
     source, steps = evaluation.source, evaluation.summary.steps
@@ -238,6 +257,7 @@ def show_files(
     ]
     lines += [f"Video of episode {n}: {shown_path(p)}" for n, p in evaluation.videos.items()]
     lines += [f"Trace: {shown_path(trace)}"] if trace is not None else []
+    lines += [f"Open loop: {shown_path(open_loop)}"] if open_loop is not None else []
     lines += [f"Episodes: {shown_path(output)}"] if output is not None else []
     for line in lines:
         say(console, line)

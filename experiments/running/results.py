@@ -21,6 +21,7 @@ from experiments.spec.paths import (
     CURVES_FILE,
     EFFECTS_FILE,
     LINEAGE_PICTURE,
+    OPEN_LOOP_FILE,
     PARETO_FILE,
     PARETO_TABLE,
     REPORT_FILE,
@@ -57,6 +58,7 @@ class Outcome:
         effects: The picture of the settings' effects, if there is one.
         effects_table: What it shows.
         lineage: The picture of the population's lineage, if there is one.
+        open_loop: The picture of what the best policy's world model expects, if it has one.
         pareto: The table of the Pareto-optimal trials, if there are several objectives.
         pareto_table: What it holds.
         pareto_picture: Its picture, if there are two.
@@ -78,6 +80,7 @@ class Outcome:
     effects: Path | None = None
     effects_table: pd.DataFrame | None = None
     lineage: Path | None = None
+    open_loop: Path | None = None
     pareto: Path | None = None
     pareto_table: pd.DataFrame | None = None
     pareto_picture: Path | None = None
@@ -130,7 +133,13 @@ def write_results(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -
         _export(sweep, outcome, mlflow)
     outcome.succeeded = _succeeded(sweep, outcome)
     if not outcome.all_failed:
-        for write in (_draw_curves, _draw_effects, _draw_lineage, _write_pareto):
+        for write in (
+            _draw_curves,
+            _draw_effects,
+            _draw_lineage,
+            _draw_open_loop,
+            _write_pareto,
+        ):
             with suppress(ResultsError):  # there is no result to draw: the leaderboard says why
                 write(sweep, outcome)
     if outcome.num_trials:
@@ -243,6 +252,14 @@ def _draw_lineage(sweep: Sweep, outcome: Outcome) -> None:
     metric, mode = sweep.spec.objective.metric, sweep.spec.objective.mode
     picture = outcome.folder / LINEAGE_PICTURE
     outcome.lineage = plot_lineage(outcome.records, metric, picture, mode=mode)
+
+
+def _draw_open_loop(sweep: Sweep, outcome: Outcome) -> None:
+    """Draw what the best policy's world model expects of an episode, if it has one."""
+    from experiments.running.open_loop import draw_open_loop_of_best
+
+    if outcome.best is not None:
+        outcome.open_loop = draw_open_loop_of_best(outcome.best, outcome.folder / OPEN_LOOP_FILE)
 
 
 def _write_pareto(sweep: Sweep, outcome: Outcome) -> None:

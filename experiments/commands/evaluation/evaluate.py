@@ -41,6 +41,7 @@ def evaluate_folder(
     videos: Sequence[Path] = (),
     trace: Path | None = None,
     trace_images: bool = False,
+    open_loop: Path | None = None,
     progress: Console | None = None,
 ) -> Evaluation:
     """Evaluate the policy that a folder stands for.
@@ -68,6 +69,7 @@ def evaluate_folder(
         videos: Files for the first episodes, one each; with several agents there are none.
         trace: A parquet file for every step.
         trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
+        open_loop: A picture of what a world model expects of the first episode.
         progress: Where progress is shown.
 
     Returns:
@@ -92,6 +94,8 @@ def evaluate_folder(
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     source = find_policy(folder)
     if plays_agents(source):
+        if open_loop is not None:
+            raise ExperimentError("--open-loop: no policy of several agents has a world model")
         from experiments.commands.evaluation.agents import evaluate_agents_of
 
         return evaluate_agents_of(
@@ -122,6 +126,12 @@ def evaluate_folder(
     num_envs = num_envs or as_trained["num_envs_per_env_runner"]
     log = EpisodeLog()
     watches: list[Watch] = [log]
+    first = None
+    if open_loop is not None:
+        from experiments.running.open_loop import first_episode_of
+
+        first = first_episode_of(policy)
+        watches.append(first)
     left_out: list[str] = []
     with ExitStack() as stack:
         if trace is not None:
@@ -161,6 +171,10 @@ def evaluate_folder(
         wall_s = time.perf_counter() - start
     if not len(log):
         raise KeyboardInterrupt
+    if first is not None and open_loop is not None:
+        from experiments.running.open_loop import draw_open_loop_of
+
+        draw_open_loop_of(first, open_loop)
     return Evaluation(
         source,
         trained_by,

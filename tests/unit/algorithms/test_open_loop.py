@@ -1,0 +1,146 @@
+"""What a world model expects of an episode that it stops looking at, and the picture of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from experiments.cli import app
+from experiments.running.open_loop import draw_open_loop_of_best
+from trainables import DreamerV3Config, PPOConfig
+from trainables.core.errors import ConfigError
+from trainables.core.policy.policy import Policy
+from trainables.dreamerv3.open_loop import OpenLoop, open_loop
+from trainables.runtime.offline.actions import StoredActions
+
+TINY = {"model_size": "nano", "batch_size_B": 2, "batch_length_T": 8}
+LENGTH, CONTEXT = 12, 4
+
+
+def policy_on(observation_space: gym.Space, action_space: gym.Space) -> Policy:
+    config: Any = DreamerV3Config(**TINY)
+    from trainables.dreamerv3.algorithm import DreamerV3
+    from trainables.lifecycle.building import make_policy
+    from trainables.lifecycle.spaces import Spaces
+
+    algo = DreamerV3.__new__(DreamerV3)
+    algo.config = config
+    spaces = Spaces(observation_space, action_space)
+    made: Policy = make_policy(config, spaces, algo.module_options(), 0, None)
+    with torch.no_grad():  # heads are 0 at first
+        for head in (made.module.reward, made.module.decoder):
+            for parameter in head.parameters():
+                parameter.add_(0.05)
+    return made
+
+
+def episode(policy: Policy, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    space, rng = policy.observation_space, np.random.default_rng(seed)
+    space.seed(seed)
+    policy.action_space.seed(seed)
+    obs = np.stack([space.sample() for _ in range(LENGTH)])
+    done = np.stack([policy.action_space.sample() for _ in range(LENGTH - 1)])
+    return obs, StoredActions(policy)(done), rng.normal(size=LENGTH - 1).astype(np.float32)
+
+
+def predicted(policy: Policy, obs: Any, done: Any, rewards: Any, **more: Any) -> OpenLoop:
+    return open_loop(policy, obs, done, rewards, True, **{"context": CONTEXT, **more})
+
+
+VECTOR, IMAGE = gym.spaces.Box(-5, 5, (3,)), gym.spaces.Box(0, 255, (32, 32, 3), np.uint8)
+ACTIONS = [gym.spaces.Discrete(3), gym.spaces.Box(-2, 2, (2,))]
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+def test_what_comes_after_the_context_is_not_looked_at(actions: gym.Space) -> None:
+    policy = policy_on(VECTOR, actions)
+    obs, done, rewards = episode(policy)
+    found = predicted(policy, obs, done, rewards)
+    other = obs.copy()
+    other[CONTEXT:] += 1
+    again = predicted(policy, other, done, rewards)
+    assert found.predicted_vector is not None and again.predicted_vector is not None
+    np.testing.assert_array_equal(found.predicted_vector, again.predicted_vector)
+    np.testing.assert_array_equal(found.predicted_rewards, again.predicted_rewards)
+    assert again.vector is not None and (again.vector[CONTEXT:] == other[CONTEXT:]).all()
+    before = obs.copy()
+    before[CONTEXT - 1] += 1
+    changed = predicted(policy, before, done, rewards).predicted_vector
+    assert changed is not None and not np.array_equal(changed, found.predicted_vector)
+
+
+def test_actions_lead_on() -> None:
+    policy = policy_on(VECTOR, ACTIONS[0])
+    obs, done, rewards = episode(policy)
+    found, other = predicted(policy, obs, done, rewards), done.copy()
+    step = CONTEXT + 2
+    other[step] = (other[step] + 1) % 3
+    again = predicted(policy, obs, other, rewards)
+    assert found.predicted_vector is not None and again.predicted_vector is not None
+    same = (found.predicted_vector == again.predicted_vector).all(-1)
+    assert same[: step + 1].all() and not same[step + 1]  # it led to the next row
+
+
+def test_seen_rows_are_what_acting_makes_of_them() -> None:
+    """The states of the context are those of the policy as it acts, drawn alike."""
+    policy = policy_on(VECTOR, ACTIONS[0])
+    obs, done, rewards = episode(policy)
+    whole = predicted(policy, obs, done, rewards, context=LENGTH - 1)
+    part = predicted(policy, obs, done, rewards)
+    assert whole.predicted_vector is not None and part.predicted_vector is not None
+    np.testing.assert_allclose(
+        whole.predicted_vector[:CONTEXT], part.predicted_vector[:CONTEXT], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_images() -> None:
+    policy = policy_on(IMAGE, ACTIONS[0])
+    found = predicted(policy, *episode(policy))
+    assert found.vector is None and found.predicted_vector is None
+    [name] = found.images
+    assert found.images[name].shape == found.predicted_images[name].shape == (LENGTH, 32, 32, 3)
+    assert found.images[name].min() >= 0 and found.images[name].max() <= 1
+    assert found.continues.tolist() == [True] * (LENGTH - 1) + [False]
+
+
+def test_bad_input() -> None:
+    policy = policy_on(VECTOR, ACTIONS[0])
+    obs, done, rewards = episode(policy)
+    for context in (0, LENGTH):
+        with pytest.raises(ConfigError, match=f"context = {context} is not allowed: the episode"):
+            predicted(policy, obs, done, rewards, context=context)
+
+
+@pytest.mark.parametrize("space", [VECTOR, IMAGE])
+def test_pictures(space: gym.Space, tmp_path: Path) -> None:
+    from analysis.plots.open_loop import draw_open_loop
+
+    policy = policy_on(space, ACTIONS[0])
+    figure = draw_open_loop(predicted(policy, *episode(policy)))
+    assert len(figure.axes) == (3 + 2 if space is VECTOR else 1 + 2)
+    assert "saw 4 observations" in figure.axes[0].get_title(loc="left")
+
+
+def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
+    with DreamerV3Config(**TINY).environment("CartPole-v1").build() as algo:
+        folder = algo.export_policy_checkpoint(str(tmp_path / "policy"))
+    picture = tmp_path / "dream.png"
+    given = ["evaluate", str(folder), "--episodes", "1", "--open-loop"]
+    done = CliRunner().invoke(app, [*given, str(picture)])
+    assert done.exit_code == 0, done.output
+    assert picture.stat().st_size > 10_000
+    best = draw_open_loop_of_best(folder, tmp_path / "open_loop.png")
+    assert best is not None and best.is_file()
+    wrong = CliRunner().invoke(app, [*given, str(tmp_path / "dream.mp4")])
+    assert wrong.exit_code and "allowed: names that end in .png" in str(wrong.exception)
+    with PPOConfig().environment("CartPole-v1").build() as ppo:
+        plain = ppo.export_policy_checkpoint(str(tmp_path / "plain"))
+    assert draw_open_loop_of_best(plain, tmp_path / "none.png") is None
+    refused = CliRunner().invoke(app, ["evaluate", str(plain), "--open-loop", str(picture)])
+    assert refused.exit_code and "has no world model" in str(refused.exception)
