@@ -13,7 +13,7 @@ from recorded_data import recorded
 
 from trainables import PPO
 from trainables.core.data.batch import Rollout
-from trainables.registry import get_algorithm
+from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.envs.games.known import PACKAGES
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.episodes import Episodes
@@ -118,6 +118,12 @@ def is_asynchronous(name: str) -> bool:
     decides."""
     without = get_algorithm(name).config_class.without
     return "max_requests_in_flight_per_env_runner" not in without
+
+
+def without_memory() -> list[str]:
+    """The algorithms whose networks have no memory unless they are asked to."""
+    configs = {name: get_algorithm(name).config_class() for name in algorithm_names()}
+    return [name for name, config in configs.items() if not config.resolve().model.memory]
 
 
 def compares_actions(name: str) -> bool:

@@ -16,7 +16,7 @@ from trainables.core.config.reference.planned import names_not_here, whats_becom
 from trainables.core.config.reference.who_has import look_in
 from trainables.core.errors import ConfigError
 from trainables.core.lazy_names import names_listed_in
-from trainables.core.suggestions import did_you_mean, suggestion
+from trainables.core.suggestions import did_you_mean, nearest_names
 
 _LISTED = names_listed_in(Path(__file__).with_name("__init__.py"))
 # Of the package's names the algorithms are those whose configs are in the same files.
@@ -78,7 +78,9 @@ def _hint(name: str) -> str:
     same = _in_other_letters(name)
     if same is not None:
         return did_you_mean([same])
-    return suggestion(name.upper(), _MODULES, most=2, cutoff=0.5)
+    by_capitals = {known.upper(): known for known in _MODULES}
+    near = nearest_names(name.upper(), by_capitals, most=2, cutoff=0.5)
+    return did_you_mean([by_capitals[known] for known in near])
 
 
 def _in_other_letters(name: str) -> str | None:

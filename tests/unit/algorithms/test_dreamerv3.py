@@ -221,11 +221,12 @@ def test_what_means_nothing_here_is_refused() -> None:
         ({"train_batch_size_per_learner": 4}, "batch_size_B"),
         ({"n_step": 3}, "lambda-returns"),
         ({"model_size": "huge"}, "one of 'nano'"),
+        ({"torch_compile_learner": True}, "another program"),
         ({"input_": "data"}, "sequences of what it samples"),
     ]
     for settings, says in refused:
         with pytest.raises(ConfigError, match=says):
-            DreamerV3Config.from_dict(settings)
+            DreamerV3Config.from_dict(TINY | settings).validate()
     prioritized = {"replay_buffer_config": {"type": "PrioritizedReplayBuffer"}}
     with pytest.raises(ConfigError, match="drawn uniformly"):
         DreamerV3Config.from_dict(TINY | prioritized).validate()

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_runs import settings_of
+from small_runs import settings_of, without_memory
 from torch._dynamo.utils import counters
 
 from trainables.core.errors import ConfigError
-from trainables.registry import algorithm_names, get_algorithm
+from trainables.registry import get_algorithm
 
 
 def weights_after(name: str, **more: Any) -> dict[str, np.ndarray]:
@@ -19,7 +19,7 @@ def weights_after(name: str, **more: Any) -> dict[str, np.ndarray]:
         return algo.get_weights()["default_policy"]
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("name", without_memory())
 def test_a_compiled_loss_is_the_same_loss(name: str) -> None:
     """Captured and run as a graph; which code is made of it is the backend's business."""
     plain = weights_after(name)

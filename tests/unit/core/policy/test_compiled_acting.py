@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
-from small_runs import settings_of
+from small_runs import settings_of, without_memory
 from torch._dynamo.utils import counters
 
 from trainables.core.config.resolved import CompileOptions
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.registry import algorithm_names, get_algorithm
+from trainables.registry import get_algorithm
 
 OPTIONS = CompileOptions("aot_eager")
 COMPILED = {"torch_compile_worker": True, "torch_compile_worker_dynamo_backend": "aot_eager"}
@@ -66,7 +66,7 @@ def test_what_acts_acts_the_same(kind: str) -> None:
     assert 0 < num_graphs() - before <= 4  # not one for each step
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("name", without_memory())
 def test_training_and_evaluation_go_as_they_do_without(name: str) -> None:
     runs = []
     for more in ({}, COMPILED):
