@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,12 +82,12 @@ def main() -> None:
 def make(online: Online, folder: Path) -> None:
     """Records runs until there are rows enough, and writes them as one data set."""
     episodes: list[Episode] = []
-    seed = 0
+    env, seed = gym.make(online.env_id), 0
     while sum(map(len, episodes)) < online.steps:
         output = folder / "runs" / str(seed)
         if not output.is_dir():
             run(online, seed, output)
-        episodes += recorded(output)
+        episodes += recorded(output, env)
         seed += 1
     write(folder / "replay", online.env_id, episodes)
     path = folder / "scores.json"
@@ -126,7 +127,7 @@ def run(online: Online, seed: int, output: Path) -> None:
     console.print(f"{online.env_id}, seed {seed}: {played:.0f} after {steps} steps")
 
 
-def recorded(output: Path) -> list[Episode]:
+def recorded(output: Path, env: gym.Env[Any, Any]) -> list[Episode]:
     """The episodes that a run wrote, in their order."""
     columns = ["obs", "action", "reward", "terminated", "truncated", "next_obs"]
     table = pa.concat_tables(
@@ -143,8 +144,8 @@ def recorded(output: Path) -> list[Episode]:
             continue
         made.append(
             Episode(
-                np.asarray([*rows["obs"].to_pylist(), last], np.float32),
-                np.asarray(rows["action"].to_pylist(), np.float32),
+                np.asarray([*rows["obs"].to_pylist(), last], env.observation_space.dtype),
+                np.asarray(rows["action"].to_pylist(), env.action_space.dtype),
                 rows["reward"].to_numpy().astype(np.float32),
                 rows["terminated"][-1].as_py(),
                 rows["truncated"][-1].as_py(),

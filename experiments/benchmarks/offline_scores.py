@@ -1,8 +1,9 @@
 """How well what was learned from the same data plays: BC, MARWIL, CQL, IQL, d3rlpy's, RLlib's.
 
-Each learns from the data of `offline_data_sets.py` and `offline_replays.py` with five seeds, then plays greedily the same
-episodes as everyone. Scores are normalised: 0 is random play, 1 the expert's greedy play. Every run
-is kept as soon as it ends, and one that the record has already is not repeated::
+Each learns from the data of `offline_data_sets.py` and `offline_replays.py` with five seeds, then
+plays greedily the same episodes as everyone. Scores are normalised: 0 is random play, 1 the
+expert's greedy play. Every run is kept as soon as it ends, and one that the record has already is
+not repeated::
 
     python -m experiments.benchmarks.offline_scores /path/to/data --peers-python /path/to/python
 """

@@ -4,13 +4,13 @@ The last line it prints is one JSON object::
 
     python peer_rllib_offline.py marwil score /path/to/data/cartpole/mixed
 
-`bc` prepares its batches once, before the first update, and goes through them again and again, as
-is RLlib's default; `bc_anew` makes them again for each pass. `cql`, `iql`, `cql_anew` and `iql_anew`
-are the same of those, whose scores are not asked for: they take the data's actions as they are, and
+`bc`, `cql` and `iql` prepare their batches once, before the first update, and go through them
+again and again, as is RLlib's default; `bc_anew`, `cql_anew` and `iql_anew` make them again for
+each pass. CQL and IQL are here for their speed alone: they take the data's actions as they are, and
 their policies' from -1 to 1. BC reads the very Parquet files that ours reads, a row a step; there
-the next row has what came next, which CQL and IQL need in each row: the same rows are written for
-them once more. MARWIL needs whole episodes: from rows it makes episodes of one step,
-whose returns are one reward and a value. So it is given what RLlib itself would have recorded with
+the next row has what came next, which CQL and IQL want in each row: these rows are written for them
+once more. MARWIL needs whole episodes: from rows it makes episodes of one step, whose returns are
+one reward and a value. So it is given what RLlib itself would have recorded with
 `output_write_episodes`, made of the same rows.
 """
 
