@@ -72,6 +72,8 @@ class Bare:
         self.actor = network(obs_size, s.hidden, 2 * self.action_size)
         self.q = TwinQ(obs_size + self.action_size, s.hidden)
         self.target_q = copy.deepcopy(self.q)
+        self.q_params: list[Tensor] = [*self.q.parameters()]
+        self.target_params: list[Tensor] = [*self.target_q.parameters()]
         self.value = network(obs_size, s.hidden, 1)
         self.log_alpha = torch.zeros((), requires_grad=True)
         self.updates, self.loss = 0, math.nan
@@ -100,8 +102,7 @@ class Bare:
         loss.backward()
         self.optimizer.step()
         with torch.no_grad():
-            target, online = list(self.target_q.parameters()), list(self.q.parameters())
-            torch._foreach_lerp_(target, online, self.s.tau)
+            torch._foreach_lerp_(self.target_params, self.q_params, self.s.tau)
         return loss.detach()
 
     def gaussian(self, obs: Tensor) -> tuple[Tensor, Tensor]:
